@@ -1,0 +1,35 @@
+"""Learn a procedure from videos: the steps they share, when each is done, in which orders, and how to check it.
+
+>>> import stepcut as sc
+>>> sc.Segment(0, 2, "pour").duration
+2
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from stepcut.version import __version__
+
+if TYPE_CHECKING:
+    from stepcut.timeline import Segment as Segment
+    from stepcut.timeline import Timeline as Timeline
+
+# Where each public name lives; it is imported when first used, so that `import stepcut` stays quick and loads no torch.
+_HOMES = {
+    "Segment": "stepcut.timeline",
+    "Timeline": "stepcut.timeline",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stepcut' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,41 @@
+"""One colour per step, the same everywhere: plots, report, viewer, notebooks.
+
+Chosen so that the colour-blind can tell them apart.
+"""
+
+from __future__ import annotations
+
+import colorsys
+
+# Paul Tol's "muted" and "vibrant" schemes, ordered so that neighbours differ in lightness as well as in hue.
+PALETTE = (
+    "#4477aa", "#ee9944", "#117733", "#cc6677", "#88ccee", "#882255",
+    "#ddcc77", "#332288", "#44aa99", "#aa4499", "#999933", "#661100",
+)  # fmt: skip
+BACKGROUND_COLOUR = "#d0d0d0"
+
+
+def colour(step: int) -> str:
+    """The colour of step number `step` as `#rrggbb`; past the palette the same hues come back lighter, then darker.
+
+    >>> colour(0), colour(-1)
+    ('#4477aa', '#d0d0d0')
+    """
+    if step < 0:
+        return BACKGROUND_COLOUR
+    base, turn = PALETTE[step % len(PALETTE)], step // len(PALETTE)
+    if turn == 0:
+        return base
+    red, green, blue = (int(base[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    hue, light, strength = colorsys.rgb_to_hls(red, green, blue)
+    step_of_light = 0.18 * ((turn + 1) // 2)
+    light = min(light + step_of_light, 0.9) if turn % 2 else max(light - step_of_light, 0.1)
+    return "#" + "".join(f"{round(c * 255):02x}" for c in colorsys.hls_to_rgb(hue, light, strength))
+
+
+def ink(background: str) -> str:
+    """Black or white, whichever reads better on the given colour."""
+    red, green, blue = (int(background[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if luminance > 0.179 else "#ffffff"

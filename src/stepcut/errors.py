@@ -1,0 +1,87 @@
+"""The errors that stepcut raises, as one tree.
+
+    StepcutError
+      OptionError (ValueError)    a setting is wrong
+      VideoError                  a video cannot be opened or decoded
+      FeatureError (ValueError)   given features make no sense (NaN, shape, dimension)
+      AnnotationError             a label file makes no sense (file, line)
+      DataError                   a data set is incomplete (which files, how to get them)
+      OutputError (OSError)       a result cannot be written (no space, something else stands there)
+      ProcedureError              a saved procedure cannot be read (not one, damaged, made by a newer version)
+      NotLearned                  predict before fit
+      TrainingError               learning went wrong (a loss that is not a number)
+      ExtraNeeded (ImportError)   an optional package is absent (the pip command)
+
+A message has four parts: what, the value seen, what is allowed, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class StepcutError(Exception):
+    """Every error that stepcut raises on purpose; the command line prints it in one line and exits with 2."""
+
+
+class OptionError(StepcutError, ValueError):
+    """A setting is wrong."""
+
+
+class VideoError(StepcutError):
+    """A video cannot be opened or decoded."""
+
+
+class FeatureError(StepcutError, ValueError):
+    """Features that were given make no sense."""
+
+
+class AnnotationError(StepcutError):
+    """A label file makes no sense; the message names the file and the line."""
+
+
+class DataError(StepcutError):
+    """A data set is incomplete; the message names the files and how to get them."""
+
+
+class OutputError(StepcutError, OSError):
+    """A result cannot be written."""
+
+
+class ProcedureError(StepcutError):
+    """A saved procedure cannot be read."""
+
+
+class NotLearned(StepcutError):
+    """Something was asked of an object that has not been fitted yet."""
+
+
+class TrainingError(StepcutError):
+    """Learning went wrong; the message names the training step and the setting to change."""
+
+
+class ExtraNeeded(StepcutError, ImportError):
+    """An optional package is absent; the message holds the pip command."""
+
+
+def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
+    """Pick `choices[name]`; an unknown name is answered with the nearest one and the list.
+
+    >>> choose("loss", "tc3i", {"tcc": 1, "tc3i": 2})
+    2
+    """
+    if name in choices:
+        return choices[name]
+    raise OptionError(unknown(setting, name, choices))
+
+
+def unknown(setting: str, name: object, choices: Iterable[str]) -> str:
+    """The sentence for a name that is not among the choices."""
+    known = list(choices)
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return f"{setting}={name!r} is unknown{hint} Choose from {', '.join(known)}."

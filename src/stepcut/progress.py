@@ -1,0 +1,167 @@
+"""One hook for progress, timing and cancelling: a bar for people, JSON lines for machines, or silence.
+
+A hook is any function of one `Event`. Library functions take `progress=hook`; whatever the hook raises stops the
+work at that point, with all finished work in place, so cancelling is raising.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TextIO
+
+
+@dataclass(frozen=True)
+class Event:
+    """How far one stage of the work is."""
+
+    stage: str
+    """What is being done: "features", "train", "cut"."""
+    done: float
+    total: float | None
+    unit: str = ""
+    """What is counted: "frames", "steps"."""
+    item: str = ""
+    """What is worked on now, a video's name for example."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Figures worth seeing on the way, the loss for example."""
+    elapsed: float = 0.0
+    finished: bool = False
+
+    @property
+    def rate(self) -> float:
+        """Units per second since the stage began."""
+        return self.done / self.elapsed if self.elapsed > 0 else 0.0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left at this rate, when the total is known."""
+        return (self.total - self.done) / self.rate if self.total is not None and self.rate > 0 else None
+
+
+Hook = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Show nothing."""
+
+
+class Stage:
+    """One stage of work that tells its hook how far it is.
+
+    >>> with Stage(silent, "features", total=2, unit="videos") as stage:
+    ...     stage.advance(item="a.mp4")
+    ...     stage.advance(item="b.mp4")
+    """
+
+    def __init__(self, hook: Hook, name: str, total: float | None = None, unit: str = "") -> None:
+        self.hook, self.name, self.total, self.unit = hook, name, total, unit
+        self.done = 0.0
+        self._start = time.perf_counter()
+
+    def __enter__(self) -> Stage:
+        self._start = time.perf_counter()
+        self._tell()
+        return self
+
+    def advance(self, by: float = 1, item: str = "", **values: float) -> None:
+        """Count `by` more units as done."""
+        self.done += by
+        self._tell(item, values)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._tell(finished=True)
+
+    def _tell(self, item: str = "", values: Mapping[str, float] | None = None, finished: bool = False) -> None:
+        elapsed = time.perf_counter() - self._start
+        self.hook(Event(self.name, self.done, self.total, self.unit, item, values or {}, elapsed, finished))
+
+
+class Bar:
+    """One line per stage that redraws itself on a terminal, or a plain line now and then where there is none."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.every = 0.1 if self.stream.isatty() else 10.0
+        self._last = float("-inf")
+        self._width = 0
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        if not event.finished and now - self._last < self.every:
+            return
+        if not event.finished and event.done == 0 and not self.stream.isatty():
+            return
+        self._last = now
+        text = describe(event)
+        if self.stream.isatty():
+            self.stream.write("\r" + text.ljust(self._width) + ("\n" if event.finished else ""))
+            self._width = 0 if event.finished else len(text)
+        else:
+            self.stream.write(text + "\n")
+        self.stream.flush()
+
+
+class JsonLog:
+    """One JSON object per line, for machines that watch; at most ten a second, and always the last of a stage."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self._last = float("-inf")
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        if not event.finished and now - self._last < 0.1:
+            return
+        self._last = now
+        record = {
+            "stage": event.stage,
+            "done": event.done,
+            "total": event.total,
+            "unit": event.unit,
+            "item": event.item,
+            "elapsed": round(event.elapsed, 3),
+            "finished": event.finished,
+            **event.values,
+        }
+        self.stream.write(json.dumps(record) + "\n")
+        self.stream.flush()
+
+
+def describe(event: Event) -> str:
+    """An event in words: stage, how far, how fast, how long still."""
+    share = f"{event.done:,.0f}"
+    if event.total:
+        share = f"{100 * event.done / event.total:3.0f} %  {event.done:,.0f}/{event.total:,.0f}"
+    parts = [f"{event.stage:<10} {share} {event.unit}"]
+    if event.rate:
+        parts.append(f"{event.rate:,.1f}/s")
+    if event.finished:
+        parts.append(f"in {duration(event.elapsed)}")
+    elif event.left is not None:
+        parts.append(f"{duration(event.left)} left")
+    parts += [f"{name} {value:.4g}" for name, value in event.values.items()]
+    if event.item:
+        parts.append(event.item)
+    return "  ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words.
+
+    >>> duration(75)
+    '1 min 15 s'
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,138 @@
+"""Table: rows of figures with a caption, as text, CSV, LaTeX (booktabs), JSON or a notebook's HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from stepcut.errors import choose
+
+Cell = str | int | float | None
+
+
+@dataclass
+class Table:
+    """What was measured, row by row; `notes` are sentences printed beneath.
+
+    >>> print(Table(["row", "F1"], [["uniform", 26.44]], caption="strict, K=7"))
+    strict, K=7
+    row        F1
+    -------  ----
+    uniform  26.4
+    """
+
+    columns: list[str]
+    rows: list[list[Cell]]
+    caption: str = ""
+    notes: list[str] = field(default_factory=list)
+    digits: int = 1
+    """Decimals of floating-point cells in text and LaTeX; CSV and JSON keep everything."""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row has {len(row)} cells for {len(self.columns)} columns: {row}")
+
+    def column(self, name: str) -> list[Cell]:
+        """The cells of one column."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def show(self, cell: Cell) -> str:
+        """One cell as a person reads it."""
+        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+            return "–"
+        return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
+
+    def text(self) -> str:
+        """Aligned columns: words to the left, figures to the right."""
+        body = [[self.show(cell) for cell in row] for row in self.rows]
+        widths = [max(len(line[i]) for line in [self.columns, *body]) for i in range(len(self.columns))]
+        right = [self._numeric(i) for i in range(len(self.columns))]
+
+        def line(cells: Sequence[str]) -> str:
+            parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
+            return "  ".join(parts).rstrip()
+
+        lines = [line(self.columns), line(["-" * w for w in widths]), *(line(cells) for cells in body)]
+        return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
+
+    def csv(self) -> str:
+        """Comma-separated values with a header, figures in full."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in self.rows)
+        return out.getvalue()
+
+    def latex(self) -> str:
+        """A booktabs table with its caption."""
+        aligned = "".join("r" if self._numeric(i) else "l" for i in range(len(self.columns)))
+        lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{aligned}}}", "\\toprule"]
+        lines += [_tex_line(self.columns), "\\midrule"]
+        lines += [_tex_line(self.show(cell) for cell in row) for row in self.rows]
+        lines += ["\\bottomrule", "\\end{tabular}"]
+        if self.caption:
+            lines.append(f"\\caption{{{_tex(self.caption)}}}")
+        return "\n".join([*lines, "\\end{table}"]) + "\n"
+
+    def json(self) -> str:
+        """One JSON object: caption, columns, a list of rows as objects, notes."""
+        rows = [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
+        record: dict[str, Any] = {"caption": self.caption, "columns": self.columns, "rows": rows, "notes": self.notes}
+        return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+    def format(self, name: str) -> str:
+        """The table as `text`, `csv`, `latex` or `json`."""
+        forms = {"text": self.text, "csv": self.csv, "latex": self.latex, "json": self.json}
+        form = choose("format", name, forms)
+        return form()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(self.show(cell))}</td>" for cell in row) + "</tr>" for row in self.rows
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        caption = f"<caption>{escape(self.caption)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+    def _numeric(self, place: int) -> bool:
+        cells = [row[place] for row in self.rows if row[place] is not None]
+        return bool(cells) and all(isinstance(cell, int | float) or _looks_numeric(str(cell)) for cell in cells)
+
+
+def _looks_numeric(text: str) -> bool:
+    """Figures such as `41.1 ± 0.3` line up to the right as well."""
+    return text[:1].isdigit() or text in ("–", "")
+
+
+def _finite(cell: Cell) -> Cell:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _tex_line(cells: Iterable[str]) -> str:
+    return " & ".join(_tex(cell) for cell in cells) + " \\\\"
+
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+    **{mark: "\\" + mark for mark in "&%$#_{}"},
+}
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(character, character) for character in text)

@@ -1,0 +1,214 @@
+"""Segment and Timeline: which step is done when, in seconds. Immutable; a timeline draws itself in a notebook."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.colours import colour
+from stepcut.errors import AnnotationError
+
+BACKGROUND = -1
+"""The label of a frame that belongs to no step."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Segment:
+    """One step from `start` to `end`, in seconds, half-open: the end itself is no longer part of it.
+
+    >>> Segment(3.0, 7.5, "add jam").duration
+    4.5
+    """
+
+    start: float
+    end: float
+    step: str
+    confidence: float | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.start) and math.isfinite(self.end)):
+            raise AnnotationError(
+                f"segment {self.step!r}: start {self.start} and end {self.end} must be finite seconds."
+            )
+        if self.end < self.start:
+            raise AnnotationError(
+                f"segment {self.step!r}: it ends at {self.end:g} s, before it starts at {self.start:g} s."
+            )
+
+    @property
+    def duration(self) -> float:
+        """How long it takes, in seconds."""
+        return self.end - self.start
+
+    def overlaps(self, other: Segment) -> bool:
+        """Whether the two share a stretch of time longer than zero."""
+        return max(self.start, other.start) < min(self.end, other.end)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The segments of one video, sorted by time. What no segment covers is background.
+
+    `steps` is the vocabulary in its order (the numbers in label arrays are positions in it); when it is not given, it
+    is made of the names in the order in which they first occur. `duration` is the length of the video when known.
+
+    >>> t = Timeline([Segment(2, 4, "stir"), Segment(0, 2, "pour")], duration=5)
+    >>> t.steps
+    ('pour', 'stir')
+    >>> t.labels([0.0, 1.9, 2.0, 4.5]).tolist()
+    [0, 0, 1, -1]
+    """
+
+    segments: tuple[Segment, ...]
+    duration: float | None = None
+    steps: tuple[str, ...] = ()
+    video: str = ""
+
+    def __init__(
+        self,
+        segments: Iterable[Segment] = (),
+        duration: float | None = None,
+        steps: Sequence[str] = (),
+        video: str = "",
+    ) -> None:
+        ordered = tuple(sorted(segments))
+        vocabulary = dict.fromkeys(steps)
+        if len(vocabulary) != len(steps):
+            raise AnnotationError(f"step names must differ from one another; got {list(steps)}.")
+        vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
+        object.__setattr__(self, "segments", ordered)
+        object.__setattr__(self, "duration", duration)
+        object.__setattr__(self, "steps", tuple(vocabulary))
+        object.__setattr__(self, "video", video)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    @property
+    def end(self) -> float:
+        """The length of the video or, where it is not known, the end of the last segment."""
+        last = max((segment.end for segment in self.segments), default=0.0)
+        return last if self.duration is None else self.duration
+
+    # ------------------------------------------------------------------ between segments and label arrays
+
+    def labels(self, times: Sequence[float] | NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+        """The step number at each of the times, -1 for none. Where segments overlap, the one that starts later wins."""
+        at = np.asarray(times, dtype=np.float64)
+        labels = np.full(at.shape, BACKGROUND, dtype=np.int64)
+        number = {step: k for k, step in enumerate(self.steps)}
+        for segment in self.segments:
+            labels[(segment.start <= at) & (at < segment.end)] = number[segment.step]
+        return labels
+
+    @classmethod
+    def from_labels(
+        cls,
+        labels: Sequence[int] | NDArray[np.integer[Any]],
+        rate: float,
+        steps: Sequence[str],
+        duration: float | None = None,
+        confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
+        video: str = "",
+    ) -> Timeline:
+        """Segments from a step number per sampled time: label `i` stands for `[i / rate, (i + 1) / rate)`."""
+        numbers = np.asarray(labels)
+        length = len(numbers) / rate if duration is None else duration
+        edges = np.flatnonzero(np.diff(numbers)) + 1
+        bounds = [0, *edges.tolist(), len(numbers)]
+        segments = []
+        for first, last in pairwise(bounds):
+            if first == last or numbers[first] == BACKGROUND:
+                continue
+            sure = None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
+            end = min(last / rate, length) if last == len(numbers) else last / rate
+            segments.append(Segment(first / rate, max(end, first / rate), steps[int(numbers[first])], sure))
+        return cls(segments, duration=length, steps=steps, video=video)
+
+    # ------------------------------------------------------------------ words of the field
+
+    def crop(self, start: float, end: float) -> Timeline:
+        """What lies between `start` and `end`, cut off at both; times stay those of the video."""
+        inside = (s for s in self.segments if s.start < end and s.end > start)
+        cut = [replace(s, start=max(s.start, start), end=min(s.end, end)) for s in inside]
+        return Timeline(cut, duration=self.duration, steps=self.steps, video=self.video)
+
+    def gaps(self) -> list[tuple[float, float]]:
+        """The stretches of background, as `(start, end)`."""
+        gaps, reached = [], 0.0
+        for segment in self.segments:
+            if segment.start > reached:
+                gaps.append((reached, segment.start))
+            reached = max(reached, segment.end)
+        if self.end > reached:
+            gaps.append((reached, self.end))
+        return gaps
+
+    def sequence(self) -> list[str]:
+        """The names of the segments in the order of time, repeats included."""
+        return [segment.step for segment in self.segments]
+
+    def overlapping(self) -> list[tuple[Segment, Segment]]:
+        """Pairs of segments that share time; most users want none."""
+        pairs: list[tuple[Segment, Segment]] = []
+        running: list[Segment] = []
+        for segment in self.segments:
+            running = [s for s in running if s.end > segment.start]
+            pairs.extend((s, segment) for s in running if s.overlaps(segment))
+            running.append(segment)
+        return pairs
+
+    def rename(self, names: Mapping[str, str]) -> Timeline:
+        """The same timeline with other step names; two steps given one name become one."""
+        segments = [replace(s, step=names.get(s.step, s.step)) for s in self.segments]
+        steps = dict.fromkeys(names.get(step, step) for step in self.steps)
+        return Timeline(segments, duration=self.duration, steps=tuple(steps), video=self.video)
+
+    # ------------------------------------------------------------------ looking at it
+
+    def __repr__(self) -> str:
+        name = f"{self.video}: " if self.video else ""
+        return f"<Timeline {name}{len(self.segments)} segments of {len(self.steps)} steps, {self.end:.1f} s>"
+
+    def __str__(self) -> str:
+        lines = [f"{clock(s.start)}  {clock(s.end)}  {s.step}" for s in self.segments]
+        return "\n".join([repr(self), *lines])
+
+    def _repr_svg_(self) -> str:
+        """A bar with a coloured block per segment, for notebooks."""
+        from html import escape
+
+        width, height, end = 900, 34, self.end or 1.0
+        blocks = []
+        for segment in self.segments:
+            x, w = segment.start / end * width, max(segment.duration / end * width, 0.5)
+            tip = f"{escape(segment.step)} {clock(segment.start)}–{clock(segment.end)}"
+            fill = colour(self.steps.index(segment.step))
+            blocks.append(
+                f'<rect x="{x:.1f}" y="0" width="{w:.1f}" height="{height}" fill="{fill}"><title>{tip}</title></rect>'
+            )
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="100%" height="{height}" '
+            f'role="img" aria-label="{escape(repr(self))}"><rect width="{width}" height="{height}" fill="#e8e8e8"/>'
+            f"{''.join(blocks)}</svg>"
+        )
+
+
+def clock(seconds: float) -> str:
+    """A time as a person reads it.
+
+    >>> clock(192.43)
+    '00:03:12.4'
+    """
+    tenths = round(seconds * 10)
+    whole, rest = divmod(tenths, 10)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"
