@@ -1,0 +1,8 @@
+"""Judge: scores under named protocols, tables with the rows that need no video, and the experiments of the paper."""
+
+from __future__ import annotations
+
+from stepcut.judge.protocols import PROTOCOLS
+from stepcut.judge.score import Score, score
+
+__all__ = ["PROTOCOLS", "Score", "score"]

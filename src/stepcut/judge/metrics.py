@@ -1,0 +1,218 @@
+"""Metrics: pure functions of label arrays, orders and graphs, with figures from 0 to 1 (percent comes later)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError
+
+Labels = Sequence[int] | NDArray[np.integer[Any]]
+
+
+class Rates(NamedTuple):
+    """Four figures of one step, or their means over steps."""
+
+    precision: float
+    recall: float
+    f1: float
+    iou: float
+
+
+# ---------------------------------------------------------------------- frames
+
+
+def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.int64]:
+    """`C[s, k]`: the frames of true step `s < steps` that were given to cluster `k < clusters`.
+
+    >>> count([0, 0, 1], [1, 1, 0], clusters=2, steps=2).tolist()
+    [[0, 1], [2, 0]]
+    """
+    flat = np.asarray(true, dtype=np.int64) * clusters + np.asarray(pred, dtype=np.int64)
+    return np.bincount(flat, minlength=steps * clusters).reshape(steps, clusters).astype(np.int64, copy=False)
+
+
+def rates(both: float, predicted: float, actual: float) -> Rates:
+    """The four figures from frames in both, frames predicted and frames true; 0 where there is nothing to divide.
+
+    >>> rates(2, 4, 8)
+    Rates(precision=0.5, recall=0.25, f1=0.3333333333333333, iou=0.2)
+    """
+    return Rates(
+        precision=both / predicted if predicted else 0.0,
+        recall=both / actual if actual else 0.0,
+        f1=2 * both / (predicted + actual) if predicted + actual else 0.0,
+        iou=both / (predicted + actual - both) if predicted + actual - both else 0.0,
+    )
+
+
+def per_step(pred: Labels, true: Labels) -> dict[int, Rates]:
+    """The four figures of every number that occurs in `pred` or `true`, which must speak of the same steps."""
+    found, actual = _pair(pred, true)
+    figures = {}
+    for step in np.union1d(found, actual).tolist():
+        both = int(np.sum((found == step) & (actual == step)))
+        figures[int(step)] = rates(both, int(np.sum(found == step)), int(np.sum(actual == step)))
+    return figures
+
+
+def mof(pred: Labels, true: Labels, background: int | None = 0) -> float:
+    """Mean over frames: the part of the frames of true steps that are right. `background=None` counts every frame.
+
+    >>> mof([1, 1, 2, 2], [0, 1, 2, 1])
+    0.6666666666666666
+    """
+    found, actual = _pair(pred, true)
+    kept = np.ones(len(actual), dtype=bool) if background is None else actual != background
+    return float(np.mean(found[kept] == actual[kept])) if kept.any() else math.nan
+
+
+# ---------------------------------------------------------------------- segments
+
+
+def runs(labels: Labels) -> list[tuple[int, int, int]]:
+    """`(label, first frame, frame after the last)` of every stretch of one label.
+
+    >>> runs([5, 5, 0, 5])
+    [(5, 0, 2), (0, 2, 3), (5, 3, 4)]
+    """
+    array = np.asarray(labels)
+    if not len(array):
+        return []
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(array)) + 1, [len(array)]])
+    return [(int(array[a]), int(a), int(b)) for a, b in pairwise(bounds)]
+
+
+def edit(pred: Labels, true: Labels, background: int | None = 0) -> float:
+    """1 minus the Levenshtein distance of the two sequences of segments over the longer one; 1 where both are empty."""
+    found = [label for label, _, _ in runs(pred) if label != background]
+    actual = [label for label, _, _ in runs(true) if label != background]
+    longest = max(len(found), len(actual))
+    return 1.0 - levenshtein(found, actual) / longest if longest else 1.0
+
+
+def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """The fewest insertions, deletions and replacements that turn `a` into `b`.
+
+    >>> levenshtein("kitten", "sitting")
+    3
+    """
+    before = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        row = [i]
+        for j, y in enumerate(b, start=1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y)))
+        before = row
+    return before[-1]
+
+
+def segment_hits(pred: Labels, true: Labels, overlap: float, background: int | None = 0) -> tuple[int, int, int]:
+    """Segments found, predicted and true at an IoU of at least `overlap`; each true segment is found once at most.
+
+    Every predicted segment is held against the true segment of its own step with which it has the highest IoU.
+    """
+    found = [run for run in runs(pred) if run[0] != background]
+    actual = [run for run in runs(true) if run[0] != background]
+    taken = [False] * len(actual)
+    hits = 0
+    for label, start, end in found:
+        best, place = 0.0, -1
+        for j, (other, first, last) in enumerate(actual):
+            if other != label:
+                continue
+            both = min(end, last) - max(start, first)
+            iou = both / (max(end, last) - min(start, first)) if both > 0 else 0.0
+            if iou > best:
+                best, place = iou, j
+        if place >= 0 and best >= overlap and not taken[place]:
+            taken[place] = True
+            hits += 1
+    return hits, len(found), len(actual)
+
+
+def segment_f1(pred: Labels, true: Labels, overlap: float, background: int | None = 0) -> float:
+    """F1@overlap of the segments of one video; 1 where both have none."""
+    hits, found, actual = segment_hits(pred, true, overlap, background)
+    return 2 * hits / (found + actual) if found + actual else 1.0
+
+
+def length_distance(pred: Iterable[float], true: Iterable[float]) -> float:
+    """Jensen-Shannon distance (base 2, so 0 to 1) between two sets of segment lengths in seconds.
+
+    Lengths are counted in bins that double: below 1 s, 1-2 s, 2-4 s and so on. Equal sets are 0 apart, sets without a
+    common bin 1; not a number where one of them is empty.
+    """
+    p, q = _length_histogram(pred), _length_histogram(true)
+    if not p.sum() or not q.sum():
+        return math.nan
+    p, q = p / p.sum(), q / q.sum()
+    middle = (p + q) / 2
+    return math.sqrt(max(0.0, (_divergence(p, middle) + _divergence(q, middle)) / 2))
+
+
+# ---------------------------------------------------------------------- orders and graphs
+
+
+def order_of(labels: Labels, background: int | None = 0) -> list[int]:
+    """The steps of one video sorted by the mean time of their frames.
+
+    >>> order_of([0, 2, 2, 1, 2, 1, 1])
+    [2, 1]
+    """
+    array = np.asarray(labels)
+    steps = [int(step) for step in np.unique(array) if step != background]
+    return sorted(steps, key=lambda step: float(np.mean(np.flatnonzero(array == step))))
+
+
+def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
+    """Kendall's tau of two orders over the steps that both have: 1 the same, -1 reversed; NaN with fewer than two.
+
+    >>> kendall("abcd", "abdc")
+    0.6666666666666666
+    """
+    for order in (found, true):
+        if len(set(order)) != len(order):
+            raise OptionError(f"an order names every step once; got {list(order)}. Drop the repeats first.")
+    place = {step: i for i, step in enumerate(true)}
+    shared = [place[step] for step in found if step in place]
+    pairs = list(combinations(shared, 2))
+    return sum(1 if a < b else -1 for a, b in pairs) / len(pairs) if pairs else math.nan
+
+
+def edge_rates(found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[Hashable, Hashable]]) -> Rates:
+    """Precision, recall, F1 and IoU of the edges of a task graph against those of the true one."""
+    ours, theirs = set(found), set(true)
+    return rates(len(ours & theirs), len(ours), len(theirs))
+
+
+# ---------------------------------------------------------------------- inside
+
+
+def _pair(pred: Labels, true: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    found, actual = np.asarray(pred, dtype=np.int64), np.asarray(true, dtype=np.int64)
+    if found.shape != actual.shape:
+        raise OptionError(
+            f"pred has {found.shape} labels and true {actual.shape}; they must be one per frame of the same video. "
+            "Sample both at the same times."
+        )
+    return found, actual
+
+
+_LENGTH_BINS = 24  # the last one begins at 2^22 s: nothing is longer
+
+
+def _length_histogram(lengths: Iterable[float]) -> NDArray[np.float64]:
+    values = np.asarray(list(lengths), dtype=np.float64)
+    bins = np.floor(np.log2(np.maximum(values, 0.5))).astype(np.int64) + 1
+    return np.bincount(np.minimum(bins, _LENGTH_BINS - 1), minlength=_LENGTH_BINS).astype(np.float64)
+
+
+def _divergence(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
+    """Kullback-Leibler, in bits; terms with p = 0 are 0."""
+    seen = p > 0
+    return float(np.sum(p[seen] * np.log2(p[seen] / q[seen])))
