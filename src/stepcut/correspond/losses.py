@@ -1,0 +1,214 @@
+"""The losses that teach an embedding to put the same step of different videos close together: plain functions of tensors.
+
+All take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (a frame's time divided by its video's length), where
+seconds matter `durations (B,)` in seconds, and `mask (B, T)`, true on real frames, for videos with fewer than T. All
+return a scalar, count every video (or ordered pair of videos) the same, and do not care about the order of the videos.
+They compute in float32 (float64 for float64) also inside autocast.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from stepcut.correspond.softdtw import soft_dtw
+from stepcut.errors import OptionError
+
+VARIANCE_FLOOR = 1e-6
+"""The smallest variance of a landing place in `tcc`: a thousandth of the video, squared."""
+
+ON_THE_EDGE = 1e-4
+"""Seconds by which a pair may miss the window of `cidm` and still be near: times were divided and multiplied again."""
+
+
+def tcc(
+    embeddings: Tensor,
+    times: Tensor,
+    mask: Tensor | None = None,
+    temperature: float = 0.1,
+    variance_weight: float = 0.001,
+    variance_floor: float = VARIANCE_FLOOR,
+) -> Tensor:
+    """Temporal cycle consistency: a frame that goes to another video and back should land where it started.
+
+    The mean over all ordered pairs of videos of the mean over the frames i of the first:
+
+        alpha_j = softmax_j(-|u_i - v_j|^2 / (d temperature))     v~ = sum_j alpha_j v_j
+        beta_k  = softmax_k(-|v~ - u_k|^2 / (d temperature))      mu = sum_k beta_k t_k
+        var     = sum_k beta_k (t_k - mu)^2                       L_i = (t_i - mu)^2 / var + variance_weight log var
+
+    `var` is never taken below `variance_floor`.
+    """
+    with _full_precision(embeddings):
+        u, t, real = _checked(embeddings, times, mask, least=2)
+        count, frames, dim = u.shape
+        scale = 1.0 / (dim * temperature)
+        # Only products of frames are needed: |u_i|^2 is the same for all j, so the softmax over j does not see it, and
+        # v~ . u_k = sum_j alpha_j (v_j . u_k). Distances do not change when all frames move together; moving the
+        # middle to 0 keeps the products small, so little is lost to rounding.
+        flat = (u - _middle(u, real)).reshape(count * frames, dim)
+        products = (flat @ flat.T).view(count, frames, count, frames).transpose(1, 2)  # (B, B, T, T): u_ai . u_bj
+        norms = flat.square().sum(1).view(count, frames).masked_fill(~real, torch.inf)  # inf: a padded frame is far
+        alpha = torch.softmax((2 * products - norms[None, :, None, :]) * scale, dim=-1)
+        back = alpha @ products.transpose(0, 1)  # (B, B, T, T): v~_i . u_k
+        beta = torch.softmax((2 * back - norms[:, None, None, :]) * scale, dim=-1)
+        mu = (beta * t[:, None, None, :]).sum(-1)  # (B, B, T)
+        var = (beta * (t[:, None, None, :] - mu[..., None]).square()).sum(-1).clamp_min(variance_floor)
+        loss = (t[:, None, :] - mu).square() / var + variance_weight * var.log()
+        return (loss * _pair_weights(real, loss.dtype)).sum()
+
+
+def cidm(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """Contrastive inverse difference moment: frames near in time lie close, far ones at least `margin` apart.
+
+    The mean over the videos of the mean over all pairs of frames (i, j), with d = |u_i - u_j|:
+
+        gamma = (t_i - t_j)^2 + 1
+        near, |seconds_i - seconds_j| <= window:  d / gamma
+        far:                                      gamma max(0, margin - d)
+    """
+    with _full_precision(embeddings):
+        u, t, real = _checked(embeddings, times, mask, least=1)
+        seconds = _checked_durations(durations, t)
+        # Differences, not products: exact for frames that nearly coincide, and at d = 0 the gradient is 0.
+        d = torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist")  # (B, T, T)
+        apart = t[:, :, None] - t[:, None, :]
+        gamma = apart.square() + 1
+        near = apart.abs() * seconds[:, None, None] <= window + ON_THE_EDGE
+        loss = torch.where(near, d / gamma, gamma * (margin - d).clamp_min(0))
+        both = (real[:, :, None] & real[:, None, :]).to(loss.dtype)
+        pairs = both.sum((1, 2))
+        videos = (pairs > 0).sum().clamp_min(1)
+        return ((loss * both).sum((1, 2)) / pairs.clamp_min(1)).sum() / videos
+
+
+def tc3i(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    weight: float = 1.0,
+    temperature: float = 0.1,
+    variance_weight: float = 0.001,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """The paper's loss: `tcc + weight * cidm`, both as means; `weight=T` (frames sampled) makes them the paper's sums."""
+    cycle = tcc(embeddings, times, mask, temperature, variance_weight)
+    return cycle + weight * cidm(embeddings, times, durations, mask, window, margin)
+
+
+def lav(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    weight: float = 0.5,
+    gamma: float = 0.1,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """Learning by aligning videos: soft-DTW between the videos + `weight` C-IDM, both on embeddings of length 1.
+
+    The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it is defined. Masked
+    frames are left out of the path.
+    """
+    with _full_precision(embeddings):
+        u, t, real = _checked(embeddings, times, mask, least=2)
+        unit = u / u.square().sum(-1, keepdim=True).clamp_min(1e-12).sqrt()
+        near = weight * cidm(unit, t, durations, real, window, margin)
+        order = (~real).to(torch.uint8).argsort(dim=1, stable=True)  # real frames first, in their order
+        path = unit.gather(1, order[:, :, None].expand_as(unit))
+        count = u.shape[0]
+        a, b = torch.triu_indices(count, count, offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
+        cost = torch.cdist(path[a], path[b], compute_mode="donot_use_mm_for_euclid_dist").square()
+        frames = real.sum(1)
+        lengths = torch.stack([frames[a], frames[b]], dim=1)
+        filled = (lengths > 0).all(1)
+        values = soft_dtw(cost, gamma, lengths=lengths.clamp_min(1))
+        return torch.where(filled, values, 0).sum() / filled.sum().clamp_min(1) + near
+
+
+def lav_tcc(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    weight: float = 0.5,
+    gamma: float = 0.1,
+    temperature: float = 0.1,
+    variance_weight: float = 0.001,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """`lav + tcc`: the first on embeddings of length 1, the second on the embeddings as they are."""
+    aligned = lav(embeddings, times, durations, mask, weight, gamma, window, margin)
+    return aligned + tcc(embeddings, times, mask, temperature, variance_weight)
+
+
+LOSSES: dict[str, Callable[..., Tensor]] = {"tc3i": tc3i, "tcc": tcc, "lav": lav, "lav+tcc": lav_tcc}
+"""The losses by the name that `Embedder(loss=...)` takes."""
+
+
+def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
+    """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong in the first digit."""
+    return torch.autocast(device_type=embeddings.device.type, enabled=False)
+
+
+def _middle(u: Tensor, real: Tensor) -> Tensor:
+    """The mean of the real frames, (1, 1, d); without gradient, since no distance depends on it."""
+    inside = u.detach() * real[:, :, None]
+    return inside.sum((0, 1), keepdim=True) / real.sum().clamp_min(1)
+
+
+def _pair_weights(real: Tensor, dtype: torch.dtype) -> Tensor:
+    """(B, B, T): what frame i of video a, gone to video b, weighs in the mean; 0 for a == b and for padding."""
+    count = real.shape[0]
+    filled = real.any(1)
+    pairs = filled[:, None] & filled[None, :] & ~torch.eye(count, dtype=torch.bool, device=real.device)
+    inside = real.to(dtype) / real.sum(1, keepdim=True).clamp_min(1)  # (B, T): rows sum to 1
+    return inside[:, None, :] * (pairs.to(dtype) / pairs.sum().clamp_min(1))[:, :, None]
+
+
+def _checked(embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Shapes that fit, float32 or float64, and a mask; padded frames hold 0, so nothing of them gets through."""
+    if embeddings.ndim != 3 or embeddings.shape[0] < least:
+        raise OptionError(
+            f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, dimensions) with at least "
+            f"{least} {'video' if least == 1 else 'videos'}. Stack the sampled frames of the videos of one task."
+        )
+    if times.shape != embeddings.shape[:2]:
+        raise OptionError(
+            f"times has shape {tuple(times.shape)}; expected {tuple(embeddings.shape[:2])}, one per frame. "
+            f"Give each frame's time divided by its video's length."
+        )
+    if mask is not None and mask.shape != times.shape:
+        raise OptionError(
+            f"mask has shape {tuple(mask.shape)}; expected {tuple(times.shape)}, true on real frames. "
+            f"Leave it out when no frame is padding."
+        )
+    dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
+    u, t = embeddings.to(dtype), times.to(embeddings.device, dtype)
+    if mask is None:
+        return u, t, torch.ones(t.shape, dtype=torch.bool, device=u.device)
+    real = mask.to(u.device, torch.bool)
+    return u.masked_fill(~real[:, :, None], 0), t.masked_fill(~real, 0), real
+
+
+def _checked_durations(durations: Tensor, times: Tensor) -> Tensor:
+    if durations.shape != times.shape[:1]:
+        raise OptionError(
+            f"durations has shape {tuple(durations.shape)}; expected {tuple(times.shape[:1])}, one per video. "
+            f"Give the length of each video in seconds."
+        )
+    return durations.to(times.device, times.dtype)
