@@ -1,0 +1,88 @@
+"""The CSV of the EgoProceL annotations: start second, end second, and the step's name after its number (`1 break egg`)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from stepcut.formats.keeps import Keeps
+from stepcut.formats.source import fail
+from stepcut.formats.tables import build_segment, is_header, parse_time, plain, read_rows, write_rows
+from stepcut.timeline import Segment, Timeline
+
+KEEPS = Keeps(names="trimmed", steps="order", duration=False, video=False, confidence=False, empty=False)
+_NUMBERED = re.compile(r"\s*(\d+)(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """One line of such a file: a segment whose step has a number beside its name."""
+
+    start: float
+    end: float
+    number: int
+    name: str
+
+
+def read_egoprocel(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
+    """Read one video's key-steps; the vocabulary is in the order of the numbers."""
+    lines = parse(path)
+    names = name_numbers(lines)
+    segments = [Segment(line.start, line.end, names[line.number]) for line in lines]
+    return [Timeline(segments, steps=tuple(names.values()), video=path.stem)]
+
+
+def write_egoprocel(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+    """Write one video's key-steps; a step's number is its place in the vocabulary, counted from 1."""
+    (timeline,) = timelines
+    number = {step: k for k, step in enumerate(timeline.steps, start=1)}
+    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {s.step.strip()}"] for s in timeline]
+    write_rows(path, rows)
+
+
+def parse(path: Path) -> list[Numbered]:
+    """The lines of a file, names without their numbers."""
+    rows, comma = read_rows(path)
+    if rows and is_header(rows[0], comma):
+        rows = rows[1:]
+    lines = []
+    for row in rows:
+        if len(row.cells) < 3:
+            fail(path, f"{row.cells} has too few columns", "Each line needs start, end and step", line=row.line)
+        # An unquoted comma within the name splits it; what follows the times belongs to it.
+        text = ",".join(row.cells[2:]).rstrip(",").strip()
+        match = _NUMBERED.fullmatch(text)
+        if match is None:
+            fail(path, f"{text!r} does not begin with the step's number", "Write '1 break egg'", line=row.line)
+        start, end = (parse_time(row, column, comma, path) for column in (0, 1))
+        build_segment(start, end, text, path, row.line)
+        lines.append(Numbered(start, end, int(match[1]), match[2]))
+    return lines
+
+
+def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
+    """Number -> name, in the order of the numbers: the commonest spelling; equal names of two numbers are told apart.
+
+    >>> name_numbers([Numbered(0, 1, 2, "stir"), Numbered(1, 2, 1, "pour"), Numbered(2, 3, 4, "stir")])
+    {1: 'pour', 2: 'stir', 4: 'stir (4)'}
+    """
+    spellings: dict[int, Counter[str]] = {}
+    for line in lines:
+        spellings.setdefault(line.number, Counter())[line.name] += 1
+    names: dict[int, str] = {}
+    for number in sorted(spellings):
+        name = spellings[number].most_common(1)[0][0]
+        names[number] = f"{name} ({number})" if name in names.values() else name
+    return names
+
+
+def looks_like(path: Path) -> bool:
+    """Whether a table has no header and every label in it begins with a number."""
+    rows, comma = read_rows(path)
+    if not rows or is_header(rows[0], comma):
+        return False
+    return all(len(row.cells) >= 3 and _NUMBERED.fullmatch(",".join(row.cells[2:]).strip()) for row in rows)

@@ -1,0 +1,92 @@
+"""The native JSON: everything that a timeline holds, in words that need no manual. One timeline or many in a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import AnnotationError
+from stepcut.formats.keeps import Keeps
+from stepcut.formats.source import fail, read_json
+from stepcut.storage import write_json
+from stepcut.timeline import Segment, Timeline
+
+KEEPS = Keeps()
+ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
+
+
+def read_native(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
+    """Read the timelines of a native JSON file."""
+    record = read_json(path)
+    if not is_native(record):
+        fail(path, f"is JSON, but its 'format' is not {ONE!r} or {MANY!r}", "Name its format, or write it again")
+    if record.get("version", VERSION) > VERSION:
+        fail(path, f"was written by a newer stepcut (version {record['version']})", "Update stepcut")
+    many = record["timelines"] if record["format"] == MANY else [record]
+    try:
+        return [from_dict(each, default_video=path.stem) for each in many]
+    except AnnotationError as error:
+        raise AnnotationError(f"{path}: {error}") from error
+
+
+def write_native(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+    """Write timelines as native JSON."""
+    if len(timelines) == 1:
+        write_json(path, {"format": ONE, "version": VERSION, **to_dict(timelines[0])})
+    else:
+        write_json(path, {"format": MANY, "version": VERSION, "timelines": [to_dict(t) for t in timelines]})
+
+
+def is_native(record: Any) -> bool:
+    """Whether a JSON value is native."""
+    return isinstance(record, dict) and record.get("format") in (ONE, MANY)
+
+
+def to_dict(timeline: Timeline) -> dict[str, Any]:
+    """A timeline as plain values for JSON.
+
+    >>> to_dict(Timeline([Segment(0.0, 2.0, "pour")], duration=3.0, video="a"))["segments"]
+    [{'start': 0.0, 'end': 2.0, 'step': 'pour'}]
+    """
+    segments = []
+    for segment in timeline.segments:
+        entry: dict[str, Any] = {"start": segment.start, "end": segment.end, "step": segment.step}
+        if segment.confidence is not None:
+            entry["confidence"] = segment.confidence
+        segments.append(entry)
+    return {
+        "video": timeline.video,
+        "duration": timeline.duration,
+        "steps": list(timeline.steps),
+        "segments": segments,
+    }
+
+
+def from_dict(record: Mapping[str, Any], default_video: str = "") -> Timeline:
+    """The timeline of plain values, the reverse of `to_dict`."""
+    try:
+        segments = [
+            Segment(number(s["start"]), number(s["end"]), str(s["step"]), optional(s.get("confidence")))
+            for s in record["segments"]
+        ]
+        steps = [str(step) for step in record.get("steps", ())]
+        return Timeline(segments, optional(record.get("duration")), steps, str(record.get("video", default_video)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AnnotationError(
+            f"a timeline needs 'segments' with start, end (seconds) and step; got {error!r}. Write the file again."
+        ) from error
+
+
+def number(value: Any) -> float:
+    """A finite figure of a JSON file; words and NaN are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a number of seconds")
+    return float(value)
+
+
+def optional(value: Any) -> float | None:
+    """A figure or nothing."""
+    return None if value is None else number(value)

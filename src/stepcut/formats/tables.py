@@ -1,0 +1,186 @@
+"""Generic CSV and TSV: start, end, label in any common dialect, with or without a header, for one video or many."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from stepcut.errors import AnnotationError
+from stepcut.formats.keeps import Keeps
+from stepcut.formats.source import fail, read_text, seconds
+from stepcut.storage import write_text
+from stepcut.timeline import Segment, Timeline
+
+KEEPS = Keeps(names="trimmed", steps="none", duration=False, video=False)
+
+# What people call the columns; the first is what stepcut writes.
+COLUMNS = {
+    "start": ("start", "start_time", "starttime", "start_sec", "start_seconds", "begin", "from", "onset", "t_start"),
+    "end": ("end", "end_time", "endtime", "end_sec", "end_seconds", "stop", "stop_time", "to", "offset", "t_end"),
+    "label": ("label", "step", "step_name", "name", "action", "annotation", "description", "text", "class", "activity"),
+    "confidence": ("confidence", "score", "probability", "conf"),
+    "video": ("video", "video_id", "video_name", "file", "filename", "recording", "recording_id"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of one line and its number in the file."""
+
+    line: int
+    cells: list[str]
+
+
+def read_csv(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
+    """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
+    rows, comma = read_rows(path)
+    columns = {"start": 0, "end": 1, "label": 2}
+    if rows and is_header(rows[0], comma):
+        columns = header_columns(rows[0], path)
+        rows = rows[1:]
+    videos: dict[str, list[Segment]] = {} if "video" in columns else {path.stem: []}
+    for row in rows:
+        segment = _segment(row, columns, comma, path)
+        video = row.cells[columns["video"]].strip() if "video" in columns else path.stem
+        videos.setdefault(video, []).append(segment)
+    return [Timeline(segments, video=video) for video, segments in videos.items()]
+
+
+def write_csv(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+    """Write `start,end,label` (and confidence where there is one, and video where there are several)."""
+    _write(path, timelines, ",")
+
+
+def write_tsv(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+    """Write the same table with tabs."""
+    _write(path, timelines, "\t")
+
+
+def read_rows(path: Path) -> tuple[list[Row], bool]:
+    """The rows of a delimited file, and whether its numbers have a decimal comma. Blank and `#` lines are left out."""
+    text = read_text(path)
+    best: tuple[int, list[Row], bool] = (-1, [], False)
+    for delimiter in "\t;,":
+        comma = delimiter == ";" or (delimiter == "\t" and "," in text)
+        rows = _split(text, delimiter, path)
+        timed = sum(_is_timed(row.cells, comma) for row in rows)
+        if timed > best[0]:
+            best = (timed, rows, comma)
+    if best[0] == 0:  # nothing but a header: the delimiter that gives the most columns
+        options = [_split(text, delimiter, path) for delimiter in "\t;,"]
+        rows = max(options, key=lambda each: len(each[0].cells) if each else 0)
+        return rows, False
+    return best[1], best[2]
+
+
+def is_header(row: Row, comma: bool) -> bool:
+    """Whether a row names the columns: no cell of it is a time."""
+    return not any(seconds(cell, comma) is not None for cell in row.cells)
+
+
+def header_columns(row: Row, path: Path) -> dict[str, int]:
+    """Where the columns are, by what the header calls them."""
+    names = [cell.strip().lower().replace(" ", "_") for cell in row.cells]
+    columns: dict[str, int] = {}
+    for column, known in COLUMNS.items():
+        for name in known:
+            if name in names:
+                columns.setdefault(column, names.index(name))
+    missing = [column for column in ("start", "end", "label") if column not in columns]
+    if missing:
+        fail(
+            path,
+            f"the header {row.cells} has no column for {', '.join(missing)}",
+            f"Call it {', '.join(repr(COLUMNS[column][0]) for column in missing)}, or leave out the header and order "
+            "the columns start, end, label",
+            line=row.line,
+        )
+    return columns
+
+
+def _segment(row: Row, columns: dict[str, int], comma: bool, path: Path) -> Segment:
+    if len(row.cells) <= max(columns[c] for c in ("start", "end", "label")):
+        fail(path, f"{row.cells} has too few columns", "Each line needs start, end and label", line=row.line)
+    start, end = (parse_time(row, columns[c], comma, path) for c in ("start", "end"))
+    label = row.cells[columns["label"]].strip()
+    if not label:
+        fail(path, "the label is empty", "Name the step, or delete the line", line=row.line)
+    confidence = None
+    if "confidence" in columns and columns["confidence"] < len(row.cells):
+        cell = row.cells[columns["confidence"]]
+        confidence = seconds(cell, comma) if cell.strip() else None
+    return build_segment(start, end, label, path, row.line, confidence)
+
+
+def parse_time(row: Row, column: int, comma: bool, path: Path) -> float:
+    """The time in one cell; anything else is refused with its line."""
+    value = seconds(row.cells[column], comma)
+    if value is None:
+        fail(path, f"{row.cells[column]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=row.line)
+    return value
+
+
+def build_segment(
+    start: float, end: float, step: str, path: Path, line: int | None, confidence: float | None = None
+) -> Segment:
+    """A segment; when its times make no sense, the error names file and line."""
+    try:
+        return Segment(start, end, step, confidence)
+    except AnnotationError as error:
+        fail(path, str(error).rstrip("."), "Correct the times", line=line)
+
+
+def _is_timed(cells: Sequence[str], comma: bool) -> bool:
+    return len(cells) >= 3 and sum(seconds(cell, comma) is not None for cell in cells) >= 2
+
+
+def _split(text: str, delimiter: str, path: Path) -> list[Row]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False)
+    rows = []
+    line = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells) and not cells[0].startswith("#"):
+                rows.append(Row(line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        fail(path, f"is not a table: {error}", "Check the quotes", line=line)
+    return rows
+
+
+def _write(path: Path, timelines: Sequence[Timeline], delimiter: str) -> None:
+    many = len(timelines) != 1
+    sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
+    header = [*(["video"] if many else []), "start", "end", "label", *(["confidence"] if sure else [])]
+    write_rows(path, [header, *_rows(timelines, many, sure)], delimiter)
+
+
+def _rows(timelines: Iterable[Timeline], many: bool, sure: bool) -> Iterable[list[str]]:
+    for timeline in timelines:
+        for segment in timeline:
+            row = [plain(segment.start), plain(segment.end), segment.step.strip()]
+            if many:
+                row.insert(0, timeline.video)
+            if sure:
+                row.append("" if segment.confidence is None else plain(segment.confidence))
+            yield row
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",") -> None:
+    """Write a delimited file; a cell with the delimiter, a quote or a line break is quoted."""
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    write_text(path, out.getvalue())
+
+
+def plain(value: float) -> str:
+    """A figure in full but without a needless `.0`.
+
+    >>> plain(3.0), plain(0.1)
+    ('3', '0.1')
+    """
+    return repr(int(value)) if value == int(value) else repr(float(value))
