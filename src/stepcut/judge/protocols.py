@@ -6,7 +6,8 @@ frames that were given to no step at all (-1). A matching is a dict from column 
     strict            one-to-one over all videos, maximising the mean F1, steps only; a step without a cluster scores 0
     paper             one-to-one over all videos, maximising overlap, background is one more class; the mean is over
                       the classes that found a cluster, and F1 is the harmonic mean of the two means
-    paper-per-video   as paper, with a matching of its own for every video, then the mean over videos
+    paper-per-video   as paper, with a matching of its own for every video, then the means of precision, recall and IoU
+                      over videos; all classes of the task take part in each matching
     legacy            one-to-one over all videos, maximising overlap, frames of true background left out; one precision
                       and one recall over the whole set
 """
@@ -24,6 +25,7 @@ from scipy.optimize import linear_sum_assignment
 from stepcut.judge.metrics import Rates, rates
 
 Counts = NDArray[np.int64]
+Places = NDArray[np.intp]
 Matching = dict[int, int]
 
 NO_STEP = 0
@@ -34,16 +36,16 @@ BACKGROUND = 0
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to score: `match(C)` gives the matching, `rate(C, matching)` the four figures."""
+    """One way to score: `match(C, rows)` matches the classes of the task, `rate(C, matching)` gives the figures."""
 
     name: str
-    match: Callable[[Counts], Matching]
+    match: Callable[[Counts, Places], Matching]
     rate: Callable[[Counts, Matching], Rates]
     per_video: bool = False
     background_is_a_class: bool = False
 
 
-def assign(gain: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Matching:
+def assign(gain: NDArray[Any], rows: Places, columns: Places) -> Matching:
     """The one-to-one matching of these rows and columns with the highest total gain: as many pairs as there can be."""
     if not len(rows) or not len(columns):
         return {}
@@ -52,30 +54,28 @@ def assign(gain: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp]
     return {int(columns[b]): int(rows[a]) for a, b in zip(i, j, strict=True)}
 
 
-def match_f1(counts: Counts) -> Matching:
-    """Steps to clusters so that the mean F1 is highest: F1[s, k] = 2 C[s, k] / (frames of s + frames of k)."""
-    frames_of_step, frames_of_cluster = counts.sum(axis=1), counts.sum(axis=0)
-    f1 = 2 * counts / np.maximum(frames_of_step[:, None] + frames_of_cluster[None, :], 1)
-    rows, columns = _present(frames_of_step, BACKGROUND), _present(frames_of_cluster, NO_STEP)
-    return _useful(assign(f1, rows, columns), counts)
+def match_f1(counts: Counts, rows: Places) -> Matching:
+    """Steps to clusters so that the mean F1 is highest."""
+    columns = _present(counts.sum(axis=0), NO_STEP)
+    return _useful(assign(_f1(counts), rows[rows != BACKGROUND], columns), counts)
 
 
-def match_overlap(counts: Counts) -> Matching:
+def match_overlap(counts: Counts, rows: Places) -> Matching:
     """Classes, background among them, to clusters so that most frames agree. "No step" is background by its meaning.
 
     Pairs without a common frame stay in: such a class counts as matched, with 0 (so the published figures come out).
     """
-    rows, columns = _present(counts.sum(axis=1)), _present(counts.sum(axis=0))
+    columns = _present(counts.sum(axis=0))
     if NO_STEP not in columns:
-        return assign(counts, rows, columns)
-    return {NO_STEP: BACKGROUND, **assign(counts, rows[rows != BACKGROUND], columns[columns != NO_STEP])}
+        return assign(_overlap(counts), rows, columns)
+    return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], columns[columns != NO_STEP])}
 
 
-def match_steps(counts: Counts) -> Matching:
+def match_steps(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that most frames agree; background takes no part."""
-    steps = counts[BACKGROUND + 1 :]
-    rows, columns = _present(counts.sum(axis=1), BACKGROUND), _present(steps.sum(axis=0), NO_STEP)
-    return _useful(assign(counts, rows, columns), counts)
+    steps = _without_background(counts)
+    columns = _present(steps.sum(axis=0), NO_STEP)
+    return _useful(assign(_overlap(steps), rows[rows != BACKGROUND], columns), counts)
 
 
 def rate_strict(counts: Counts, matching: Matching) -> Rates:
@@ -90,13 +90,12 @@ def rate_paper(counts: Counts, matching: Matching) -> Rates:
     occurring = set(np.flatnonzero(counts.sum(axis=1)).tolist())
     figures = [value for step, value in each_step(counts, matching).items() if step in occurring]
     mean = mean_rates(figures)
-    return mean._replace(f1=_harmonic(mean.precision, mean.recall))
+    return harmonic(mean)
 
 
 def rate_legacy(counts: Counts, matching: Matching) -> Rates:
     """Precision = correct / frames given to a matched cluster, recall = correct / frames of steps, of the whole set."""
-    steps = counts.copy()
-    steps[BACKGROUND] = 0
+    steps = _without_background(counts)
     correct = sum(int(steps[step, cluster]) for cluster, step in matching.items())
     assigned = sum(int(steps[:, cluster].sum()) for cluster in matching)
     return rates(correct, assigned, int(steps.sum()))
@@ -116,18 +115,39 @@ def mean_rates(figures: list[Rates]) -> Rates:
     return Rates(*np.mean(figures, axis=0).tolist()) if figures else Rates(0.0, 0.0, 0.0, 0.0)
 
 
+def harmonic(figures: Rates) -> Rates:
+    """The same with F1 as the harmonic mean of precision and recall."""
+    both = figures.precision + figures.recall
+    return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
+
+
+def _f1(counts: Counts) -> NDArray[np.float64]:
+    """F1[s, k] = 2 C[s, k] / (frames of s + frames of k)."""
+    frames = counts.sum(axis=1)[:, None] + counts.sum(axis=0)[None, :]
+    scores: NDArray[np.float64] = 2 * counts / np.maximum(frames, 1)
+    return scores
+
+
+def _overlap(counts: Counts) -> NDArray[np.float64]:
+    """The frames in common; among equal sums the higher F1 wins, so that the numbers of the clusters do not matter."""
+    gain: NDArray[np.float64] = counts + _f1(counts) / (min(counts.shape) + 1)
+    return gain
+
+
+def _without_background(counts: Counts) -> Counts:
+    steps = counts.copy()
+    steps[BACKGROUND] = 0
+    return steps
+
+
 def _useful(matching: Matching, counts: Counts) -> Matching:
     """Without the pairs that have no frame in common: they say nothing, and score 0 either way."""
     return {cluster: step for cluster, step in matching.items() if counts[step, cluster]}
 
 
-def _present(frames: NDArray[Any], without: int | None = None) -> NDArray[np.intp]:
+def _present(frames: NDArray[Any], without: int | None = None) -> Places:
     places = np.flatnonzero(frames)
     return places if without is None else places[places != without]
-
-
-def _harmonic(a: float, b: float) -> float:
-    return 2 * a * b / (a + b) if a + b else 0.0
 
 
 PROTOCOLS: dict[str, Protocol] = {

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError, choose
 from stepcut.judge import metrics
 from stepcut.judge.metrics import Labels, Rates
-from stepcut.judge.protocols import BACKGROUND, NO_STEP, PROTOCOLS, Counts, Matching, Protocol, each_step, mean_rates
+from stepcut.judge.protocols import (
+    BACKGROUND,
+    NO_STEP,
+    PROTOCOLS,
+    Counts,
+    Matching,
+    Protocol,
+    each_step,
+    harmonic,
+    mean_rates,
+)
 
 BACKGROUNDS = {"count": False, "drop": True}
 
@@ -61,12 +71,13 @@ class Score:
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
         # Column 0 is "no step", so clusters move up by one; the labels below are positions in the counts.
         self._shape = (max(int(t.max()) for t in true) + 1, max(int(p.max()) for p in pred) + 2)
+        rows = np.flatnonzero(self._total.sum(axis=1))
         if protocol.per_video:
-            self._matchings = [protocol.match(counts) for counts in self._counts]
+            self._matchings = [protocol.match(counts, rows) for counts in self._counts]
             pairs = zip(self._counts, self._matchings, strict=True)
-            figures = mean_rates([protocol.rate(counts, matching) for counts, matching in pairs])
+            figures = harmonic(mean_rates([protocol.rate(counts, matching) for counts, matching in pairs]))
         else:
-            self._matchings = [protocol.match(self._total)]
+            self._matchings = [protocol.match(self._total, rows)]
             figures = protocol.rate(self._total, self._matchings[0])
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
