@@ -13,16 +13,30 @@ from typing import TYPE_CHECKING, Any
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
+    from stepcut.folder import load as load
+    from stepcut.formats import read as read
+    from stepcut.formats import write as write
+    from stepcut.judge import evaluate as evaluate
+    from stepcut.learning import learn as learn
+    from stepcut.procedure import Procedure as Procedure
+    from stepcut.show import view as view
     from stepcut.timeline import Segment as Segment
     from stepcut.timeline import Timeline as Timeline
 
 # Where each public name lives; it is imported when first used, so that `import stepcut` stays quick and loads no torch.
 _HOMES = {
+    "Procedure": "stepcut.procedure",
     "Segment": "stepcut.timeline",
     "Timeline": "stepcut.timeline",
+    "evaluate": "stepcut.judge",
+    "learn": "stepcut.learning",
+    "load": "stepcut.folder",
+    "read": "stepcut.formats",
+    "view": "stepcut.show",
+    "write": "stepcut.formats",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -32,4 +46,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(__all__)

@@ -21,7 +21,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     When the block fails, or the process dies, `path` is what it was before. A full disk becomes an `OutputError`.
     """
     target = Path(path)
-    with _output_errors(target):
+    with output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         os.close(handle)
@@ -64,7 +64,7 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _output_errors(target: Path) -> Iterator[None]:
+def output_errors(target: Path) -> Iterator[None]:
     """Turn what the operating system says of a failed write into a sentence with advice."""
     try:
         yield

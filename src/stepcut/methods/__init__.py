@@ -1,6 +1,6 @@
 """Methods: how features become steps. Choose one by name, or hand over your own object with the same seven verbs.
 
-    fit(features) -> self        a list of arrays (T, d) or maps (T, C, h, w), one per video, `rate` rows a second
+    fit(features) -> self        takes a list of arrays (T, d) or maps (T, C, h, w), one per video, `rate` rows a second
     embed(features)              (T, D) per video: where the same step of different videos lies close
     memberships(features)        (T, K) per video, rows sum to 1: how much a frame belongs to each step
     predict(features)            (T,) per video: the step of each frame, -1 for background
@@ -8,8 +8,16 @@
     online()                     an object whose `push(row) -> (K,)` gives memberships from the past alone
     settings(), state()          JSON-able settings and arrays, from which `restore(settings, state)` builds it again
 
+`fit` also takes `progress` (a hook) and `checkpoint` (a file where long training keeps its state, so that it resumes).
 After `fit`: `labels_` (a list of (T,) step numbers) and `steps_` (K, also when `steps="auto"` chose it).
 `__init__` only stores settings. No label is ever read.
 """
 
 from __future__ import annotations
+
+from stepcut.methods.cnc import CnC
+from stepcut.methods.contract import Method, Online, Window
+
+METHODS: dict[str, type[Method]] = {"cnc": CnC}
+
+__all__ = ["METHODS", "CnC", "Method", "Online", "Window"]

@@ -1,0 +1,125 @@
+"""stepcut learn: from a folder of videos to a procedure."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from stepcut.cli.common import add_common, progress_hook
+from stepcut.errors import OptionError
+
+EXAMPLES = """examples:
+  stepcut learn sandwich/ -k 7 -o sandwich.proc        a folder of videos, seven steps
+  stepcut learn a.mp4 b.mp4 'more/*.mkv' -o out.proc   files and globs; the number of steps is chosen
+  stepcut learn features/ --rate 1 -k 12 -o out.proc   .npy, .npz or .safetensors, one row per second
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `stepcut learn`."""
+    parser.add_argument("videos", nargs="+", help="folders, files or globs of videos, or of feature files")
+    parser.add_argument("-k", "--steps", type=_steps, help="how many steps; left out, the number is chosen")
+    parser.add_argument("-o", "--output", help="where to keep the procedure (default: the first folder's name + .proc)")
+    parser.add_argument("--method", help="stepcut (default) or cnc, the paper's")
+    parser.add_argument("--names", help="names of the steps, separated by commas")
+    add_seeing(parser)
+    parser.add_argument("--rate", type=float, help="rows per second of given features (default 1)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting of the method")
+    parser.add_argument(
+        "--like", metavar="P", help="take all settings from an earlier procedure; what is given here wins"
+    )
+    parser.add_argument("--strict", action="store_true", help="one broken video stops the work")
+    add_common(parser)
+
+
+def add_seeing(parser: argparse.ArgumentParser) -> None:
+    """How videos are turned into features."""
+    parser.add_argument("--backbone", help="efficientnet-lite0 (default) or resnet50, the paper's")
+    parser.add_argument("--fps", type=_fps, help="frames sampled per second (default 2)")
+    parser.add_argument("--weights", help="a weights file for resnet50")
+    parser.add_argument("--layer", help="the layer of resnet50 (default conv4c)")
+    parser.add_argument("--device", help="auto (default), cpu or cuda")
+    parser.add_argument("--cache", help="where features are kept (default STEPCUT_CACHE, or the user's cache folder)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn, keep, and say what was found."""
+    from stepcut.learning import learn
+
+    output = args.output or default_output(args.videos[0])
+    procedure = learn(args.videos, output=output, progress=progress_hook(args), **settings(args))
+    print(procedure)
+    print(f"\nkept in {output}\nlook at it:  stepcut view {output}\ncheck a new video:  stepcut check {output} NEW.mp4")
+    skipped = procedure.config["skipped"]
+    for name, reason in skipped.items():
+        print(f"left out: {name}: {reason}")
+    return 1 if skipped else 0
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `learn`: those of --like, then what was said here."""
+    from stepcut.folder import read_config
+
+    chosen: dict[str, Any] = {}
+    if args.like:
+        old = read_config(args.like)
+        seen = {key: value for key, value in old["backbone"].items() if value is not None and key != "name"}
+        chosen = {"method": old["method"], **seen, **old["settings"]}
+        if old["backbone"]["name"] == "vectors":
+            chosen["rate"] = old["settings"]["rate"]
+        else:
+            chosen["backbone"] = old["backbone"]["name"]
+            chosen.pop("rate", None)
+    said = {
+        name: getattr(args, name)
+        for name in ("steps", "method", "rate", "backbone", "fps", "weights", "layer", "device", "cache")
+    }
+    chosen.update({name: value for name, value in said.items() if value is not None})
+    if args.seed or "seed" not in chosen:
+        chosen["seed"] = args.seed
+    if args.names:
+        chosen["names"] = [name.strip() for name in args.names.split(",")]
+        chosen.setdefault("steps", len(chosen["names"]))
+    chosen.update(dict(_setting(word) for word in args.set))
+    return {**chosen, "strict": args.strict}
+
+
+def default_output(first: str) -> str:
+    """`sandwich/` becomes `sandwich.proc`."""
+    path = Path(first)
+    return f"{path.resolve().name}.proc" if path.is_dir() else f"{path.parent.resolve().name}.proc"
+
+
+def _steps(word: str) -> int | str:
+    if word == "auto":
+        return word
+    try:
+        return int(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{word!r} is no whole number; give one, or 'auto'") from None
+
+
+def _fps(word: str) -> str:
+    from fractions import Fraction
+
+    try:
+        if Fraction(word) <= 0:
+            raise ValueError
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is no frame rate; give a number or a fraction such as 30000/1001"
+        ) from None
+    return word
+
+
+def _setting(word: str) -> tuple[str, Any]:
+    """`name=value`, the value read as JSON where it can be and as a word otherwise."""
+    name, equals, value = word.partition("=")
+    if not equals:
+        raise OptionError(f"--set {word!r} has no '='; write it as NAME=VALUE, for example --set loss=tcc.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,0 +1,227 @@
+"""learn(): from videos to a procedure, in one call; every stage leaves its file, so a second call resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import platform
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from stepcut.errors import OptionError, OutputError, choose, unknown
+from stepcut.progress import Hook, Stage, silent
+from stepcut.version import __version__
+
+if TYPE_CHECKING:
+    from stepcut.methods.contract import Method
+    from stepcut.procedure import Procedure
+    from stepcut.see.features import Features
+    from stepcut.source import Source
+
+
+def learn(
+    source: Source,
+    steps: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    rate: float | Fraction | None = None,
+    *,
+    method: str | Method = "stepcut",
+    backbone: str = "efficientnet-lite0",
+    fps: float | Fraction = 2,
+    weights: str | None = None,
+    layer: str | None = None,
+    device: str = "auto",
+    names: Sequence[str] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    strict: bool = False,
+    progress: Hook = silent,
+    **options: Any,
+) -> Procedure:
+    """Learn a procedure from videos of one task.
+
+    source   a folder, files or globs of videos; feature files; or arrays `(T, d)` as a list or by name
+    steps    how many steps there are; "auto" chooses the number
+    rate     rows per second of given features (1 if not said)
+    method   "stepcut" (the default), "cnc" (the paper's), or an object of your own
+    names    names for the steps, in the order of their numbers
+    output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
+    options  settings of the method, such as `loss="tcc"` for cnc
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> video = lambda: np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8))
+    >>> learn([video(), video(), video()], steps=3).labels["0"].shape
+    (60,)
+    """
+    from stepcut.folder import load, save
+    from stepcut.methods import METHODS
+    from stepcut.see.store import cache_dir
+    from stepcut.source import read_source
+
+    if output is not None:
+        check_output(output)
+    maker = choose("method", method, METHODS) if isinstance(method, str) else None
+    check_steps(steps, names)
+    seen = {"name": backbone, "fps": str(Fraction(fps)), "weights": weights, "layer": layer, "device": device}
+    features, failures = read_source(source, rate, seen, cache, strict, progress)
+    per_second = features[0].rate
+    check_amount(features, steps)
+    if maker is not None:
+        method = make_method(maker, {"steps": steps, "rate": float(per_second), "seed": seed, **options})
+    elif options:
+        raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
+    assert not isinstance(method, str)
+
+    config = {
+        "method": next((name for name, kind in METHODS.items() if type(method) is kind), None),
+        "settings": method.settings(),
+        "seed": seed,
+        "rate": str(per_second),
+        "backbone": seen if features[0].path else {"name": "vectors"},
+        "shape": list(features[0].rows.shape[1:]),
+        "skipped": {failure.name: str(failure.error) for failure in failures},
+        "versions": versions(),
+    }
+    config["fingerprint"] = fingerprint(features, config, names)
+    if output is not None and already_there(output, config["fingerprint"]):
+        return load(output)
+
+    checkpoint = (Path(cache) if cache else cache_dir()) / "training" / f"{config['fingerprint']}.safetensors"
+    method.fit([one.rows for one in features], progress=progress, checkpoint=checkpoint)
+    config["settings"] = method.settings()
+    procedure = assemble(method, features, config, names, progress)
+    if output is not None:
+        save(procedure, output)
+    checkpoint.unlink(missing_ok=True)
+    return procedure
+
+
+def assemble(
+    method: Method,
+    features: Sequence[Features],
+    config: dict[str, Any],
+    names: Sequence[str] | None = None,
+    progress: Hook = silent,
+) -> Procedure:
+    """A procedure from a fitted method: name the steps, cut the timelines, learn what a normal video looks like."""
+    from stepcut.order import graph_of_labels
+    from stepcut.procedure import Procedure, timeline_of
+    from stepcut.use.calibrate import learn_expectations
+
+    with Stage(progress, "order", total=len(features), unit="videos") as stage:
+        rows = [one.rows for one in features]
+        memberships, strangeness = method.memberships(rows), method.strangeness(rows)
+        steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
+        labels = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
+        per_second = features[0].rate
+        graph = graph_of_labels(labels, float(per_second), names=steps)
+        expectations = learn_expectations(
+            list(labels.values()), float(per_second), memberships=memberships, strangeness=strangeness
+        )
+        procedure = Procedure(
+            steps=steps,
+            timelines={
+                one.name: timeline_of(labels[one.name], share, per_second, steps, one)
+                for one, share in zip(features, memberships, strict=True)
+            },
+            samples={one.name: len(one.rows) for one in features},
+            videos={one.name: None if one.path is None else str(Path(one.path).resolve()) for one in features},
+            rate=per_second,
+            method=method,
+            expectations=expectations,
+            config=config,
+        )
+        procedure.__dict__["graph"] = graph
+        stage.advance(len(features))
+    return procedure
+
+
+def make_method(maker: type[Method], settings: dict[str, Any]) -> Method:
+    """Build a method; a setting it does not know is answered with the nearest one and the list."""
+    known = [name for name in inspect.signature(maker).parameters if name != "self"]
+    for name in settings:
+        if name not in known:
+            raise OptionError(unknown("setting", name, known))
+    return maker(**settings)
+
+
+def check_steps(steps: int | str, names: Sequence[str] | None) -> None:
+    """The number of steps must make sense, and so must the names."""
+    if steps != "auto" and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
+        raise OptionError(f"steps={steps!r}; give a whole number from 1 up, or 'auto'.")
+    if names is not None:
+        if steps == "auto":
+            raise OptionError("names were given but not steps; say how many steps there are.")
+        if len(names) != steps or len(set(names)) != len(names):
+            raise OptionError(f"{len(names)} names for {steps} steps; give one name for each, all different.")
+
+
+def check_amount(features: Sequence[Features], steps: int | str) -> None:
+    """There must be two videos, and more rows than steps."""
+    if len(features) < 2:
+        raise OptionError(
+            f"only {len(features)} video ({features[0].name}); steps are found by what videos share. Give at least two."
+        )
+    rows = sum(len(one.rows) for one in features)
+    if isinstance(steps, int) and steps > rows:
+        raise OptionError(
+            f"steps={steps}, but all videos together have {rows} sampled frames. Use fewer steps or a higher --fps."
+        )
+
+
+def fingerprint(features: Sequence[Features], config: dict[str, Any], names: Sequence[str] | None) -> str:
+    """A short name for exactly this work: the features, the settings and the version."""
+    digest = hashlib.blake2b(digest_size=16)
+    relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone")}
+    digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
+    for one in features:
+        digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())
+        for first in range(0, len(one.rows), 1024):
+            digest.update(np.ascontiguousarray(one.rows[first : first + 1024]).data)
+    return digest.hexdigest()
+
+
+def check_output(output: str | os.PathLike[str]) -> None:
+    """Say before the work, not after it, that something else stands in the way."""
+    from stepcut.folder import is_procedure
+
+    folder = Path(output)
+    if folder.exists() and not is_procedure(folder):
+        raise OutputError(
+            f"{folder}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
+        )
+
+
+def already_there(output: str | os.PathLike[str], wanted: str) -> bool:
+    """Whether this very procedure stands at `output`; one that a person has edited is never written over."""
+    from stepcut.folder import read_config
+
+    folder = Path(output)
+    if not folder.exists():
+        return False
+    if read_config(folder).get("fingerprint") == wanted:
+        return True
+    if (folder / "edits.json").exists():
+        raise OutputError(
+            f"{folder}: it holds corrections made by hand, which a new procedure would lose. Choose another -o."
+        )
+    return False
+
+
+def versions() -> dict[str, str]:
+    """What this ran on."""
+    import torch
+
+    return {
+        "stepcut": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }

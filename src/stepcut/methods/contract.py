@@ -1,0 +1,60 @@
+"""The contract of a method, and the online form that every method has for free."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.progress import Hook, silent
+
+Array = NDArray[Any]
+Labels = NDArray[np.int64]
+
+
+class Online(Protocol):
+    """Memberships from the past alone: what guidance listens to."""
+
+    def push(self, row: Array) -> NDArray[np.float64]:
+        """Take the next feature row; give its memberships (K,)."""
+
+
+class Method(Protocol):
+    """From features to steps; see `stepcut.methods` for the verbs in words."""
+
+    rate: float
+    labels_: list[Labels]
+    steps_: int
+
+    def fit(self, features: Sequence[Array], progress: Hook = silent, checkpoint: Path | None = None) -> Self: ...
+    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]: ...
+    def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
+    def predict(self, features: Sequence[Array]) -> list[Labels]: ...
+    def strangeness(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
+    def online(self) -> Online: ...
+    def settings(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Array]: ...
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self: ...
+
+
+class Window:
+    """The online form of any method: the last rows are taken as a video of their own, and its last frame is the answer.
+
+    Causal, because nothing later has been seen; constant in memory, because older rows are dropped.
+    """
+
+    def __init__(self, method: Method, seconds: float = 120.0) -> None:
+        self.method = method
+        self.rows: deque[Array] = deque(maxlen=max(1, round(Fraction(method.rate) * Fraction(seconds))))
+
+    def push(self, row: Array) -> NDArray[np.float64]:
+        """Take the next feature row; give its memberships (K,)."""
+        self.rows.append(np.asarray(row))
+        last: NDArray[np.float64] = self.method.memberships([np.stack(self.rows)])[0][-1]
+        return last

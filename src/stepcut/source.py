@@ -1,0 +1,172 @@
+"""What a user hands over (a folder, files, globs, arrays) as a list of features, all of one kind."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
+from stepcut.methods.contract import Array
+from stepcut.progress import Hook, silent
+from stepcut.see.features import Failure, Features, extract, load_features
+from stepcut.see.video import VIDEO_SUFFIXES, find_videos
+
+FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
+
+Place = str | os.PathLike[str]
+Source = Place | Sequence[Place] | Sequence[Array] | Mapping[str, Array]
+
+
+def read_source(
+    source: Source,
+    rate: float | Fraction | None = None,
+    backbone: Mapping[str, Any] | None = None,
+    cache: Place | None = None,
+    strict: bool = False,
+    progress: Hook = silent,
+) -> tuple[list[Features], list[Failure]]:
+    """The features of everything in `source`, and what could not be used.
+
+    `rate` is that of given features, in rows per second; `backbone` says how videos are seen: `name`, `fps`, `weights`,
+    `layer`, `device`.
+    """
+    failures: list[Failure] = []
+    if isinstance(source, Mapping) or _holds_arrays(source):
+        features = _from_arrays(source, rate)
+    else:
+        places = _expand(source)  # type: ignore[arg-type]
+        given = [place for place in places if place.suffix.lower() in FEATURE_SUFFIXES]
+        if given and len(given) < len(places):
+            other = next(place for place in places if place not in given)
+            raise OptionError(f"{given[0].name} holds features and {other.name} is a video; give all of one kind.")
+        if given:
+            features = load_features(given, rate)
+        else:
+            features, failures = _from_videos(places, backbone or {}, cache, strict, progress)
+    check_alike(features)
+    return features, failures
+
+
+def read_like(config: Mapping[str, Any], rate: Fraction, video: Any) -> Features:
+    """The features of one more video, seen as the procedure with this config sees."""
+    if isinstance(video, Features):
+        features = video
+    else:
+        source = [video] if isinstance(video, str | os.PathLike) else {"video": video}
+        found, failures = read_source(source, rate, config.get("backbone"), strict=True)
+        if len(found) != 1:
+            raise OptionError(f"{video} holds {len(found)} videos{_reasons(failures)}; give one at a time.")
+        features = found[0]
+    if features.rate != rate:
+        raise FeatureError(f"{features.name}: {features.rate} rows per second; this procedure was learned at {rate}.")
+    if list(features.rows.shape[1:]) != config["shape"]:
+        seen, wanted = list(features.rows.shape[1:]), config["shape"]
+        raise FeatureError(
+            f"{features.name}: a row has shape {seen}; this procedure was learned from {wanted}. Use the same backbone."
+        )
+    return features
+
+
+def check_alike(features: Sequence[Features]) -> None:
+    """All features must be finite, hold at least one row, and agree in shape and rate."""
+    for one in features:
+        rows = one.rows
+        if rows.ndim not in (2, 4):
+            raise FeatureError(
+                f"{one.name}: features have shape {rows.shape}; rows must be vectors (T, d) or maps (T, C, h, w)."
+            )
+        if len(rows) == 0:
+            raise FeatureError(f"{one.name}: no rows at all. Leave it out, or compute its features again.")
+        if not all(np.isfinite(rows[i : i + 4096]).all() for i in range(0, len(rows), 4096)):
+            bad = next(i for i in range(len(rows)) if not np.isfinite(rows[i]).all())
+            raise FeatureError(
+                f"{one.name}: row {bad} holds a number that is not finite (NaN or infinity). Compute it again."
+            )
+        first = features[0]
+        if rows.shape[1:] != first.rows.shape[1:]:
+            raise FeatureError(
+                f"{one.name}: a row has shape {rows.shape[1:]}, but {first.rows.shape[1:]} in {first.name}. "
+                "All must come from one backbone."
+            )
+        if one.rate != first.rate:
+            raise FeatureError(
+                f"{one.name}: {one.rate} rows per second, but {first.rate} in {first.name}. Use one rate."
+            )
+
+
+def _holds_arrays(source: object) -> bool:
+    if isinstance(source, str | os.PathLike):
+        return False
+    return bool(source) and all(not isinstance(one, str | os.PathLike) for one in source)  # type: ignore[attr-defined]
+
+
+def _from_arrays(source: Any, rate: float | Fraction | None) -> list[Features]:
+    named = source if isinstance(source, Mapping) else {str(i): one for i, one in enumerate(source)}
+    per_second = Fraction(1 if rate is None else rate).limit_denominator(100_000)
+    if per_second <= 0:
+        raise OptionError(f"rate={rate} rows per second; it must be above zero.")
+    features = []
+    for name, one in named.items():
+        rows = one.rows if isinstance(one, Features) else np.asarray(one)
+        if rows.dtype.kind not in "fiu":
+            raise FeatureError(f"{name}: features are of type {rows.dtype}; give numbers.")
+        features.append(Features(rows, per_second, len(rows) / float(per_second), str(name)))
+    return features
+
+
+def _from_videos(
+    places: Sequence[Path], backbone: Mapping[str, Any], cache: Place | None, strict: bool, progress: Hook
+) -> tuple[list[Features], list[Failure]]:
+    from stepcut.see.backbones import make_backbone
+
+    options = {key: backbone[key] for key in ("weights", "layer", "device") if backbone.get(key) is not None}
+    network = make_backbone(backbone.get("name", "efficientnet-lite0"), **options)
+    features, failures = extract(
+        places, network, fps=Fraction(backbone.get("fps", 2)), cache=cache, progress=progress, strict=strict
+    )
+    if not features:
+        raise VideoError(f"none of the {len(places)} videos could be used{_reasons(failures)}.")
+    return features, failures
+
+
+def _expand(source: Place | Sequence[Place]) -> list[Path]:
+    """Folders and globs as lists of videos, or of feature files where there is no video."""
+    places: list[Path] = []
+    for one in [source] if isinstance(source, str | os.PathLike) else source:
+        path = Path(one)
+        if path.is_dir():
+            inside = find_videos(path, missing_ok=True) or sorted(
+                file for file in path.iterdir() if file.suffix.lower() in FEATURE_SUFFIXES
+            )
+            if not inside:
+                kinds = " ".join(sorted(VIDEO_SUFFIXES))
+                raise VideoError(
+                    f"{path}: no video in this folder. Known suffixes: {kinds}; features: .npy .npz .safetensors."
+                )
+            places += inside
+        elif glob.has_magic(str(one)) and not path.exists():
+            matched = sorted(Path(match) for match in glob.glob(str(one), recursive=True))
+            if not matched:
+                raise VideoError(f"{one}: the pattern matches no file.")
+            places += matched
+        elif not path.exists():
+            raise VideoError(f"{path}: there is no such file or folder. Check the path.")
+        else:
+            places.append(path)
+    if not places:
+        raise OptionError("no video was given. Give a folder, files or globs.")
+    return list(dict.fromkeys(places))
+
+
+def _reasons(failures: Sequence[Failure]) -> str:
+    return "".join(f"; {_brief(failure.error)}" for failure in failures)
+
+
+def _brief(error: StepcutError) -> str:
+    return " ".join(str(error).split()).rstrip(".")

@@ -1,0 +1,85 @@
+"""One hook for progress, timing and cancelling."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from stepcut.progress import Bar, Event, JsonLog, Stage, describe, duration
+
+
+def test_a_stage_tells_its_hook_from_start_to_end() -> None:
+    events: list[Event] = []
+    with Stage(events.append, "features", total=2, unit="videos") as stage:
+        stage.advance(item="a.mp4", loss=0.5)
+        stage.advance(item="b.mp4")
+    assert [(e.done, e.item, e.finished) for e in events] == [
+        (0, "", False),
+        (1, "a.mp4", False),
+        (2, "b.mp4", False),
+        (2, "", True),
+    ]
+    assert events[1].values == {"loss": 0.5}
+
+
+def test_what_the_hook_raises_stops_the_work() -> None:
+    def cancel(event: Event) -> None:
+        if event.done == 1:
+            raise KeyboardInterrupt
+
+    done = []
+    with pytest.raises(KeyboardInterrupt), Stage(cancel, "cut", total=3) as stage:
+        for item in range(3):
+            stage.advance()
+            done.append(item)
+    assert done == []
+
+
+def test_a_stage_that_fails_is_not_called_finished() -> None:
+    events: list[Event] = []
+    with pytest.raises(ValueError, match="no"), Stage(events.append, "cut"):
+        raise ValueError("no")
+    assert not any(e.finished for e in events)
+
+
+def test_the_words_hold_rate_and_time_left() -> None:
+    text = describe(Event("train", 50, 100, "steps", values={"loss": 0.25}, elapsed=10))
+    assert text == "train       50 %  50/100 steps  5.0/s  10 s left  loss 0.25"
+
+
+def test_a_log_is_one_json_object_per_line_and_ends_with_the_last() -> None:
+    stream = io.StringIO()
+    with Stage(JsonLog(stream), "cut", total=500) as stage:
+        for _ in range(500):
+            stage.advance()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert lines[-1]["finished"] is True
+    assert lines[-1]["done"] == 500
+    assert len(lines) < 100
+
+
+def test_a_bar_off_a_terminal_writes_plain_lines() -> None:
+    stream = io.StringIO()
+    with Stage(Bar(stream), "cut", total=2, unit="videos") as stage:
+        stage.advance(2)
+    assert "\r" not in stream.getvalue()
+    assert "2/2 videos" in stream.getvalue()
+
+
+def test_a_bar_on_a_terminal_redraws_its_line() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with Stage(Bar(stream), "cut", total=2) as stage:
+        stage.advance(2)
+    assert stream.getvalue().count("\n") == 1
+    assert "\r" in stream.getvalue()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.14, "3.1 s"), (42, "42 s"), (3600, "1 h 0 min")])
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

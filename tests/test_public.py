@@ -1,0 +1,34 @@
+"""The public names: exact, documented, and quick to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import stepcut
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert sorted(stepcut.__all__) == sorted(
+        ["Procedure", "Segment", "Timeline", "__version__", "evaluate", "learn", "load", "read", "view", "write"]
+    )
+
+
+def test_every_public_name_is_there_and_says_what_it_is_for() -> None:
+    for name in stepcut.__all__:
+        thing = getattr(stepcut, name)
+        assert name == "__version__" or thing.__doc__
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'lern'"):
+        _ = stepcut.lern
+
+
+@pytest.mark.parametrize("words", [["-c", "import stepcut"], ["-m", "stepcut.cli.main", "-h"]])
+def test_neither_import_nor_help_loads_torch(words: list[str]) -> None:
+    run = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
+    assert not loaded & {"torch", "numpy", "av", "sklearn", "numba"}

@@ -1,0 +1,100 @@
+"""Segment and Timeline: seconds, half-open, immutable."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepcut.errors import AnnotationError
+from stepcut.timeline import Segment, Timeline, clock
+
+
+def test_a_segment_that_ends_before_it_starts_is_refused() -> None:
+    with pytest.raises(AnnotationError, match="ends at 2 s, before it starts at 3 s"):
+        Segment(3, 2, "stir")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_segment_needs_finite_seconds(bad: float) -> None:
+    with pytest.raises(AnnotationError, match="finite"):
+        Segment(0, bad, "stir")
+
+
+def test_segments_are_sorted_and_the_vocabulary_follows_time() -> None:
+    timeline = Timeline([Segment(5, 6, "b"), Segment(1, 2, "a")])
+    assert [s.step for s in timeline] == ["a", "b"]
+    assert timeline.steps == ("a", "b")
+    assert timeline.end == 6
+
+
+def test_a_given_vocabulary_keeps_its_order_and_may_hold_more() -> None:
+    assert Timeline([Segment(1, 2, "a")], steps=["z", "a"]).steps == ("z", "a")
+
+
+def test_names_in_the_vocabulary_must_differ() -> None:
+    with pytest.raises(AnnotationError, match="differ"):
+        Timeline([], steps=["a", "a"])
+
+
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.sampled_from([1.0, 2.0, 29.97, 0.5]))
+def test_labels_survive_the_way_through_segments(labels: list[int], rate: float) -> None:
+    timeline = Timeline.from_labels(labels, rate, ["a", "b", "c", "d"])
+    again = timeline.labels(np.arange(len(labels)) / rate)
+    assert again.tolist() == labels
+
+
+def test_the_end_of_a_segment_is_no_longer_part_of_it() -> None:
+    assert Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")]).labels([1.999, 2.0]).tolist() == [0, 1]
+
+
+def test_where_segments_overlap_the_later_start_wins_and_it_is_reported() -> None:
+    timeline = Timeline([Segment(0, 10, "a"), Segment(4, 5, "b")])
+    assert timeline.labels([3.0, 4.5, 6.0]).tolist() == [0, 1, 0]
+    assert timeline.overlapping() == [(Segment(0, 10, "a"), Segment(4, 5, "b"))]
+
+
+def test_touching_segments_do_not_overlap() -> None:
+    assert Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")]).overlapping() == []
+
+
+def test_gaps_are_what_no_segment_covers() -> None:
+    timeline = Timeline([Segment(1, 5, "a"), Segment(2, 3, "b"), Segment(6, 7, "a")], duration=9)
+    assert timeline.gaps() == [(0.0, 1), (5, 6), (7, 9)]
+
+
+def test_crop_cuts_segments_at_both_ends() -> None:
+    timeline = Timeline([Segment(0, 4, "a"), Segment(4, 8, "b"), Segment(8, 9, "c")], duration=9)
+    assert timeline.crop(2, 6).segments == (Segment(2, 4, "a"), Segment(4, 6, "b"))
+
+
+def test_two_steps_given_one_name_become_one() -> None:
+    timeline = Timeline([Segment(0, 1, "a"), Segment(1, 2, "b")]).rename({"b": "a"})
+    assert timeline.steps == ("a",)
+    assert timeline.sequence() == ["a", "a"]
+
+
+def test_a_timeline_draws_itself_and_a_name_is_text_never_markup() -> None:
+    drawing = Timeline([Segment(0, 1, "<script>alert(1)</script>")])._repr_svg_()
+    assert drawing.startswith("<svg")
+    assert "<script>" not in drawing
+
+
+def test_confidence_is_the_mean_over_the_frames_of_a_segment() -> None:
+    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], confidence=[0.5, 1.0, 0.25])
+    assert [s.confidence for s in timeline] == [0.75, 0.25]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "00:00:00.0"), (59.96, "00:01:00.0"), (3723.5, "01:02:03.5")])
+def test_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
+
+
+def test_an_empty_timeline_is_all_background() -> None:
+    timeline = Timeline(duration=3)
+    assert timeline.gaps() == [(0.0, 3)]
+    assert timeline.labels([1.0]).tolist() == [-1]
+    assert "0 segments" in repr(timeline)
