@@ -1,0 +1,165 @@
+"""A procedure graph for other eyes and other programs: text, DOT, GraphML, SVG, matplotlib, files."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepcut.colours import colour, ink
+from stepcut.errors import choose
+from stepcut.order.layout import columns, places
+from stepcut.storage import write_text
+
+if TYPE_CHECKING:
+    from stepcut.order.graph import ProcedureGraph
+
+
+def to_text(graph: ProcedureGraph) -> str:
+    """One line per step, in an order that keeps all edges: what it needs, and what the videos say of it."""
+    lines = [repr(graph)]
+    for step in (step for column in columns(graph) for step in column):
+        near = sorted(a for a, b in graph.edges if b == step)
+        needs = [f"{graph.name(a)} ({support(graph, a, step)})" for a in near]
+        facts = [
+            f"after {', '.join(needs)}" if needs else "any time" if graph.edges else "any order",
+            *notes(graph, step),
+        ]
+        lines.append(f"  {graph.name(step)}: {'; '.join(facts)}")
+    return "\n".join(lines)
+
+
+def support(graph: ProcedureGraph, before: int, after: int) -> str:
+    """`11 of 12`: videos that keep an edge, of those that do both its steps."""
+    kept, together = graph.support[before, after]
+    return f"{kept} of {together}"
+
+
+def notes(graph: ProcedureGraph, step: int) -> list[str]:
+    """What is worth knowing of a step beside its preconditions."""
+    facts = []
+    if step in graph.optional:
+        facts.append(f"optional, done in {graph.occurs[step]} of {graph.videos} videos")
+    if step in graph.repeated:
+        facts.append(f"repeated, up to {graph.times[step][-1]} times")
+    if step in graph.durations:
+        length = graph.durations[step]
+        facts.append(f"{length.median:.0f} s ({length.low:.0f} to {length.high:.0f} s)")
+    return facts
+
+
+def to_dot(graph: ProcedureGraph) -> str:
+    """Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
+
+    def quoted(text: str) -> str:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    lines = ["digraph procedure {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
+    for step in graph.steps:
+        style = ', style="rounded,dashed"' if step in graph.optional else ""
+        lines.append(f"  {step} [label={quoted(graph.name(step))}{style}];")
+    lines += [f"  {a} -> {b} [label={quoted(support(graph, a, b))}];" for a, b in sorted(graph.edges)]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def to_graphml(graph: ProcedureGraph) -> str:
+    """GraphML with the name, the share of videos and the median duration of a step, and the support of an edge."""
+    keys = [
+        ("name", "node", "string"), ("occurs", "node", "int"), ("optional", "node", "boolean"),
+        ("repeated", "node", "boolean"), ("seconds", "node", "double"), ("kept", "edge", "int"),
+        ("together", "edge", "int"),
+    ]  # fmt: skip
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">']
+    lines += [f'  <key id="{k}" for="{where}" attr.name="{k}" attr.type="{kind}"/>' for k, where, kind in keys]
+    lines.append('  <graph id="procedure" edgedefault="directed">')
+    for step in graph.steps:
+        data = {
+            "name": escape(graph.name(step)),
+            "occurs": str(graph.occurs[step]),
+            "optional": str(step in graph.optional).lower(),
+            "repeated": str(step in graph.repeated).lower(),
+        }
+        if step in graph.durations:
+            data["seconds"] = f"{graph.durations[step].median:g}"
+        inside = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
+        lines.append(f'    <node id="n{step}">{inside}</node>')
+    for a, b in sorted(graph.edges):
+        kept, together = graph.support[a, b]
+        inside = f'<data key="kept">{kept}</data><data key="together">{together}</data>'
+        lines.append(f'    <edge source="n{a}" target="n{b}">{inside}</edge>')
+    return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"
+
+
+def to_svg(graph: ProcedureGraph) -> str:
+    """A drawing that needs no program: time goes right, optional steps are dashed, thin lines have less support."""
+    wide, high, box_w, box_h, margin = 190, 54, 150, 34, 20
+    at = places(graph)
+    top = max((-row for _, row in at.values()), default=0.0)
+    middle = {s: (margin + x * wide + box_w / 2, margin + (row + top) * high + box_h / 2) for s, (x, row) in at.items()}
+    width = max((x for x, _ in middle.values()), default=0) + box_w / 2 + margin
+    height = max((y for _, y in middle.values()), default=0) + box_h / 2 + margin
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" font-family="sans-serif" font-size="12" role="img" '
+        f'aria-label="{escape(repr(graph))}">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 8 4 0 8z" fill="#666"/></marker></defs>',
+    ]
+    for a, b in sorted(graph.edges):
+        (x1, y1), (x2, y2) = middle[a], middle[b]
+        x1, x2 = x1 + box_w / 2, x2 - box_w / 2
+        bend = (x2 - x1) / 2
+        parts.append(
+            f'<path d="M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}" '
+            f'fill="none" stroke="#666" stroke-width="{0.5 + 1.5 * graph.support[a, b].share:.1f}" '
+            f'marker-end="url(#tip)"><title>{support(graph, a, b)} videos</title></path>'
+        )
+    for step in graph.steps:
+        x, y = middle[step]
+        fill = colour(step)
+        dash = ' stroke="#333" stroke-dasharray="4 3"' if step in graph.optional else ""
+        name = graph.name(step)
+        shown = name if len(name) <= 22 else name[:21] + "…"
+        tip = escape("; ".join([name, *notes(graph, step)]))
+        parts.append(
+            f'<g><title>{tip}</title><rect x="{x - box_w / 2:.0f}" y="{y - box_h / 2:.0f}" width="{box_w}" '
+            f'height="{box_h}" rx="6" fill="{fill}"{dash}/><text x="{x:.0f}" y="{y + 4:.0f}" text-anchor="middle" '
+            f'fill="{ink(fill)}">{escape(shown)}</text></g>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def draw(graph: ProcedureGraph, ax: Any = None) -> Any:
+    """The same drawing on matplotlib axes, which are made when none are given."""
+    at = places(graph)
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        across = 1 + max((x for x, _ in at.values()), default=0)
+        down = 1 + 2 * max((abs(row) for _, row in at.values()), default=0)
+        ax = Figure(figsize=(2.2 * across, 0.6 * down + 0.6), layout="constrained").add_subplot()
+    for a, b in sorted(graph.edges):
+        arrow = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.5 + 1.5 * graph.support[a, b].share, "shrinkB": 28}
+        ax.annotate("", xy=at[b], xytext=at[a], arrowprops=arrow)
+    for step, (x, row) in at.items():
+        edge = "--" if step in graph.optional else "-"
+        box = {"boxstyle": "round", "facecolor": colour(step), "linestyle": edge}
+        ax.text(x, row, graph.name(step), ha="center", va="center", color=ink(colour(step)), bbox=box, fontsize=8)
+    ax.set_xlim(-0.6, max((x for x, _ in at.values()), default=0) + 0.6)
+    ax.set_ylim(
+        max((row for _, row in at.values()), default=0) + 0.7, min((r for _, r in at.values()), default=0) - 0.7
+    )
+    ax.set_axis_off()
+    return ax
+
+
+def save(graph: ProcedureGraph, path: str) -> None:
+    """Write the graph; the suffix decides between `.dot`, `.graphml`, `.json` and `.svg`."""
+    forms = {
+        ".dot": to_dot,
+        ".graphml": to_graphml,
+        ".json": lambda g: json.dumps(g.to_json(), indent=1, ensure_ascii=False) + "\n",
+        ".svg": to_svg,
+    }
+    write_text(path, choose("suffix", Path(path).suffix.lower(), forms)(graph))

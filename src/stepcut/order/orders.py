@@ -1,0 +1,136 @@
+"""Orders: in which order one video does its steps, and which orders the videos of a task share, ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError
+from stepcut.timeline import BACKGROUND
+
+Labels = Sequence[int] | NDArray[np.integer[Any]]
+
+
+def video_order(labels: Labels) -> list[int]:
+    """The steps of one video sorted by when they are done on average; a step that does not occur is not in it.
+
+    The time of frame n of p is n / p; the time of a step is the mean over its frames (background has none). Two steps
+    with the same mean time stand by their number.
+
+    >>> video_order([2, 2, -1, 0, 0, 2])
+    [2, 0]
+    """
+    numbers = np.asarray(labels, dtype=np.int64)
+    if numbers.ndim != 1:
+        raise OptionError(f"labels has shape {numbers.shape}; give one row, a step number per frame.")
+    times = np.arange(len(numbers)) / max(len(numbers), 1)  # n / p
+    steps = np.unique(numbers[numbers != BACKGROUND])
+    mean = {int(step): float(times[numbers == step].mean()) for step in steps}
+    return sorted(mean, key=lambda step: (mean[step], step))
+
+
+def sequence(labels: Labels) -> list[int]:
+    """The steps of one video in the order of its segments, repeats included, background left out.
+
+    A step that is interrupted by background alone is one segment: a pause is no repeat. It is repeated when another
+    step was done in between.
+
+    >>> sequence([0, 0, -1, 0, 1, 1, 0, -1])
+    [0, 1, 0]
+    """
+    return [int(step) for step, _ in groupby(int(number) for number in labels if int(number) != BACKGROUND)]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The distinct orders of a task, the most followed first, each with the videos that follow it."""
+
+    ranked: list[tuple[tuple[int, ...], list[str]]]
+    names: tuple[str, ...] = ()
+    """Step names by number; where there is none, the number is shown."""
+
+    def of(self, video: str) -> tuple[int, ...]:
+        """The order that one video follows."""
+        for order, videos in self.ranked:
+            if video in videos:
+                return order
+        known = [video for _, videos in self.ranked for video in videos]
+        raise OptionError(f"video={video!r} has no order here. Choose from {', '.join(known)}.")
+
+    def renamed(self, names: Sequence[str]) -> Orders:
+        """The same orders, shown with these step names."""
+        return Orders(self.ranked, tuple(names))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """A list of objects with the steps of an order by number, and its videos."""
+        return [{"order": list(order), "videos": videos} for order, videos in self.ranked]
+
+    @classmethod
+    def from_json(cls, record: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> Orders:
+        """What `to_json` gave, read again."""
+        return cls([(tuple(entry["order"]), list(entry["videos"])) for entry in record], tuple(names))
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:
+        return iter(self.ranked)
+
+    def __len__(self) -> int:
+        return len(self.ranked)
+
+    def __getitem__(self, place: int) -> tuple[tuple[int, ...], list[str]]:
+        return self.ranked[place]
+
+    def __repr__(self) -> str:
+        return f"<Orders {len(self.ranked)} distinct, of {sum(len(videos) for _, videos in self.ranked)} videos>"
+
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        for order, videos in self.ranked:
+            lines.append(f"{counted(len(videos)):>10}  {self._words(order)}")
+            lines.append(f"{'':>10}  ({', '.join(videos)})")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{len(videos)}</td><td>{escape(self._words(order))}</td><td>{escape(', '.join(videos))}</td></tr>"
+            for order, videos in self.ranked
+        )
+        return (
+            f"<table><thead><tr><th>videos</th><th>order</th><th>which</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+    def _words(self, order: Sequence[int]) -> str:
+        return " → ".join(name_of(step, self.names) for step in order) or "(no step)"
+
+
+def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = ()) -> Orders:
+    """Group the orders of the videos (`{video: order}`) and rank them by how many videos follow each.
+
+    Orders with the same number of videos stand as in the mapping: the one met first comes first.
+
+    >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, names=["pour", "stir"]))
+    <Orders 2 distinct, of 3 videos>
+      2 videos  pour → stir
+                (a.mp4, c.mp4)
+       1 video  stir → pour
+                (b.mp4)
+    """
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for video, order in orders.items():
+        groups.setdefault(tuple(int(step) for step in order), []).append(video)
+    return Orders(sorted(groups.items(), key=lambda group: -len(group[1])), tuple(names))
+
+
+def name_of(step: int, names: Sequence[str]) -> str:
+    """The name of a step, or `step 3` where it has none."""
+    return names[step] if 0 <= step < len(names) else f"step {step}"
+
+
+def counted(videos: int) -> str:
+    """`1 video`, `2 videos`."""
+    return f"{videos} video" if videos == 1 else f"{videos} videos"

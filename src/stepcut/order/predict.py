@@ -1,0 +1,65 @@
+"""What comes next: a probability for each step, from what was done, the graph and how the videos went on.
+
+For a step x after the last step y, with n(y, x) how often x followed y in the videos,
+
+    weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
+
+where readiness is small as long as a precondition is not met (as small as videos without it are rare), and small for
+a step that is done already (as small as repeats are rare). The weight of "nothing follows" is made the same way: it is
+ready when every step that is usually done was done. Weights divided by their sum are the probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepcut.order.graph import ProcedureGraph
+
+START, END = -1, -2
+"""Stand-ins in `transitions` for "nothing done yet" and "nothing follows"; they are not among the steps or edges."""
+
+PRIOR = 0.5
+
+
+def next_steps(graph: ProcedureGraph, done: Sequence[int], ordered: bool) -> list[tuple[int, float]]:
+    """`(step, probability)`, the most probable first; the missing mass is the probability that nothing follows."""
+    before = set(done)
+    last = (done[-1] if done else START) if ordered or not done else None
+    weights: dict[int, float] = {}
+    for step in [*graph.steps, END]:
+        ready = readiness(graph, step, before)
+        seen = followed(graph, last, step, before)
+        weights[step] = (seen + PRIOR * ready) * ready
+    total = sum(weights.values())
+    likely = [(step, weights[step] / total) for step in graph.steps if weights[step] > 0]
+    return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
+
+
+def followed(graph: ProcedureGraph, last: int | None, step: int, done: set[int]) -> float:
+    """How often a step followed the last one; where the last is not known, how often it followed any that was done."""
+    if last is not None:
+        return graph.transitions.get((last, step), 0)
+    return sum(graph.transitions.get((y, step), 0) for y in done) / max(len(done), 1)
+
+
+def readiness(graph: ProcedureGraph, step: int, done: set[int]) -> float:
+    """How ready a step is, from 0 to 1: the least of what its unmet preconditions and its repetition allow."""
+    if step == END:
+        missing = [graph.occurs[other] / graph.videos for other in graph.steps if other not in done]
+        return min((smoothed(1 - share, graph.videos) for share in missing), default=1.0)
+    if step in done:
+        again = sum(times > 1 for times in graph.times[step])
+        return again / (graph.occurs[step] + 1)
+    ready = 1.0
+    for other in graph.before(step) - done:
+        # Of the videos that do the step, those that had not done `other` before it.
+        without = graph.occurs[step] - graph.first.get((other, step), 0)
+        ready = min(ready, smoothed(without / graph.occurs[step], graph.occurs[step]))
+    return ready
+
+
+def smoothed(share: float, count: int) -> float:
+    """A share of `count` videos, drawn a little towards one half so that what was never seen stays possible."""
+    return (share * count + 0.25) / (count + 0.5)
