@@ -195,7 +195,9 @@ def video_name(video: str) -> str:
     return stem if dot and suffix.lower() in VIDEO_SUFFIXES else name
 
 
-VIDEO_SUFFIXES = frozenset("mp4 mkv avi mov webm m4v mpg mpeg wmv flv ts mts m2ts ogv 3gp".split())
+VIDEO_SUFFIXES = frozenset(
+    ("mp4", "mkv", "avi", "mov", "webm", "m4v", "mpg", "mpeg", "wmv", "flv", "ts", "mts", "m2ts", "ogv", "3gp")
+)
 
 __all__ = [
     "FORMATS",

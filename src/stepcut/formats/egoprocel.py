@@ -1,4 +1,4 @@
-"""The CSV of the EgoProceL annotations: start second, end second, and the step's name after its number (`1 break egg`)."""
+"""The CSV of the EgoProceL annotations: start and end in seconds, then number and name (`1 break egg`)."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ def label_files(path: Path) -> list[Path]:
 
 def _json_format(path: Path) -> str:
     record = read_json(path)
-    if native.is_native(record):
-        return "json"
-    fail(path, "is JSON of no kind that is known here", "Name its format; see docs/formats.md")
+    kind = "json" if native.is_native(record) else None
+    if kind is None:
+        fail(path, "is JSON of no kind that is known here", "Name its format; see docs/formats.md")
+    return kind

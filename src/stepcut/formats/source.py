@@ -1,4 +1,4 @@
-"""Reading a label file as text, whatever made it: byte order marks, CRLF, Latin-1, limits, and errors with file and line."""
+"""Reading a label file as text whatever wrote it, and refusing one with its name and line."""
 
 from __future__ import annotations
 

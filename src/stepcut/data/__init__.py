@@ -1,0 +1,48 @@
+"""Data sets: what they are, how to obtain them, and their tasks, videos and true timelines, all in the same form.
+
+>>> DATASETS["egoprocel"]
+<DataSet egoprocel: EgoProceL, 16 tasks>
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from stepcut.data import captaincook4d, egoprocel
+from stepcut.data.describe import DataSet, Loaded, TaskInfo
+from stepcut.data.task import Task, TaskVideo
+from stepcut.errors import DataError, choose
+
+log = logging.getLogger("stepcut")
+
+DATASETS: dict[str, DataSet] = {
+    each.name: each
+    for each in [
+        egoprocel.DATA_SET,
+        captaincook4d.DATA_SET,
+    ]
+}
+
+
+def load(name: str, root: str | Path, **options: Any) -> list[Task]:
+    """The tasks of a data set under `root`. What is absent or makes no sense is logged; nothing at all is an error.
+
+    EgoProceL takes `view="egocentric"` (or top, back, left, right) for the cameras of CMU-MMAC.
+    """
+    loaded = examine(name, root, **options)
+    if not loaded.tasks:
+        absent = " ".join(loaded.missing[:3]) or "No task was found."
+        raise DataError(f"{root}: {absent} 'stepcut data info {name}' shows the folder tree to build.")
+    for line in loaded.problems:
+        log.warning("%s: %s", name, line)
+    return loaded.tasks
+
+
+def examine(name: str, root: str | Path, **options: Any) -> Loaded:
+    """The tasks under `root` together with what is missing and what makes no sense."""
+    return choose("data set", name, DATASETS).read(root, **options)
+
+
+__all__ = ["DATASETS", "DataSet", "Loaded", "Task", "TaskInfo", "TaskVideo", "examine", "load"]
