@@ -1,0 +1,207 @@
+"""The contract of every segmenter: what it is given (checked once, here), what it answers, how it is kept.
+
+    fit(videos) -> self               learn the steps that the videos share
+    predict(videos) -> labels         a step number per frame, 0 to steps - 1, a list of (T,) int64
+    fit_predict(videos) -> labels     both
+    memberships(videos) -> shares     how much each frame belongs to each step, a list of (T, steps), rows sum to 1
+    settings(), state(), restore()    JSON-able settings and arrays, from which the same segmenter is built again
+
+`videos` is a list of (T, d) arrays, one per video. Same seed, same labels, in whatever order the videos come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import FeatureError, NotLearned, OptionError
+
+Labels = NDArray[np.int64]
+Rows = NDArray[np.float32]
+Videos = Sequence[NDArray[Any]]
+
+LARGEST = 1e15
+"""Features beyond this have squares that float32 cannot hold."""
+BLOCK = 65_536
+"""Frames looked at together, so that a check of a long video needs little memory."""
+
+
+class Segmenter(ABC):
+    """Gives every frame of every video one of `steps` steps. `rate` is in frames (rows) per second."""
+
+    LEARNED: ClassVar[tuple[str, ...]] = ()
+    """The names of the arrays that `fit` learns."""
+
+    def __init__(self, steps: int = 7, rate: float | Fraction = 1.0, seed: int = 0) -> None:
+        self.steps = steps
+        self.rate = rate
+        self.seed = seed
+
+    # ------------------------------------------------------------------ what a user calls
+
+    def fit(self, videos: Videos) -> Self:
+        """Learn the steps that the videos share."""
+        self._check_settings()
+        checked = check_videos(videos)
+        frames = sum(len(rows) for rows in checked)
+        if self.steps > frames:
+            raise OptionError(
+                f"steps={self.steps} is more than the {frames} frames given; allowed is 1 to {frames}. "
+                "Ask for fewer steps or give more frames."
+            )
+        # In an order of their own, so that the order in which they come cannot matter.
+        self._learn(sorted(checked, key=fingerprint))
+        self.dimension_ = checked[0].shape[1]
+        return self
+
+    def predict(self, videos: Videos) -> list[Labels]:
+        """The step of every frame, per video."""
+        return [self._cut(rows).astype(np.int64) for rows in self._check_learned(videos)]
+
+    def fit_predict(self, videos: Videos) -> list[Labels]:
+        """Learn the steps, then cut the same videos into them."""
+        return self.fit(videos).predict(videos)
+
+    def memberships(self, videos: Videos) -> list[Rows]:
+        """How much every frame belongs to every step, per video: (T, steps), rows sum to 1."""
+        return [self._memberships(rows) for rows in self._check_learned(videos)]
+
+    def settings(self) -> dict[str, Any]:
+        """The settings, as `__init__` takes them and JSON can hold them."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        values = {name: getattr(self, name) for name in names}
+        return {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What was learned, as arrays."""
+        self._check_learned([])
+        learned = {name: np.asarray(getattr(self, name)) for name in self.LEARNED}
+        return {"dimension_": np.asarray(self.dimension_, dtype=np.int64), **learned}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Self:
+        """The segmenter that `settings()` and `state()` describe."""
+        segmenter = cls(**settings)
+        segmenter.dimension_ = int(state["dimension_"])
+        for name in cls.LEARNED:
+            setattr(segmenter, name, np.asarray(state[name]))
+        return segmenter
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({shown})"
+
+    # ------------------------------------------------------------------ what a segmenter adds
+
+    @abstractmethod
+    def _learn(self, videos: list[NDArray[Any]]) -> None:
+        """Learn from videos that have been checked and put in an order of their own."""
+
+    @abstractmethod
+    def _memberships(self, rows: NDArray[Any]) -> Rows:
+        """(T, steps), rows sum to 1."""
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        """The step of every frame of one video."""
+        return np.argmax(self._memberships(rows), axis=1)
+
+    def _check_settings(self) -> None:
+        """Say what is wrong with a setting. Here and not in `__init__`, which only stores."""
+        check_number("steps", self.steps, 1, whole=True)
+        check_number("seed", self.seed, 0, whole=True)
+        check_number("rate", self.rate, 0, above=True)
+
+    def _check_learned(self, videos: Videos) -> list[NDArray[Any]]:
+        if not hasattr(self, "dimension_"):
+            raise NotLearned(f"{type(self).__name__} has not learned any steps yet; call fit(videos) first.")
+        return check_videos(videos, self.dimension_) if len(videos) else []
+
+
+# ---------------------------------------------------------------------- checks, shared with the plain functions
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
+) -> None:
+    """Refuse a setting that is no number between `low` and `high`; `above`: `low` itself is refused too."""
+    kinds = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
+    numeric = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+    if numeric and low <= value <= high and not (above and value == low):
+        return
+    kind = "whole number" if whole else "number"
+    least = f"above {low:g}" if above else f"of at least {low:g}"
+    most = f" and at most {high:g}" if high < math.inf else ""
+    raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
+
+
+def check_videos(videos: Videos, dimension: int | None = None) -> list[NDArray[Any]]:
+    """The same arrays, each known to be (T, d) with T > 0, the same d, and finite."""
+    if isinstance(videos, np.ndarray) and videos.ndim == 2:
+        raise FeatureError(
+            f"videos is one array of shape {videos.shape}; expected is a list of (T, d) arrays. Put it in a list: [x]."
+        )
+    if len(videos) == 0:
+        raise FeatureError(
+            "videos is empty; at least one video with one frame is needed. Give a list of (T, d) arrays."
+        )
+    checked = []
+    for number, video in enumerate(videos):
+        rows = check_rows(video, f"video {number}")
+        dimension = rows.shape[1] if dimension is None else dimension
+        if rows.shape[1] != dimension:
+            raise FeatureError(
+                f"video {number} has {rows.shape[1]} dimensions where {dimension} are expected; all videos need the "
+                "same. Extract them with the same backbone."
+            )
+        checked.append(rows)
+    return checked
+
+
+def check_rows(rows: Any, name: str) -> NDArray[Any]:
+    """The same array, known to be (T, d) with T > 0 and d > 0, of numbers that are finite and not huge."""
+    array = np.asarray(rows)
+    if array.dtype.kind not in "fiu":
+        raise FeatureError(
+            f"{name} holds {array.dtype}; expected are real numbers. Convert it, to float32 for example."
+        )
+    if array.ndim != 2:
+        raise FeatureError(f"{name} has shape {array.shape}; expected is (T, d), frames by dimension. Reshape it.")
+    if 0 in array.shape:
+        raise FeatureError(f"{name} has shape {array.shape}; at least one frame and one dimension are needed. Drop it.")
+    for first in range(0, len(array), BLOCK):
+        block = array[first : first + BLOCK]
+        high, low = float(block.max()), float(block.min())
+        if math.isfinite(high) and math.isfinite(low) and max(high, -low) <= LARGEST:
+            continue
+        bad = np.argwhere(~(np.abs(block) <= LARGEST))[0]
+        raise FeatureError(
+            f"{name} has the value {block[tuple(bad)]} in frame {first + bad[0]}, dimension {bad[1]}; allowed are "
+            f"finite numbers up to {LARGEST:g}. Extract the features again or leave the video out."
+        )
+    return array
+
+
+def fingerprint(rows: NDArray[Any]) -> tuple[int, bytes]:
+    """What sorts videos by their content."""
+    digest = hashlib.blake2b(digest_size=16)
+    for first in range(0, len(rows), BLOCK):
+        digest.update(np.ascontiguousarray(rows[first : first + BLOCK]))
+    return len(rows), digest.digest()
+
+
+def normalised_times(frames: int) -> NDArray[np.float64]:
+    """The middle of each frame in [0, 1], where 1 is the end of the video."""
+    return (np.arange(frames) + 0.5) / frames
+
+
+def one_hot(labels: NDArray[np.integer[Any]], steps: int) -> Rows:
+    """All of a frame's share to its label: (T, steps)."""
+    return np.eye(steps, dtype=np.float32)[labels]
