@@ -9,11 +9,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepcut.errors import choose
 
-Cell = str | int | float | None
+
+class Spread(NamedTuple):
+    """A mean and the standard deviation around it: one cell in text and LaTeX, two columns in CSV and JSON."""
+
+    mean: float
+    sd: float
+
+
+Cell = str | int | float | Spread | None
 
 
 @dataclass
@@ -46,6 +54,8 @@ class Table:
 
     def show(self, cell: Cell) -> str:
         """One cell as a person reads it."""
+        if isinstance(cell, Spread):
+            return f"{self.show(cell.mean)} ± {self.show(cell.sd)}"
         if cell is None or (isinstance(cell, float) and math.isnan(cell)):
             return "–"
         return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
@@ -67,8 +77,9 @@ class Table:
         """Comma-separated values with a header, figures in full."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(["" if cell is None else cell for cell in row] for row in self.rows)
+        columns, rows = self._plain()
+        writer.writerow(columns)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
         return out.getvalue()
 
     def latex(self) -> str:
@@ -84,8 +95,9 @@ class Table:
 
     def json(self) -> str:
         """One JSON object: caption, columns, a list of rows as objects, notes."""
-        rows = [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
-        record: dict[str, Any] = {"caption": self.caption, "columns": self.columns, "rows": rows, "notes": self.notes}
+        columns, plain = self._plain()
+        rows = [dict(zip(columns, map(_finite, row), strict=True)) for row in plain]
+        record: dict[str, Any] = {"caption": self.caption, "columns": columns, "rows": rows, "notes": self.notes}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def format(self, name: str) -> str:
@@ -106,9 +118,26 @@ class Table:
         caption = f"<caption>{escape(self.caption)}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
+    def _plain(self) -> tuple[list[str], list[list[str | int | float | None]]]:
+        """Columns and rows for machines: a column that holds spreads becomes two, `F1` and `F1 sd`."""
+        spread = [any(isinstance(row[i], Spread) for row in self.rows) for i in range(len(self.columns))]
+        columns = [c for name, two in zip(self.columns, spread, strict=True) for c in ([name, f"{name} sd"][: 1 + two])]
+        rows: list[list[str | int | float | None]] = []
+        for row in self.rows:
+            cells: list[str | int | float | None] = []
+            for cell, two in zip(row, spread, strict=True):
+                if isinstance(cell, Spread):
+                    cells += [cell.mean, cell.sd]
+                else:
+                    cells += [cell, None][: 1 + two]
+            rows.append(cells)
+        return columns, rows
+
     def _numeric(self, place: int) -> bool:
         cells = [row[place] for row in self.rows if row[place] is not None]
-        return bool(cells) and all(isinstance(cell, int | float) or _looks_numeric(str(cell)) for cell in cells)
+        return bool(cells) and all(
+            isinstance(cell, int | float | Spread) or _looks_numeric(str(cell)) for cell in cells
+        )
 
 
 def _looks_numeric(text: str) -> bool:
@@ -116,7 +145,7 @@ def _looks_numeric(text: str) -> bool:
     return text[:1].isdigit() or text in ("–", "")
 
 
-def _finite(cell: Cell) -> Cell:
+def _finite(cell: str | int | float | None) -> str | int | float | None:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import kendalltau
@@ -20,6 +20,7 @@ labels = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, m
 
 
 @given(labels)
+@settings(max_examples=30, deadline=None)
 def test_per_step_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     pred, true = map(list, zip(*pairs, strict=True))
     classes = sorted(set(pred) | set(true))
@@ -32,6 +33,7 @@ def test_per_step_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None
 
 
 @given(labels)
+@settings(max_examples=30, deadline=None)
 def test_swapping_the_sides_swaps_precision_and_recall(pairs: list[tuple[int, int]]) -> None:
     pred, true = map(list, zip(*pairs, strict=True))
     one, other = metrics.per_step(pred, true), metrics.per_step(true, pred)
@@ -41,6 +43,7 @@ def test_swapping_the_sides_swaps_precision_and_recall(pairs: list[tuple[int, in
 
 
 @given(labels)
+@settings(max_examples=30, deadline=None)
 def test_count_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     pred, true = map(list, zip(*pairs, strict=True))
     assert (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from stepcut.judge.evaluate import Evaluation, evaluate
 from stepcut.judge.protocols import PROTOCOLS
 from stepcut.judge.score import Score, score
 
-__all__ = ["PROTOCOLS", "Score", "score"]
+__all__ = ["PROTOCOLS", "Evaluation", "Score", "evaluate", "score"]

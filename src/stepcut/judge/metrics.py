@@ -102,13 +102,16 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     >>> levenshtein("kitten", "sitting")
     3
     """
-    before = list(range(len(b) + 1))
-    for i, x in enumerate(a, start=1):
-        row = [i]
-        for j, y in enumerate(b, start=1):
-            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y)))
-        before = row
-    return before[-1]
+    few, many = sorted((a, b), key=len)
+    number = {item: i for i, item in enumerate(dict.fromkeys([*few, *many]))}
+    across = np.array([number[item] for item in many], dtype=np.int64)
+    places = np.arange(len(many) + 1)
+    row = places.copy()
+    for i, item in enumerate(few, start=1):
+        # From above or from the diagonal first; then from the left, which is a running minimum of row[j] - j.
+        start = np.concatenate([[i], np.minimum(row[1:] + 1, row[:-1] + (across != number[item]))])
+        row = np.minimum.accumulate(start - places) + places
+    return int(row[-1])
 
 
 def segment_hits(pred: Labels, true: Labels, overlap: float, background: int | None = 0) -> tuple[int, int, int]:
@@ -116,23 +119,17 @@ def segment_hits(pred: Labels, true: Labels, overlap: float, background: int | N
 
     Every predicted segment is held against the true segment of its own step with which it has the highest IoU.
     """
-    found = [run for run in runs(pred) if run[0] != background]
-    actual = [run for run in runs(true) if run[0] != background]
-    taken = [False] * len(actual)
-    hits = 0
-    for label, start, end in found:
-        best, place = 0.0, -1
-        for j, (other, first, last) in enumerate(actual):
-            if other != label:
-                continue
-            both = min(end, last) - max(start, first)
-            iou = both / (max(end, last) - min(start, first)) if both > 0 else 0.0
-            if iou > best:
-                best, place = iou, j
-        if place >= 0 and best >= overlap and not taken[place]:
-            taken[place] = True
-            hits += 1
-    return hits, len(found), len(actual)
+    found = np.array([run for run in runs(pred) if run[0] != background], dtype=np.int64).reshape(-1, 3)
+    actual = np.array([run for run in runs(true) if run[0] != background], dtype=np.int64).reshape(-1, 3)
+    if not len(found) or not len(actual):
+        return 0, len(found), len(actual)
+    step, start, end = (column[:, None] for column in found.T)
+    both = np.minimum(end, actual[:, 2]) - np.maximum(start, actual[:, 1])
+    union = np.maximum(end, actual[:, 2]) - np.minimum(start, actual[:, 1])
+    iou = np.where((step == actual[:, 0]) & (both > 0), both / union, 0.0)
+    best = iou.max(axis=1)
+    hit = iou.argmax(axis=1)[(best >= overlap) & (best > 0)]
+    return len(np.unique(hit)), len(found), len(actual)
 
 
 def segment_f1(pred: Labels, true: Labels, overlap: float, background: int | None = 0) -> float:

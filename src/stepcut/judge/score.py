@@ -108,14 +108,18 @@ class Score:
             translate[cluster] = step
         return translate[self._pred[video] + 1]
 
-    def explain(self) -> str:
-        """The matching in words: "cluster 3 = add jam, 62 % of its frames", a line for each cluster."""
+    def explain(self, clusters: Sequence[str] | None = None) -> str:
+        """The matching in words: "cluster 3 = add jam, 62 % of its frames", a line for each cluster.
+
+        `clusters` are names to print in place of "cluster 3".
+        """
         if self._protocol.per_video:
             return "every video has a matching of its own; see .matchings"
         frames_of_cluster, matching = self._total.sum(axis=0), self._matchings[0]
         lines = []
         for cluster in np.flatnonzero(frames_of_cluster).tolist():
-            who = "no step" if cluster == NO_STEP else f"cluster {cluster - 1}"
+            numbered = f"cluster {cluster - 1}" if clusters is None else clusters[cluster - 1]
+            who = "no step" if cluster == NO_STEP else numbered
             if cluster in matching:
                 share = self._total[matching[cluster], cluster] / frames_of_cluster[cluster]
                 lines.append(f"{who} = {self.name(matching[cluster])}, {100 * share:.0f} % of its frames")

@@ -1,0 +1,62 @@
+"""`stepcut evaluate`: a table of scores for a procedure, under a named protocol."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from stepcut.cli.common import add_common
+
+EXAMPLES = """examples:
+  stepcut evaluate sandwich.proc --truth annotations/
+  stepcut evaluate sandwich.proc --truth annotations/ --protocol paper --format latex
+  stepcut evaluate seed0.proc seed1.proc seed2.proc --truth annotations/     mean and standard deviation
+  stepcut evaluate predictions/ --truth annotations/ --per-step              timelines of another program
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "found",
+        nargs="+",
+        metavar="P",
+        help="a procedure or a folder of timeline files; several are seeds of one method",
+    )
+    parser.add_argument("--truth", required=True, metavar="DIR", help="annotation files, each named after its video")
+    parser.add_argument(
+        "--protocol", default="strict", help="strict (default), paper, paper-per-video or legacy; see docs/protocols.md"
+    )
+    parser.add_argument("--background", default="count", help="frames of true background: count (default) or drop")
+    parser.add_argument("--seeds", type=int, default=5, help="how often the random row is drawn (default 5)")
+    parser.add_argument("--clock", type=float, default=10.0, help="ticks a second for comparing (default 10)")
+    parser.add_argument("--format", default="text", help="text (default), csv, latex or json")
+    parser.add_argument("--per-step", action="store_true", help="the figures of every step, and what it was found as")
+    parser.add_argument("--per-video", action="store_true", help="the figures of every video")
+    parser.add_argument(
+        "--matching", action="store_true", help="say which found step is which true step (json always does)"
+    )
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    from stepcut.judge import evaluate
+
+    found = args.found[0] if len(args.found) == 1 else args.found
+    table = evaluate(found, args.truth, args.protocol, args.seeds, args.background, args.clock, args.seed)
+    more = {}
+    if args.per_step:
+        more["per_step"] = table.per_step()
+    if args.per_video:
+        more["per_video"] = table.per_video()
+    if args.format == "json":  # one document, with the breakdowns inside
+        record = json.loads(table.json())
+        record.update({name: json.loads(part.json()) for name, part in more.items()})
+        print(json.dumps(record, indent=1, ensure_ascii=False))
+        return 0
+    text = [part.format(args.format).rstrip("\n") for part in (table, *more.values())]
+    if args.matching:
+        text.append(table.matching)
+    print("\n\n".join(text))
+    return 0

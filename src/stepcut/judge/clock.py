@@ -1,0 +1,156 @@
+"""Two sets of timelines on one clock: found and true labels sampled at the same times, and what is odd about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import AnnotationError, OptionError
+from stepcut.timeline import Timeline
+
+CLOCK = 10.0
+"""Ticks a second at which found and true timelines are compared, whatever rates they come from."""
+SLACK = 1.0
+"""Seconds by which lengths may differ before it is said."""
+
+
+@dataclass
+class Pair:
+    """Label arrays of the same videos on one clock, ready for `score`."""
+
+    videos: list[str]
+    pred: list[NDArray[np.int64]]
+    true: list[NDArray[np.int64]]
+    clusters: list[str]
+    """Names of the found steps; a number in `pred` is a place in it."""
+    steps: list[str]
+    """Names of the true steps; a number in `true` is a place in it, plus one."""
+    clock: float
+    notes: list[str] = field(default_factory=list)
+
+
+def put_on_one_clock(
+    found: Mapping[str, Timeline], true: Mapping[str, Timeline], clock: float = CLOCK, all_found: Sequence[str] = ()
+) -> Pair:
+    """Sample both sides at the middle of every tick, from 0 to the later of the two ends.
+
+    What the prediction does not reach counts as "no step", what the truth does not cover as background. `all_found`
+    names found steps that no timeline may hold, so that K is right.
+    """
+    if not clock > 0:
+        raise OptionError(f"clock={clock!r} ticks a second; it must be above zero, for example 10.")
+    names, notes = match_names(found, true)
+    canonical, more = merge_names([true[theirs] for _, theirs in names])
+    notes += more
+    clusters = list(dict.fromkeys([*all_found, *(step for ours, _ in names for step in found[ours].steps)]))
+    steps = list(dict.fromkeys(canonical.values()))
+    notes += _vocabularies([found[ours] for ours, _ in names], clusters)
+    pair = Pair([], [], [], clusters, steps, clock, notes)
+    for ours, theirs in names:
+        prediction, truth = found[ours], true[theirs].rename(canonical)
+        notes += look_at(ours, prediction, truth)
+        last = max((segment.end for timeline in (prediction, truth) for segment in timeline), default=0.0)
+        end = max(prediction.end, truth.end, last)
+        ticks = int(np.floor(end * clock + 0.5))
+        if not ticks:
+            notes.append(f"{ours}: it is empty ({end:g} s), so it was left out.")
+            continue
+        times = (np.arange(ticks) + 0.5) / clock
+        pair.videos.append(ours)
+        pair.pred.append(_numbers(prediction, times, clusters))
+        pair.true.append(_numbers(truth, times, steps) + 1)
+    if not pair.videos:
+        raise AnnotationError("none of the videos has any length, so there is nothing to score. Check the timelines.")
+    return pair
+
+
+def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Pairs of names that mean the same video (suffix, folder and case aside), and what was left over."""
+    ours, theirs = _plain_names(found, "predictions"), _plain_names(true, "truth")
+    shared = [(ours[name], theirs[name]) for name in ours if name in theirs]
+    if not shared:
+        raise AnnotationError(
+            f"no video has both a prediction and a truth: predicted are {_some(found)}; the truth is of {_some(true)}. "
+            "Name each label file after its video."
+        )
+    notes = []
+    if alone := [ours[name] for name in ours if name not in theirs]:
+        notes.append(f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}.")
+    if alone := [theirs[name] for name in theirs if name not in ours]:
+        notes.append(f"{len(alone)} true timelines have no prediction and were left out: {_some(alone)}.")
+    return shared, notes
+
+
+def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
+    """One spelling for step names that differ only in case or spaces, and a note for each that was merged."""
+    spellings: dict[str, list[str]] = {}
+    for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
+        spellings.setdefault(" ".join(name.split()).casefold(), []).append(name)
+    notes = [
+        f"the step names {', '.join(map(repr, same))} differ only in case or spaces and were taken as one."
+        for same in spellings.values()
+        if len(same) > 1
+    ]
+    return {name: same[0] for same in spellings.values() for name in same}, notes
+
+
+def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
+    """What is odd about one video: labels beyond its end or before its start, overlaps, lengths that differ."""
+    notes = []
+    last = max((segment.end for segment in true), default=0.0)
+    if found.duration is not None and last > found.duration + SLACK:
+        notes.append(
+            f"{video}: the truth has labels until {last:.1f} s, but the video ends at {found.duration:.1f} s; "
+            "what lies beyond counts as missed."
+        )
+    elif true.duration is not None and abs(true.duration - found.end) > SLACK and found.duration is not None:
+        notes.append(
+            f"{video}: it is {true.duration:.1f} s long in the truth and {found.duration:.1f} s in the prediction."
+        )
+    if early := [segment for segment in true if segment.start < 0]:
+        notes.append(f"{video}: {len(early)} true segments start before 0 s; that part was left out.")
+    for side, timeline in (("true", true), ("predicted", found)):
+        if pairs := timeline.overlapping():
+            shared = sum(min(a.end, b.end) - max(a.start, b.start) for a, b in pairs)
+            notes.append(
+                f"{video}: {len(pairs)} pairs of {side} segments overlap ({shared:.1f} s in all); "
+                "the one that starts later was taken."
+            )
+    return notes
+
+
+def _vocabularies(found: list[Timeline], clusters: list[str]) -> list[str]:
+    sizes = sorted({len(timeline.steps) for timeline in found})
+    if len(sizes) == 1 and sizes[0] == len(clusters):
+        return []
+    return [
+        f"K differs between videos: the predictions name {sizes[0]} to {sizes[-1]} steps per video and "
+        f"{len(clusters)} in all; K = {len(clusters)} was taken."
+    ]
+
+
+def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:
+    from stepcut.formats import video_name
+
+    plain: dict[str, str] = {}
+    for name in timelines:
+        key = video_name(name).casefold()
+        if key in plain:
+            raise AnnotationError(f"two {side} are of one video: {plain[key]!r} and {name!r}. Keep one of them.")
+        plain[key] = name
+    return plain
+
+
+def _some(names: Mapping[str, Timeline] | list[str]) -> str:
+    listed = sorted(names, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
+    return (", ".join(listed[:5]) or "none") + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+
+
+def _numbers(timeline: Timeline, times: NDArray[np.float64], vocabulary: list[str]) -> NDArray[np.int64]:
+    place = {step: number for number, step in enumerate(vocabulary)}
+    translate = np.array([*(place[step] for step in timeline.steps), -1], dtype=np.int64)
+    return translate[timeline.labels(times)]
