@@ -56,8 +56,6 @@ def extract(
     raise NotImplementedError
 
 
-def load_features(
-    paths: str | Path | Iterable[str | Path], rate: float | Fraction | None = None
-) -> list[Features]:
+def load_features(paths: str | Path | Iterable[str | Path], rate: float | Fraction | None = None) -> list[Features]:
     """Read given features: `.npy`, `.npz` or `.safetensors` files (or folders of them), one row per time step."""
     raise NotImplementedError
