@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepcut.order.graph import Duration, ProcedureGraph, Support
+from stepcut.order.labels import graph_of_labels, timed_sequence
 from stepcut.order.learn import learn_graph
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 
@@ -11,8 +12,10 @@ __all__ = [
     "Orders",
     "ProcedureGraph",
     "Support",
+    "graph_of_labels",
     "learn_graph",
     "rank_orders",
     "sequence",
+    "timed_sequence",
     "video_order",
 ]
