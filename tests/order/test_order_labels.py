@@ -17,6 +17,7 @@ def test_the_steps_are_those_of_sequence_and_the_seconds_add_up() -> None:
 
 
 def test_a_graph_knows_order_and_length() -> None:
-    graph = graph_of_labels({"a": [0, 0, 1, 1], "b": [0, 0, -1, 1, 1]}, rate=1, names=["pour", "stir"])
+    videos = {str(video): [0, 0, -1, 1, 1] for video in range(8)}
+    graph = graph_of_labels(videos, rate=1, names=["pour", "stir"])
     assert graph.edges == {(0, 1)}
     assert graph.durations[0].median == 2
