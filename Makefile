@@ -1,37 +1,54 @@
-# `make demo` and `make test` set everything up by themselves; nothing else is needed on a fresh machine with Python 3.11.
+# `make demo` and `make test` set everything up by themselves; a fresh machine needs Python 3.11 and make, nothing else.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-data test-browser test-ray test-slow lint types check clean
+.PHONY: demo test test-slow test-data test-browser test-ray lint types clean
 
-demo: $(READY)  ## render the embedded example, learn it, check a flawed video, write a report
+demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
 	$(BIN)/stepcut demo -o demo
 
-test: $(READY)  ## the default suite
-	$(BIN)/python -m pytest -q -n 2
+test: $(VENV)/.ready  ## the default suite, under three minutes on two cores
+	OMP_NUM_THREADS=1 $(PYTEST) -n 2
 
-test-data: $(READY)  ## what needs the real data in ../shared/data
-	$(BIN)/python -m pytest -q -m data
+test-slow: $(VENV)/.ready  ## what takes longer
+	$(PYTEST) -m slow
 
-test-slow: $(READY)
-	$(BIN)/python -m pytest -q -m slow
+test-data: $(VENV)/.ready  ## what reads the real data in ../shared/data; skipped, saying so, where it is absent
+	$(PYTEST) -m data
 
-lint: $(READY)
+test-browser: $(VENV)/.browser  ## the viewer and the report in a headless Chromium
+	$(PYTEST) -m browser
+
+test-ray: $(VENV)/.ray  ## the cluster engine, on a local Ray cluster
+	$(PYTEST) -m ray
+
+lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+types: $(VENV)/.ready
 	$(BIN)/mypy
 
-check: lint types test
-
 # torch first and exactly: a looser request would take the newest build, with gigabytes of CUDA.
-$(READY): pyproject.toml
+$(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q torch==2.13.0
-	$(BIN)/python -m pip install -q -e '.[dev]'
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[dev]'
+	touch $@
+
+# Playwright drives the system's Chromium; its own download of a browser is not needed.
+$(VENV)/.browser: $(VENV)/.ready
+	$(PIP) -e '.[browser]'
+	command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } || \
+	  echo "no Chromium could be installed: the browser tests will be skipped" >&2
+	touch $@
+
+$(VENV)/.ray: $(VENV)/.ready
+	$(PIP) -e '.[ray,s3,dev-scale]'
 	touch $@
 
 clean:

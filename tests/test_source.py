@@ -62,30 +62,30 @@ def test_a_rate_must_be_above_zero() -> None:
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match="there is no such file or folder"):
+    with pytest.raises(VideoError, match="no such folder or file"):
         read_source(tmp_path / "nowhere")
 
 
 def test_a_folder_without_videos_names_the_suffixes(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(VideoError, match=r"no video in this folder. Known suffixes: .*\.mp4"):
+    with pytest.raises(VideoError, match=r"no video in this folder \(only 1 x \.txt\).*\.mp4"):
         read_source(tmp_path)
 
 
 def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match="the pattern matches no file"):
+    with pytest.raises(VideoError, match="nothing matches"):
         read_source([str(tmp_path / "*.mp4")])
 
 
 def test_nothing_given() -> None:
-    with pytest.raises(OptionError, match="no video was given"):
+    with pytest.raises(VideoError, match="no video was given"):
         read_source([])
 
 
 def test_videos_and_features_are_not_mixed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", rows(0))
     (tmp_path / "b.mp4").write_bytes(b"x")
-    with pytest.raises(OptionError, match="a.npy holds features and b.mp4 is a video"):
+    with pytest.raises(OptionError, match=r"a\.npy holds features and .*b\.mp4 does not"):
         read_source([tmp_path / "a.npy", tmp_path / "b.mp4"])
 
 

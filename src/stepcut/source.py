@@ -15,7 +15,7 @@ from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
 from stepcut.methods.contract import Array
 from stepcut.progress import Hook, silent
 from stepcut.see.features import Failure, Features, extract, load_features
-from stepcut.see.video import VIDEO_SUFFIXES, find_videos
+from stepcut.see.video.find import SUFFIXES, find_videos, natural
 
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 
@@ -40,15 +40,16 @@ def read_source(
     if isinstance(source, Mapping) or _holds_arrays(source):
         features = _from_arrays(source, rate)
     else:
-        places = _expand(source)  # type: ignore[arg-type]
-        given = [place for place in places if place.suffix.lower() in FEATURE_SUFFIXES]
-        if given and len(given) < len(places):
-            other = next(place for place in places if place not in given)
-            raise OptionError(f"{given[0].name} holds features and {other.name} is a video; give all of one kind.")
-        if given:
-            features = load_features(given, rate)
+        places = [source] if isinstance(source, str | os.PathLike) else list(source)
+        given = [_feature_files(place) for place in places]
+        if all(given) and given:
+            features = load_features([file for files in given for file in files], rate)
+        elif any(given):
+            video = next(place for place, files in zip(places, given, strict=True) if not files)
+            held = next(place for place, files in zip(places, given, strict=True) if files)
+            raise OptionError(f"{held} holds features and {video} does not; give all of one kind.")
         else:
-            features, failures = _from_videos(places, backbone or {}, cache, strict, progress)
+            features, failures = _from_videos(find_videos(places), backbone or {}, cache, strict, progress)
     check_alike(features)
     return features, failures
 
@@ -123,10 +124,10 @@ def _from_arrays(source: Any, rate: float | Fraction | None) -> list[Features]:
 def _from_videos(
     places: Sequence[Path], backbone: Mapping[str, Any], cache: Place | None, strict: bool, progress: Hook
 ) -> tuple[list[Features], list[Failure]]:
-    from stepcut.see.backbones import make_backbone
+    from stepcut.see.backbones import load_backbone
 
     options = {key: backbone[key] for key in ("weights", "layer", "device") if backbone.get(key) is not None}
-    network = make_backbone(backbone.get("name", "efficientnet-lite0"), **options)
+    network = load_backbone(backbone.get("name", "efficientnet-lite0"), **options)
     features, failures = extract(
         places, network, fps=Fraction(backbone.get("fps", 2)), cache=cache, progress=progress, strict=strict
     )
@@ -135,33 +136,19 @@ def _from_videos(
     return features, failures
 
 
-def _expand(source: Place | Sequence[Place]) -> list[Path]:
-    """Folders and globs as lists of videos, or of feature files where there is no video."""
-    places: list[Path] = []
-    for one in [source] if isinstance(source, str | os.PathLike) else source:
-        path = Path(one)
-        if path.is_dir():
-            inside = find_videos(path, missing_ok=True) or sorted(
-                file for file in path.iterdir() if file.suffix.lower() in FEATURE_SUFFIXES
-            )
-            if not inside:
-                kinds = " ".join(sorted(VIDEO_SUFFIXES))
-                raise VideoError(
-                    f"{path}: no video in this folder. Known suffixes: {kinds}; features: .npy .npz .safetensors."
-                )
-            places += inside
-        elif glob.has_magic(str(one)) and not path.exists():
-            matched = sorted(Path(match) for match in glob.glob(str(one), recursive=True))
-            if not matched:
-                raise VideoError(f"{one}: the pattern matches no file.")
-            places += matched
-        elif not path.exists():
-            raise VideoError(f"{path}: there is no such file or folder. Check the path.")
-        else:
-            places.append(path)
-    if not places:
-        raise OptionError("no video was given. Give a folder, files or globs.")
-    return list(dict.fromkeys(places))
+def _feature_files(place: Place) -> list[Path]:
+    """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
+    path = Path(place)
+    if path.is_dir():
+        files = sorted(path.iterdir(), key=natural)
+        return [] if any(file.suffix.lower() in SUFFIXES for file in files) else _only_features(files)
+    if glob.has_magic(str(place)) and not path.exists():
+        return _only_features(sorted((Path(match) for match in glob.glob(str(place), recursive=True)), key=natural))
+    return _only_features([path])
+
+
+def _only_features(files: Sequence[Path]) -> list[Path]:
+    return [file for file in files if file.suffix.lower() in FEATURE_SUFFIXES]
 
 
 def _reasons(failures: Sequence[Failure]) -> str:
