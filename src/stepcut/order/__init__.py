@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from stepcut.order.doings import Doing, doings, graph_of_labels
 from stepcut.order.graph import Duration, ProcedureGraph, Support
-from stepcut.order.labels import graph_of_labels, timed_sequence
 from stepcut.order.learn import learn_graph
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 
 __all__ = [
+    "Doing",
     "Duration",
     "Orders",
     "ProcedureGraph",
     "Support",
+    "doings",
     "graph_of_labels",
     "learn_graph",
     "rank_orders",
     "sequence",
-    "timed_sequence",
     "video_order",
 ]

@@ -1,0 +1,61 @@
+"""Doings: the times at which a video does a step, from its labels; pauses are bridged and slips of the cut dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from stepcut.order.graph import ProcedureGraph
+from stepcut.order.learn import learn_graph
+from stepcut.order.orders import Labels
+from stepcut.timeline import BACKGROUND
+
+SLIVER = 0.1
+"""A segment that takes less than this share of the time its video spends on the step is a slip of the cut."""
+
+
+class Doing(NamedTuple):
+    """One step from `start` to `end`, in seconds; `spent` leaves out the pauses in between."""
+
+    step: int
+    start: float
+    end: float
+    spent: float
+
+
+def doings(labels: Labels, rate: float, sliver: float = SLIVER) -> list[Doing]:
+    """What was done when, in the order of time.
+
+    Segments of one step with nothing but background, or dropped slivers, in between are one doing.
+
+    >>> [(d.step, d.start, d.end) for d in doings([0, 0, -1, 0, 1, 1], rate=1.0)]
+    [(0, 0.0, 4.0), (1, 4.0, 6.0)]
+    """
+    numbers = np.asarray(labels, dtype=np.int64)
+    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)] if len(numbers) else []
+    runs = [(int(numbers[a]), a, b) for a, b in pairwise(bounds) if numbers[a] != BACKGROUND]
+    total = {step: sum(b - a for other, a, b in runs if other == step) for step, _, _ in runs}
+    kept = [(step, a, b) for step, a, b in runs if b - a >= sliver * total[step]]
+    merged = []
+    for step, group in groupby(kept, key=lambda run: run[0]):
+        parts = list(group)
+        spent = sum(b - a for _, a, b in parts)
+        merged.append(Doing(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate))
+    return merged
+
+
+def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> ProcedureGraph:
+    """The procedure graph of the videos `{name: (T,) step numbers}`, `rate` of them a second."""
+    return graph_of_doings([doings(numbers, rate) for numbers in labels.values()], names)
+
+
+def graph_of_doings(videos: Sequence[Sequence[Doing]], names: Sequence[str] = ()) -> ProcedureGraph:
+    """The procedure graph of what each video does."""
+    return learn_graph(
+        [[doing.step for doing in video] for video in videos],
+        durations=[[doing.spent for doing in video] for video in videos],
+        names=names,
+    )

@@ -1,0 +1,233 @@
+"""Evidence: how one video differs from what is usual, as findings whose surprise is in nats (-log of how rare it is).
+
+What was seen in x of n videos counts as a share of (x + 1/4) / (n + 1/2): nothing is impossible, and few videos prove
+little. Nothing here decides; `calibrate.py` sets how much surprise of each kind a normal video may hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError
+from stepcut.order.doings import Doing, doings
+from stepcut.order.graph import ProcedureGraph
+from stepcut.order.orders import Labels
+from stepcut.order.predict import smoothed
+
+KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
+Floats = NDArray[np.floating[Any]]
+
+SMOOTHING = 4.0
+"""Seconds over which strangeness is averaged before it is compared with its limit."""
+NARROWEST = 0.25
+"""The least spread of a step's duration, in log seconds: within a quarter, nothing is unusual."""
+
+
+class Pace(NamedTuple):
+    """How long a step usually takes: median and spread (a robust standard deviation) of its log seconds."""
+
+    middle: float
+    spread: float
+    videos: int
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is usual in some videos: the graph, how long each step takes, how strange a frame may be."""
+
+    graph: ProcedureGraph
+    paces: dict[int, Pace]
+    peaks: dict[int, float]
+    """How surely a step is seen at its clearest moment, in the middle of the videos that do it."""
+    strange: float
+    """The limit of smoothed strangeness; infinity where strangeness is not known."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One way in which a video differs; `surprise` in nats, for `unknown` in seconds."""
+
+    kind: str
+    surprise: float
+    start: float
+    end: float
+    step: int | None = None
+    others: tuple[int, ...] = ()
+    """The preconditions that were not met."""
+    measure: float = 0.0
+    """Seconds spent, or times done."""
+
+
+class Seen(NamedTuple):
+    """What the evidence is drawn from: what one video does when, and how surely and how strangely."""
+
+    doings: list[Doing]
+    seconds: float
+    rate: float
+    strangeness: Floats | None = None
+    """(T,), smoothed."""
+    peaks: Floats | None = None
+    """(K,): the smoothed membership of each step at its clearest moment."""
+
+
+def look(labels: Labels, rate: float, memberships: Floats | None = None, strangeness: Floats | None = None) -> Seen:
+    """Gather the evidence of one video from its cut: labels (T,), memberships (T, K), strangeness (T,)."""
+    for name, rows in {"memberships": memberships, "strangeness": strangeness}.items():
+        if rows is not None and len(rows) != len(labels):
+            raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
+    peaks = None
+    if memberships is not None and len(memberships):
+        peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
+    strange = None if strangeness is None else smooth(np.asarray(strangeness), rate)
+    return Seen(doings(labels, rate), len(labels) / rate, rate, strange, peaks)
+
+
+def smooth(values: Floats, rate: float) -> Floats:
+    """The mean of values (T,) over a few seconds around each frame."""
+    if not len(values):
+        return values
+    width = min(max(1, round(SMOOTHING * rate)), len(values))
+    padded = np.pad(values.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
+    mean: Floats = np.convolve(padded, np.ones(width) / width, mode="valid")
+    return mean
+
+
+def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
+    """Durations and strangeness of these videos beside a graph learned from them."""
+    spent: dict[int, list[float]] = {}
+    for video in videos:
+        for step, seconds in time_spent(video.doings).items():
+            spent.setdefault(step, []).append(math.log(seconds))
+    paces = {}
+    for step, logs in spent.items():
+        middle = float(np.median(logs))
+        mad = float(np.median(np.abs(np.asarray(logs) - middle)))
+        # 1.4826 MAD is the standard deviation of a normal distribution; few videos are drawn towards a factor of two.
+        spread = (1.4826 * mad * len(logs) + math.log(2) * 2) / (len(logs) + 2)
+        paces[step] = Pace(middle, max(spread, NARROWEST), len(logs))
+    peaks = {
+        step: float(np.median(sure))
+        for step in paces
+        if (sure := [v.peaks[step] for v in videos if v.peaks is not None and step in {d.step for d in v.doings}])
+    }
+    strange = [video.strangeness for video in videos if video.strangeness is not None]
+    limit = float(np.quantile(np.concatenate(strange), 0.99)) if strange else math.inf
+    return Usual(graph, paces, peaks, limit)
+
+
+def time_spent(video: Sequence[Doing]) -> dict[int, float]:
+    """Seconds that a video spends on each step it does."""
+    spent: dict[int, float] = {}
+    for doing in video:
+        spent[doing.step] = spent.get(doing.step, 0.0) + doing.spent
+    return spent
+
+
+def find_signs(video: Seen, usual: Usual) -> list[Sign]:
+    """Every way in which a video differs from what is usual, small and great."""
+    first: dict[int, Doing] = {}
+    for doing in video.doings:
+        first.setdefault(doing.step, doing)
+    return [
+        *_missed(video, first, usual),
+        *_misordered(first, usual.graph),
+        *_extra(video.doings, usual.graph),
+        *_unusual(video.doings, first, usual.paces),
+        *_unknown(video, usual.strange),
+    ]
+
+
+def _missed(video: Seen, first: dict[int, Doing], usual: Usual) -> list[Sign]:
+    """A step that is not there; it is dated to the moment at which something was done that it should precede.
+
+    A moment that looks like the step, though it was cut otherwise, takes away from the surprise.
+    """
+    signs, graph = [], usual.graph
+    for step in graph.steps:
+        if step in first:
+            continue
+        share = smoothed(1 - graph.occurs[step] / graph.videos, graph.videos)
+        later = [first[other].start for other in graph.after(step) if other in first]
+        time = min(later, default=video.seconds)
+        signs.append(Sign("missed", -math.log(share) * (1 - _likeness(video, step, usual)), time, time, step))
+    return signs
+
+
+def _likeness(video: Seen, step: int, usual: Usual) -> float:
+    """How clearly a step shows at its best moment, from 0 to 1, where 1 is as in the videos that do it."""
+    if video.peaks is None or step not in usual.peaks:
+        return 0.0
+    return min(1.0, float(video.peaks[step]) / max(usual.peaks[step], 1e-9))
+
+
+def _misordered(first: dict[int, Doing], graph: ProcedureGraph) -> list[Sign]:
+    """A step first done before one of its preconditions, which came later; one that never came is missed instead."""
+    signs = []
+    for step, doing in first.items():
+        if step not in graph.steps:
+            continue
+        unmet = {o: first[o].start for o in graph.before(step) if o in first and first[o].start > doing.start}
+        if not unmet:
+            continue
+        surprise = max(_rarity_of_swap(graph, other, step) for other in unmet)
+        # Name the nearest preconditions: those that do not themselves have to precede another unmet one.
+        near = tuple(o for o in sorted(unmet) if not (graph.after(o) & unmet.keys()))
+        signs.append(Sign("misordered", surprise, doing.start, doing.end, step, near))
+    return signs
+
+
+def _rarity_of_swap(graph: ProcedureGraph, before: int, after: int) -> float:
+    kept, swapped = graph.first.get((before, after), 0), graph.first.get((after, before), 0)
+    together = kept + swapped
+    return -math.log(smoothed(swapped / together if together else 0.0, together))
+
+
+def _extra(video: Sequence[Doing], graph: ProcedureGraph) -> list[Sign]:
+    """A step done more often than in any of the videos: every time too many is counted."""
+    signs = []
+    for step, times in Counter(doing.step for doing in video).items():
+        most = max(graph.times.get(step, (1,)))
+        if times <= most:
+            continue
+        again = [doing for doing in video if doing.step == step][most]
+        rare = -math.log(smoothed(0.0, graph.occurs.get(step, 0)))
+        signs.append(Sign("extra", rare * (times - most), again.start, again.end, step, measure=times))
+    return signs
+
+
+def _unusual(video: Sequence[Doing], first: dict[int, Doing], paces: dict[int, Pace]) -> list[Sign]:
+    """How far the seconds of each step lie from the middle: z^2 / 2 nats, as for a normal distribution of logs."""
+    signs = []
+    for step, seconds in time_spent(video).items():
+        if step not in paces:
+            continue
+        z = (math.log(seconds) - paces[step].middle) / paces[step].spread
+        signs.append(Sign("unusual", z * z / 2, first[step].start, first[step].end, step, measure=seconds))
+    return signs
+
+
+def _unknown(video: Seen, limit: float) -> list[Sign]:
+    """Stretches stranger than the limit; the surprise of one is its length in seconds."""
+    if video.strangeness is None:
+        return []
+    strange = np.concatenate(([False], video.strangeness > limit, [False]))
+    edges = np.flatnonzero(np.diff(strange.astype(np.int8))).reshape(-1, 2) / video.rate
+    return [Sign("unknown", float(b - a), float(a), float(b)) for a, b in edges]
+
+
+def totals(signs: Sequence[Sign]) -> dict[str, float]:
+    """How much of each kind a video shows: the sum, and for durations the greatest, so that one is enough."""
+    amount = dict.fromkeys(KINDS, 0.0)
+    for sign in signs:
+        if sign.kind == "unusual":
+            amount[sign.kind] = max(amount[sign.kind], sign.surprise)
+        else:
+            amount[sign.kind] += sign.surprise
+    return amount

@@ -1,0 +1,204 @@
+"""The procedure graph: learned from sequences, robust, exact in its likelihood, readable elsewhere."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from itertools import permutations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepcut.errors import OptionError, ProcedureError
+from stepcut.order import ProcedureGraph, learn_graph
+from stepcut.order.likelihood import OrderFit, close_order, reduce_order
+
+DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
+
+
+def random_walks(edges: set[tuple[int, int]], steps: int, videos: int, seed: int) -> list[list[int]]:
+    """Sequences that keep a partial order and are free otherwise."""
+    rng = np.random.default_rng(seed)
+    walks = []
+    for _ in range(videos):
+        left, walk = set(range(steps)), []
+        while left:
+            free = sorted(s for s in left if not any(a in left for a, b in edges if b == s))
+            walk.append(int(rng.choice(free)))
+            left.remove(walk[-1])
+        walks.append(walk)
+    return walks
+
+
+def log_likelihood(orders: list[list[int]], closed: np.ndarray, slip: float, scrambled: float) -> float:
+    """The slow, obvious way: the sentence at the top of likelihood.py, word by word."""
+    total = 0.0
+    for order in orders:
+        lawful, lawless, left = 1.0, 1.0, list(order)
+        for step in order:
+            free = [s for s in left if not any(closed[a, s] for a in left)]
+            lawful *= (1 - slip) * (step in free) / len(free) + slip / len(left)
+            lawless *= 1 / len(left)
+            left.remove(step)
+        total += np.log((1 - scrambled) * lawful + scrambled * lawless)
+    return total
+
+
+def all_orders(steps: int) -> list[np.ndarray]:
+    """Every partial order of a few steps, transitively closed."""
+    pairs = [(a, b) for a, b in product(range(steps), repeat=2) if a != b]
+    found = {}
+    for bits in product([False, True], repeat=len(pairs)):
+        edges = np.zeros((steps, steps), dtype=bool)
+        for (a, b), there in zip(pairs, bits, strict=True):
+            edges[a, b] = there
+        closed = close_order(edges)
+        if not closed.diagonal().any():
+            found[closed.tobytes()] = closed
+    return list(found.values())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.permutations(range(4)).map(lambda p: p[: 2 + sum(p[:2]) % 3]), min_size=1, max_size=6))
+def test_the_likelihood_is_the_one_in_words(orders: list[list[int]]) -> None:
+    fit = OrderFit(orders, 4, slip=0.05, scrambled=0.1, penalty=1.5)
+    for closed in (np.zeros((4, 4), dtype=bool), fit.search()):
+        assert fit.likelihood(closed) == pytest.approx(log_likelihood(orders, closed, 0.05, 0.1), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_search_finds_the_best_of_all_partial_orders(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    walks = random_walks({(0, 1), (2, 3)} if seed % 2 else DIAMOND, 4, 6, seed)
+    walks.append(rng.permutation(4).tolist())
+    fit = OrderFit(walks, 4, slip=0.05, scrambled=0.1, penalty=1.5)
+    best = max(fit.score(closed) for closed in all_orders(4))
+    assert fit.score(fit.search()) == pytest.approx(best)
+
+
+def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps() -> None:
+    walks = random_walks(DIAMOND, 4, 14, seed=1)
+    walks[0].remove(2)  # missing
+    walks[1].insert(3, walks[1][1])  # repeated
+    walks[2] = walks[2][::-1]  # everything swapped
+    assert learn_graph(walks).edges == DIAMOND
+
+
+def test_one_order_only_is_a_chain_once_enough_videos_say_so() -> None:
+    assert learn_graph([[0, 1, 2, 3]] * 4).edges == {(0, 1), (1, 2), (2, 3)}
+    assert learn_graph([[0, 1]]).edges == set()  # one video proves nothing
+
+
+def test_every_order_seen_means_no_edges() -> None:
+    graph = learn_graph([list(order) for order in permutations(range(4))])
+    assert graph.edges == set()
+    assert set(graph.sources) == set(graph.sinks) == {0, 1, 2, 3}
+    assert "any order" in str(graph)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 5), max_size=8), min_size=1, max_size=6))
+def test_a_graph_is_always_an_acyclic_reduced_order(sequences: list[list[int]]) -> None:
+    graph = learn_graph(sequences)
+    adjacent = np.zeros((6, 6), dtype=bool)
+    for a, b in graph.edges:
+        adjacent[a, b] = True
+    closed = close_order(adjacent)
+    assert not closed.diagonal().any()
+    assert (reduce_order(closed) == adjacent).all()
+    assert graph.steps == tuple(sorted({step for sequence in sequences for step in sequence}))
+    for (a, b), (kept, together) in graph.support.items():
+        both = [s for s in sequences if a in s and b in s]
+        assert together == len(both)
+        assert kept == sum(s.index(a) < s.index(b) for s in both)
+    for done in [[], *sequences]:
+        chances = graph.next(done)
+        assert all(0 < p <= 1 for _, p in chances)
+        assert sum(p for _, p in chances) <= 1 + 1e-9
+        assert chances == sorted(chances, key=lambda pair: (-pair[1], pair[0]))
+
+
+def test_it_says_what_is_optional_and_what_repeats_and_how_long_it_takes() -> None:
+    sequences = [[0, 1, 2], [0, 2], [0, 2, 0], [0, 1, 2, 0]]
+    graph = learn_graph(sequences, durations=[[2.0] * len(s) for s in sequences], names=["pour", "shake", "stir"])
+    assert graph.optional == {1}
+    assert graph.repeated == {0}
+    assert graph.durations[1].median == 2
+    assert graph.durations[0].high > graph.durations[0].median == 3  # two of four videos spend 4 s on it
+    assert "shake: " in str(graph)
+    assert "optional, done in 2 of 4 videos" in str(graph)
+    assert "repeated, up to 2 times" in str(graph)
+
+
+def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:
+    graph = learn_graph(random_walks(DIAMOND, 4, 20, seed=0))
+    assert graph.next([])[0][0] == 0
+    assert graph.next([])[0][1] > 0.9
+    assert {step for step, _ in graph.next([0])[:2]} == {1, 2}
+    assert graph.next([0, 1])[0] == graph.next((0, 1))[0]
+    assert graph.next([0, 1])[0][0] == 2
+    assert graph.next({0, 1})[0][0] == 2  # a set: the last step is not known
+    assert sum(p for _, p in graph.next([0, 1, 2, 3])) < 0.1  # nothing is left to do
+    assert graph.before(3) == {0, 1, 2}
+    assert graph.after(0) == {1, 2, 3}
+
+
+def test_wrong_input_is_refused_in_words() -> None:
+    with pytest.raises(OptionError, match="sequences is empty; a graph is learned from the step sequences"):
+        learn_graph([])
+    with pytest.raises(OptionError, match=r"sequences\[1\] holds -1; steps are whole numbers from 0 up"):
+        learn_graph([[0], [-1, 0]])
+    with pytest.raises(OptionError, match="slip=0 is a probability"):
+        learn_graph([[0]], slip=0)
+    with pytest.raises(OptionError, match="penalty=-1 is what an edge must earn; choose 0 or more"):
+        learn_graph([[0]], penalty=-1)
+    with pytest.raises(OptionError, match=r"one number of seconds per entry of sequences; got \[1\] for \[2\]"):
+        learn_graph([[0, 1]], durations=[[1.0]])
+    with pytest.raises(OptionError, match=r"step=7 is not in this graph. Choose from \[0, 1\]"):
+        learn_graph([[0, 1]]).before(7)
+    with pytest.raises(ProcedureError, match="this is no procedure graph"):
+        ProcedureGraph.from_json({"edges": []})
+
+
+def test_videos_without_any_step_give_an_empty_graph() -> None:
+    graph = learn_graph([[], []])
+    assert graph.edges == set()
+    assert graph.next([]) == []
+    assert graph._repr_svg_().startswith("<svg")
+
+
+def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
+    walks = random_walks(DIAMOND, 4, 12, seed=0)
+    graph = learn_graph(walks, durations=[[1.5] * 4] * 12, names=['a "quoted" <name>', "b", "c", "d"])
+    for suffix in ("dot", "graphml", "json", "svg"):
+        graph.save(str(tmp_path / f"graph.{suffix}"))
+    assert ProcedureGraph.from_json(json.loads((tmp_path / "graph.json").read_text())) == graph
+
+    dot = (tmp_path / "graph.dot").read_text()
+    assert dot.count(" -> ") == 4
+    assert r'0 [label="a \"quoted\" <name>"' in dot
+
+    space = "{http://graphml.graphdrawing.org/xmlns}"
+    root = ElementTree.parse(tmp_path / "graph.graphml").getroot()
+    edges = {(e.get("source"), e.get("target")) for e in root.iter(f"{space}edge")}
+    assert edges == {(f"n{a}", f"n{b}") for a, b in DIAMOND}
+    assert root.find(f"{space}graph/{space}node/{space}data").text == 'a "quoted" <name>'  # type: ignore[union-attr]
+    assert ElementTree.fromstring((tmp_path / "graph.svg").read_text()).tag.endswith("svg")
+    with pytest.raises(OptionError, match=r"suffix='.pdf' is unknown. Choose from .dot, .graphml, .json, .svg"):
+        graph.save(str(tmp_path / "graph.pdf"))
+
+
+def test_it_draws_with_matplotlib() -> None:
+    axes = learn_graph(random_walks(DIAMOND, 4, 12, seed=0)).draw()
+    assert len(axes.texts) == 4 + 4  # a box per step, an arrow per edge
+
+
+def test_names_change_what_is_shown_and_nothing_else() -> None:
+    graph = learn_graph([[0, 1]] * 4)
+    named = graph.renamed(["pour", "stir"])
+    assert named.name(1) == "stir"
+    assert named.edges == graph.edges
+    assert "stir: after pour (4 of 4)" in str(named)

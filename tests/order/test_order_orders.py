@@ -1,0 +1,90 @@
+"""Orders: by mean normalised time, ranked; sequences of segments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepcut.errors import OptionError
+from stepcut.order import Orders, doings, graph_of_labels, rank_orders, sequence, video_order
+
+label_lists = st.lists(st.integers(-1, 4), max_size=40)
+
+
+def order_by_the_paper(labels: list[int]) -> list[int]:
+    """The slow, obvious way: the mean of n / p over the frames of each step."""
+    times: dict[int, list[float]] = {}
+    for n, step in enumerate(labels):
+        if step != -1:
+            times.setdefault(step, []).append(n / len(labels))
+    return sorted(times, key=lambda step: (np.mean(times[step]), step))
+
+
+@given(label_lists)
+def test_the_order_is_that_of_the_paper(labels: list[int]) -> None:
+    assert video_order(labels) == order_by_the_paper(labels)
+    assert video_order(np.array(labels, dtype=np.int64)) == video_order(labels)
+
+
+def test_a_step_split_in_two_stands_at_its_mean_time() -> None:
+    assert video_order([1, 0, 0, 0, 1, 1, 1]) == [0, 1]
+    assert sequence([1, 0, 0, 0, 1, 1, 1]) == [1, 0, 1]
+
+
+def test_labels_that_are_no_row_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"labels has shape \(2, 2\); give one row, a step number per frame"):
+        video_order([[0, 1], [1, 0]])  # type: ignore[list-item]
+
+
+@given(label_lists)
+def test_a_sequence_never_repeats_at_once_and_loses_no_step(labels: list[int]) -> None:
+    found = sequence(labels)
+    assert all(a != b for a, b in zip(found, found[1:], strict=False))
+    assert set(found) == set(labels) - {-1}
+
+
+@given(label_lists)
+def test_doings_without_slivers_are_the_sequence_with_times(labels: list[int]) -> None:
+    found = doings(labels, rate=2.0, sliver=0.0)
+    assert [doing.step for doing in found] == sequence(labels)
+    assert sum(doing.spent for doing in found) == sum(step != -1 for step in labels) / 2
+    for doing in found:
+        assert labels[round(doing.start * 2)] == labels[round(doing.end * 2) - 1] == doing.step
+
+
+def test_a_sliver_is_dropped_and_what_it_parted_is_joined() -> None:
+    labels = [0] * 30 + [1] * 40 + [0] + [1] * 9
+    assert [doing.step for doing in doings(labels, rate=1.0)] == [0, 1]
+    assert doings(labels, rate=1.0)[1].spent == 49
+
+
+def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
+    orders = rank_orders({"a": [0, 1], "b": [1, 0], "c": [0, 1], "d": [2]}, names=["pour", "stir"])
+    assert orders.ranked == [((0, 1), ["a", "c"]), ((1, 0), ["b"]), ((2,), ["d"])]
+    assert orders[0] == next(iter(orders)) == ((0, 1), ["a", "c"])
+    assert len(orders) == 3
+    assert orders.of("b") == (1, 0)
+    assert "2 videos  pour → stir" in str(orders)
+    assert "step 2" in str(orders)
+    assert "shake → stir" in str(orders.renamed(["shake", "stir"]))
+
+
+def test_orders_read_what_they_wrote_and_draw_themselves() -> None:
+    orders = rank_orders({"<a>": [0, 1], "b": []}, names=["pour", "<stir>"])
+    assert Orders.from_json(orders.to_json(), names=["pour", "<stir>"]) == orders
+    assert "&lt;stir&gt;" in orders._repr_html_()
+    assert "(no step)" in str(orders)
+
+
+def test_an_unknown_video_is_answered_with_the_list() -> None:
+    with pytest.raises(OptionError, match="video='x' has no order here. Choose from a, b"):
+        rank_orders({"a": [0], "b": [1]}).of("x")
+
+
+def test_a_graph_of_labels_knows_order_and_length() -> None:
+    videos = {str(video): [0, 0, -1, 1, 1] for video in range(8)}
+    graph = graph_of_labels(videos, rate=1, names=["pour", "stir"])
+    assert graph.edges == {(0, 1)}
+    assert graph.durations[0].median == 2
