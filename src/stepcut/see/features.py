@@ -1,61 +1,177 @@
-"""Features: one row per sampled time of a video; computing them for many videos, and reading given ones."""
+"""Features of many videos: found in the store, or computed with decoding and backbone side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import queue
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import StepcutError
-from stepcut.progress import Hook, silent
+from stepcut.errors import VideoError
+from stepcut.progress import Hook, Stage, silent
+from stepcut.see.backbones import Backbone, load_backbone
+from stepcut.see.compute import Stopped, batch_size, compute_features
+from stepcut.see.contract import Failure, Features
+from stepcut.see.store import cache_dir, clear_leftovers, content_hash, feature_file, read_rows
+from stepcut.see.vectors import find_features, load_features
+from stepcut.see.video import as_rate, find_videos, name_videos, probe
+from stepcut.see.video.find import Source
+from stepcut.see.video.sample import Rate
 
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    """The features of one video, regular on true time: row i stands for the time i / rate, in seconds."""
-
-    rows: NDArray[Any]
-    """(T, d) vectors or (T, C, h, w) maps; half precision and memory-mapped when they come from the store."""
-    rate: Fraction
-    """Rows per second."""
-    duration: float
-    """Length of the video in seconds."""
-    name: str
-    path: str | None = None
-    """The video they were computed from, when there is one."""
-    corrupt: int = 0
-    """How many damaged frames the decoder passed over."""
+__all__ = ["Failure", "Features", "cache_dir", "extract", "find_features", "load_features"]
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A video that could not be used, and why."""
+class _Job:
+    """One video: where it is, where its features are or will be, and how many rows to expect if they are not there."""
 
     name: str
-    path: str
-    error: StepcutError
+    path: Path
+    target: Path
+    expected: int | None
 
 
 def extract(
-    videos: str | Path | Sequence[str | Path],
-    backbone: Any = "efficientnet-lite0",
-    fps: float | Fraction = 2,
+    videos: Source,
+    backbone: str | Backbone = "efficientnet-lite0",
+    fps: Rate = 2,
     cache: str | Path | None = None,
     progress: Hook = silent,
     strict: bool = False,
     device: str = "auto",
 ) -> tuple[list[Features], list[Failure]]:
-    """Compute (or read from the store) the features of every video.
+    """The features of every video, `fps` rows per second: from the store in `cache`, or computed and kept there.
 
     A video that cannot be used is left out and listed in the second result; with `strict` its error is raised.
+    `backbone="vectors"` reads given feature files instead, with `fps` rows per second where a file does not say.
     """
-    raise NotImplementedError
+    rate = as_rate(fps)
+    if backbone == "vectors":
+        return load_features(videos, rate), []
+    network = load_backbone(backbone, device)
+    paths = find_videos(videos)
+    folder = cache_dir() if cache is None else Path(cache)
+    clear_leftovers(folder)
+    names = name_videos(paths)
+    failures: dict[int, Failure] = {}
+
+    def note(number: int, error: VideoError) -> None:
+        if strict:
+            raise error
+        failures[number] = Failure(names[number], str(paths[number]), error)
+
+    cores = os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as pool:
+        looked = [pool.submit(_look, n, p, network, rate, folder) for n, p in zip(names, paths, strict=True)]
+        jobs: dict[int, _Job] = {}
+        for number, future in enumerate(looked):
+            try:
+                jobs[number] = future.result()
+            except VideoError as error:
+                note(number, error)
+    missing = {number: job for number, job in jobs.items() if job.expected is not None}
+    for number, error in _compute_all(missing, network, rate, progress, strict, cores).items():
+        note(number, error)
+    done = [_read(job) for number, job in jobs.items() if number not in failures]
+    return done, [failures[number] for number in sorted(failures)]
 
 
-def load_features(paths: str | Path | Iterable[str | Path], rate: float | Fraction | None = None) -> list[Features]:
-    """Read given features: `.npy`, `.npz` or `.safetensors` files (or folders of them), one row per time step."""
-    raise NotImplementedError
+def _look(name: str, path: Path, backbone: Backbone, fps: Fraction, cache: Path) -> _Job:
+    """Find out whether the features of a video are stored; if not, look at the video."""
+    try:
+        target = feature_file(content_hash(path, cache), fps, backbone.fingerprint, cache)
+    except OSError:
+        probe(path)  # says in words what is wrong with the file
+        raise
+    if target.exists():
+        return _Job(name, path, target, None)
+    return _Job(name, path, target, max(1, round(probe(path).duration * fps)))
+
+
+def _read(job: _Job) -> Features:
+    rows, metadata = read_rows(job.target)
+    rate, duration = Fraction(metadata["rate"]), float(metadata["duration"])
+    return Features(rows, rate, duration, job.name, str(job.path), int(metadata["corrupt"]))
+
+
+def _compute_all(
+    jobs: Mapping[int, _Job], backbone: Backbone, fps: Fraction, progress: Hook, strict: bool, cores: int
+) -> dict[int, VideoError]:
+    """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
+
+    The workers only compute; the progress hook is called here, in the caller's thread, and whatever it raises (or
+    Ctrl-C) stops them. Videos with the same content are computed once.
+    """
+    failed: dict[int, VideoError] = {}
+    owners: dict[Path, list[int]] = {}
+    for number, job in jobs.items():
+        owners.setdefault(job.target, []).append(number)
+    if not owners:
+        return failed
+    workers = min(len(owners), max(2, cores // 2), 8)
+    events: queue.Queue[tuple[int, int | BaseException | None]] = queue.Queue()
+    stop = threading.Event()
+    shared = _Shared(backbone)
+
+    def work(number: int) -> None:
+        def tell(rows: int) -> None:
+            if stop.is_set():
+                raise Stopped
+            events.put((number, rows))
+
+        try:
+            tell(0)
+            job = jobs[number]
+            compute_features(job.path, shared, fps, job.target, tell, threads=max(1, cores // workers))
+            events.put((number, None))
+        except BaseException as error:  # whatever it is, the caller's thread decides
+            events.put((number, error))
+
+    first = [numbers[0] for numbers in owners.values()]
+    expected = {number: jobs[number].expected or 0 for number in first}
+    with (
+        Stage(progress, "features", sum(expected.values()), "frames") as stage,
+        ThreadPoolExecutor(workers, thread_name_prefix="stepcut-features") as pool,
+    ):
+        try:
+            for number in first:
+                pool.submit(work, number)
+            seen = dict.fromkeys(first, 0)
+            running = len(first)
+            while running:
+                number, event = events.get()
+                if isinstance(event, int):
+                    seen[number] += event
+                    stage.advance(event, item=jobs[number].name)
+                    continue
+                running -= 1
+                stage.total = (stage.total or 0) + seen[number] - expected[number]
+                if isinstance(event, VideoError) and not strict:
+                    failed.update(dict.fromkeys(owners[jobs[number].target], event))
+                elif event is not None:
+                    raise event
+        finally:
+            stop.set()
+    return failed
+
+
+class _Shared:
+    """A backbone that several threads may call: one at a time."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        self.name, self.dim, self.size = backbone.name, backbone.dim, backbone.size
+        self.fingerprint, self.batch = backbone.fingerprint, batch_size(backbone)
+        self._backbone, self._lock = backbone, threading.Lock()
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        """Wait for the backbone to be free, then use it."""
+        with self._lock:
+            return self._backbone.extract(frames)

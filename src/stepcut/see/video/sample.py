@@ -143,6 +143,8 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
 
     None for the frames where no seek leads there: without timestamps, or in a file that cannot be indexed.
     """
+    import av
+
     head = next(_decode(samples, container, stream), None)
     if head is None or head.pts is None:
         return None, None
@@ -150,7 +152,7 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
     while target > back:
         try:
             container.seek(zero + math.floor((target - back) / base), stream=stream, backward=True)
-        except OSError:  # FFmpeg's errors are OSErrors or ValueErrors; this one is "operation not permitted"
+        except (av.error.FFmpegError, OSError):  # the file cannot be sought in
             break
         frames = _decode(samples, container, stream)
         key = next((frame for frame in frames if frame.key_frame and frame.pts is not None), None)
@@ -234,8 +236,8 @@ def _check_end(samples: Samples, container: Any, stream: Any, reached: Fraction)
     # Flash and ASF have no sizes to check, only the length they state; sound may go on a little after the picture.
     unchecked = container.format.name in ("flv", "asf") and expected - reached > max(5, expected / 20)
     if cut_short(samples.path) or samples.corrupt or unchecked:
-        name = os.path.basename(samples.path)
         raise VideoError(
             f"{samples.path}: no frame after {clock(float(reached))} (expected {clock(float(expected))}). "
-            f"The file is cut short or damaged. Copy it again, or keep what is there: ffmpeg -i {name} -c copy fixed-{name}"
+            "The file is cut short or damaged. Copy it again, or keep what is there with: "
+            f"ffmpeg -i {os.path.basename(samples.path)} -c copy fixed.mkv"
         )
