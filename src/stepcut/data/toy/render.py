@@ -6,15 +6,16 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import cos, floor, pi, sin
+from math import atan2, cos, floor, hypot, pi, sin
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageChops
+from PIL import Image
 from scipy.ndimage import gaussian_filter1d
 
 from stepcut.data.toy import things
+from stepcut.data.toy.pixels import Pixels, expose, overlay
 from stepcut.data.toy.scene import HEIGHT, WIDTH, WORK, Look, draw_look, paint_kitchen, settle, work_at
 from stepcut.data.toy.script import PASTIMES, STEPS, Script, Shot
 from stepcut.storage import whole_file
@@ -36,7 +37,7 @@ class Held:
     size: float = 1.0
 
 
-def render_frames(script: Script, view: str = "ego", look: Look | None = None) -> Iterator[NDArray[np.uint8]]:
+def render_frames(script: Script, view: str = "ego", look: Look | None = None) -> Iterator[Pixels]:
     """Every frame of a script, `(240, 320, 3)` RGB at FPS frames a second; frame `i` shows the time `i / FPS`.
 
     `look` overrides what the seed of the script gives.
@@ -47,7 +48,7 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
     sprites = _make_sprites(look)
     path = _fly_side(script, rng) if view == "side" else _fly_ego(script, look, rng)
     finish = _make_finish(look, len(path), rng)
-    small = kitchen.reduce(4) if view == "side" else kitchen
+    seen = _seen(kitchen, view)
     number = 0
     for shot in script.shots:
         held = _held_by(shot)
@@ -59,17 +60,24 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
             spot = work_at(look, shot.act)
         while number < len(path) and number / FPS < shot.end - 1e-9:
             camera = path[number]
-            frame = _photograph(small, camera, WIDTH / small.width)
+            frame = _photograph(seen, camera, WIDTH / seen.shape[1])
+            items = held(number / FPS - shot.start)
             if view == "side":
-                _place(frame, sprites["person"], _project(camera, spot[0] - 190, 420), camera[3], camera[2])
-            x, y = _within_reach(camera, spot) if view == "ego" else spot
-            for item in held(number / FPS - shot.start):
+                items, (x, y) = _stand(items), spot
+            else:
+                x, y = _within_reach(camera, spot)
+            for item in items:
                 at = _project(camera, x + item.x, y + item.y)
                 _place(frame, sprites[item.thing], at, item.turn + camera[3], item.size * camera[2])
             yield finish(frame, number)
             number += 1
         settle(kitchen, look, shot.act)
-        small = kitchen.reduce(4) if view == "side" else kitchen
+        seen = _seen(kitchen, view)
+
+
+def _seen(kitchen: Image.Image, view: str) -> Pixels:
+    """The kitchen as pixels, shrunk for the camera that stands far away, or its picture would flicker."""
+    return np.asarray((kitchen.reduce(4) if view == "side" else kitchen).convert("RGBA"))
 
 
 def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego") -> None:
@@ -77,7 +85,7 @@ def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego"
     import av
 
     codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
-    options = {"preset": "superfast", "crf": "24"} if codec == "libx264" else {"qscale": "4"}
+    options = {"preset": "ultrafast", "crf": "26"} if codec == "libx264" else {"qscale": "4"}
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream = container.add_stream(codec, rate=FPS, options=options)
         stream.width, stream.height = SIZE
@@ -131,7 +139,9 @@ def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np
     path[:, 0] += 2.5 * _sway(times, 1.7, rng)
     path[:, 1] += 2.5 * _sway(times, 2.1, rng)
     path[:, 3] += 0.6 * _sway(times, 1.9, rng)
-    path[:, 2] = np.clip(path[:, 2], 0.5, 1.6)
+    path[:, 2] = np.clip(path[:, 2], 0.55, 1.6)
+    half = 0.5 * np.array(SIZE) / path[:, 2:3] * (1.1, 1.25) + 5  # nobody looks past the ends of the kitchen
+    path[:, :2] = np.clip(path[:, :2], half, (WIDTH, HEIGHT) - half)
     return path
 
 
@@ -149,7 +159,9 @@ def _sway(t: NDArray[np.float64], pace: float, rng: np.random.Generator) -> NDAr
 
 
 def _within_reach(camera: NDArray[np.float64], spot: tuple[float, float]) -> tuple[float, float]:
-    x, y = (float(c + np.clip(s - c, -REACH / camera[2], REACH / camera[2])) for c, s in zip(camera, spot, strict=False))
+    x, y = (
+        float(c + np.clip(s - c, -REACH / camera[2], REACH / camera[2])) for c, s in zip(camera, spot, strict=False)
+    )
     return x, y
 
 
@@ -198,6 +210,18 @@ def _hold(act: str, pace: float, habit: tuple[float, float, float], t: float) ->
     return []  # wander, look: the hands are down
 
 
+def _stand(items: list[Held]) -> list[Held]:
+    """The same, seen from afar: the cook stands beside the work and the arms reach from the shoulder to it."""
+    side, up = -170.0, -270.0
+    whole = [Held("person", side, up)]
+    for item in items:
+        if item.thing in ("left", "right"):
+            x, y = side - item.x, up - item.y
+            item = Held(item.thing, item.x, item.y, atan2(-x, y) * 180 / pi, hypot(x, y) / 390)
+        whole.append(item)
+    return whole
+
+
 def _make_sprites(look: Look) -> dict[str, things.Sprite]:
     return {
         "left": things.hand(look.skin, look.sleeve, left=True),
@@ -213,13 +237,12 @@ def _make_sprites(look: Look) -> dict[str, things.Sprite]:
 # ---------------------------------------------------------------------- pictures
 
 
-def _photograph(kitchen: Image.Image, camera: NDArray[np.float64], shrunk: float) -> Image.Image:
+def _photograph(kitchen: Pixels, camera: NDArray[np.float64], shrunk: float) -> Pixels:
     """What the camera sees of the kitchen; `shrunk` says how many units a pixel of the picture is."""
+    frame = np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
     x, y, zoom, roll = camera.tolist()
-    a, b = cos(roll * pi / 180) / zoom / shrunk, sin(roll * pi / 180) / zoom / shrunk
-    mx, my = SIZE[0] / 2, SIZE[1] / 2
-    coefficients = (a, b, x / shrunk - a * mx - b * my, -b, a, y / shrunk + b * mx - a * my)
-    return kitchen.transform(SIZE, Image.Transform.AFFINE, coefficients, Image.Resampling.BILINEAR)
+    _draw(frame, kitchen, (x / shrunk, y / shrunk), (SIZE[0] / 2, SIZE[1] / 2), roll, zoom * shrunk, (0, 0, *SIZE))
+    return frame
 
 
 def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, float]:
@@ -229,44 +252,44 @@ def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, fl
     return c * (x - cx) - s * (y - cy) + SIZE[0] / 2, s * (x - cx) + c * (y - cy) + SIZE[1] / 2
 
 
-def _place(frame: Image.Image, sprite: things.Sprite, at: tuple[float, float], turn: float, size: float) -> None:
+def _place(frame: Pixels, sprite: things.Sprite, at: tuple[float, float], turn: float, size: float) -> None:
     """Put a sprite into the frame with its grip `at`, touching only the pixels it may cover."""
     c, s = cos(turn * pi / 180) * size, sin(turn * pi / 180) * size
-    gx, gy = sprite.grip
-    corners = [(x - gx, y - gy) for x in (0, sprite.image.width) for y in (0, sprite.image.height)]
+    height, width = sprite.pixels.shape[:2]
+    corners = [(x - sprite.grip[0], y - sprite.grip[1]) for x in (0, width) for y in (0, height)]
     xs, ys = [at[0] + c * x - s * y for x, y in corners], [at[1] + s * x + c * y for x, y in corners]
     left, top = max(0, floor(min(xs))), max(0, floor(min(ys)))
     right, bottom = min(SIZE[0], floor(max(xs)) + 1), min(SIZE[1], floor(max(ys)) + 1)
-    if right <= left or bottom <= top:
-        return
-    a, b = c / size**2, s / size**2
-    ox, oy = left - at[0], top - at[1]
-    coefficients = (a, b, gx + a * ox + b * oy, -b, a, gy - b * ox + a * oy)
-    cut = sprite.image.transform(
-        (right - left, bottom - top), Image.Transform.AFFINE, coefficients, Image.Resampling.BILINEAR
-    )
-    frame.paste(cut, (left, top), cut)
+    _draw(frame, sprite.pixels, sprite.grip, at, turn, size, (left, top, right, bottom))
 
 
-def _make_finish(
-    look: Look, count: int, rng: np.random.Generator
-) -> Callable[[Image.Image, int], NDArray[np.uint8]]:
+def _draw(
+    frame: Pixels,
+    picture: Pixels,
+    grip: tuple[float, float],
+    at: tuple[float, float],
+    turn: float,
+    size: float,
+    box: tuple[int, int, int, int],
+) -> None:
+    """Draw `picture` so that its `grip` comes to `at`, turned and resized about it."""
+    a, b = cos(turn * pi / 180) / size, sin(turn * pi / 180) / size  # the inverse map: frame to picture
+    across, down = grip[0] - a * at[0] - b * at[1], grip[1] + b * at[0] - a * at[1]
+    overlay(frame, picture, np.array([a, b, across, -b, a, down]), box)
+
+
+def _make_finish(look: Look, count: int, rng: np.random.Generator) -> Callable[[Pixels, int], Pixels]:
     """Light that comes and goes, a dark rim, the noise of the sensor, and the mirror of a left-handed cook."""
     clouds = 1 + 0.1 * _sway(np.arange(count) / FPS, 0.04, rng)
-    levels = np.linspace(0, 1, 256) ** look.gamma * 255
+    levels = np.float32(np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255))
     y, x = np.ogrid[-1 : 1 : SIZE[1] * 1j, -1 : 1 : SIZE[0] * 1j]
-    rim = np.repeat(np.uint8(255 * (1 - 0.28 * (x**2 + y**2) ** 1.5 / 2))[..., None], 3, axis=2)
-    vignette = Image.fromarray(rim)
-    grain = np.int16(look.noise * rng.standard_normal((SIZE[1] + 64, SIZE[0] + 64, 1)))
-    shifts = rng.integers(0, 64, (count, 2))
+    rim = np.float32(1 - 0.28 * (x**2 + y**2) ** 1.5 / 2)
+    grain = np.float32(look.noise * rng.standard_normal((SIZE[1] + 64, SIZE[0] + 64)))
+    shifts = rng.integers(0, 64, (count, 2)).tolist()
 
-    def finish(frame: Image.Image, number: int) -> NDArray[np.uint8]:
-        table = [min(255, round(v)) for gain in look.light for v in (levels * gain * clouds[number]).tolist()]
-        lit = ImageChops.multiply(frame.point(table), vignette)
-        if look.mirrored:
-            lit = lit.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    def finish(frame: Pixels, number: int) -> Pixels:
         dx, dy = shifts[number]
-        noisy = np.asarray(lit, np.int16) + grain[dy : dy + SIZE[1], dx : dx + SIZE[0]]
-        return np.uint8(np.clip(noisy, 0, 255))
+        own = grain[dy : dy + SIZE[1], dx : dx + SIZE[0]]
+        return expose(frame, levels * np.float32(clouds[number]), look.vivid, rim, own, look.mirrored)
 
     return finish

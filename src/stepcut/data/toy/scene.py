@@ -48,6 +48,7 @@ class Look:
     trousers: Colour
     light: tuple[float, float, float]
     gamma: float
+    vivid: float
     noise: float
     mirrored: bool
     closeness: float
@@ -58,11 +59,11 @@ class Look:
 def draw_look(seed: tuple[int, int]) -> Look:
     """The looks of a video, from its seed."""
     rng = np.random.default_rng([*seed, 2])
-    warm = rng.uniform(-0.22, 0.22)
-    gain = rng.uniform(0.6, 1.2)
+    warm = rng.uniform(-0.3, 0.3)
+    gain = rng.uniform(0.75, 1.3)
     order = rng.permutation(4)
     skins = [(236, 190, 160), (214, 160, 124), (168, 112, 80), (112, 72, 50), (246, 208, 184)]
-    handles = [DARK for DARK in ((50, 48, 52), (120, 70, 40), (30, 60, 120), (150, 30, 40), (60, 100, 70))]
+    handles = [(50, 48, 52), (120, 70, 40), (30, 60, 120), (150, 30, 40), (60, 100, 70)]
     handle = handles[int(rng.integers(5))]
     return Look(
         wall=_hsv(rng.uniform(), rng.uniform(0.1, 0.75), rng.uniform(0.45, 0.95)),
@@ -74,10 +75,11 @@ def draw_look(seed: tuple[int, int]) -> Look:
         sleeve=_hsv(rng.uniform(), rng.uniform(0.2, 0.9), rng.uniform(0.2, 0.95)),
         trousers=_hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.15, 0.6)),
         light=(gain * (1 + warm), gain, gain * (1 - warm)),
-        gamma=rng.uniform(0.8, 1.35),
+        gamma=rng.uniform(0.6, 1.2),
+        vivid=rng.uniform(0.3, 1.2),
         noise=rng.uniform(2, 9),
         mirrored=bool(rng.random() < 0.3),
-        closeness=rng.uniform(0.86, 1.14),
+        closeness=rng.uniform(0.8, 1.2),
         places={
             name: 250 + 365 * int(k) + rng.uniform(-20, 20)
             for name, k in zip(("board", "plate", "cup", "sink"), order, strict=True)
@@ -169,7 +171,7 @@ def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
             c.box(x, COUNTER, x + 30, FRONT, shade(look.counter, 0.75))
     rough = {"wood": (1, 40), "marble": (6, 6)}.get(look.surface, (0.6, 0.6))
     noise = gaussian_filter(rng.standard_normal((215, 800)), rough)
-    c.texture(1 + 0.1 * noise / noise.std(), COUNTER, FRONT)
+    c.texture(1 + (0.08 if look.surface in ("wood", "marble") else 0.04) * noise / noise.std(), COUNTER, FRONT)
 
 
 def _any(rng: np.random.Generator) -> Colour:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -79,6 +80,17 @@ class Script:
         return Timeline(segments, duration=self.duration, steps=STEPS, video=self.name)
 
 
+class Plan(TypedDict, total=False):
+    """The settings of `write_script` by name, as `make_kitchen`, `plan_video` and `toy_features` hand them on."""
+
+    duration: float
+    background: float
+    skip: float
+    repeat: float
+    shuffle: float
+    flaw: str | None
+
+
 def write_script(
     seed: int = 0,
     video: int = 0,
@@ -90,52 +102,34 @@ def write_script(
     shuffle: float = 0.7,
     flaw: str | None = None,
 ) -> Script:
-    """Decide what happens in video number `video` of the kitchen `seed`; the settings are those of `make_kitchen`."""
+    """Decide what happens in video number `video` of the kitchen `seed`.
+
+    duration: seconds of a video, give or take 15 %. background: share of the time in which no step is done.
+    skip, repeat: how often a step is left out, or done once more later. shuffle: from 0, always the same order, to 1,
+    any order that the task allows. flaw: one mistake: "skip:add jam", "swap:add jam" (done before what it needs) or
+    "repeat:add jam" (done three times); the other steps are then neither left out nor repeated.
+    """
     _check(seed, duration, background, skip, repeat, shuffle)
-    rng = np.random.default_rng([seed, video, 1])
-    kept = [step for step in STEPS if rng.random() >= skip]
-    while len(kept) < 3:  # a video with next to nothing of the task teaches nothing
-        kept.append(str(rng.choice([step for step in STEPS if step not in kept])))
-    sequence = _order([step for step in STEPS if step in kept], shuffle, rng)
-    for step in [step for step in sequence if rng.random() < repeat]:
-        after = sequence.index(step) + 2  # something else comes between a step and its repetition
-        if after <= len(sequence):
-            sequence.insert(int(rng.integers(after, len(sequence) + 1)), step)
     kind, wrong = _parse(flaw)
-    if kind:
-        sequence = _spoil(sequence, kind, wrong, rng)
-    sequence = [step for k, step in enumerate(sequence) if k == 0 or sequence[k - 1] != step]
+    rng = np.random.default_rng([seed, video, 1])
+    sequence = _order(_choose(0.0 if kind else skip, rng), shuffle, rng)
+    sequence = _spoil(sequence, kind, wrong) if kind else _repeat(sequence, repeat, rng)
     shots = _fill(sequence, duration * rng.uniform(0.85, 1.15), background, rng)
     script = Script(f"kitchen-{seed}-{video:02d}", (seed, video), shots)
-    return Script(script.name, script.seed, shots, _describe(script.timeline, kind, wrong)) if kind else script
+    return replace(script, flaws=_describe(script.timeline, kind, wrong)) if kind else script
 
 
-def plan_video(
-    seed: int = 0,
-    video: int = 0,
-    *,
-    duration: float = 66.0,
-    background: float = 0.2,
-    skip: float = 0.1,
-    repeat: float = 0.15,
-    shuffle: float = 0.7,
-    flaw: str | None = None,
-) -> Timeline:
-    """The ground truth of one video without rendering it: the same as `make_kitchen(...)` has for it.
+DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
+"""The settings of a plan that are not given."""
+
+
+def plan_video(seed: int = 0, video: int = 0, **plan: Unpack[Plan]) -> Timeline:
+    """The ground truth of one video without rendering it: the same as `make_kitchen` with the same `plan` has for it.
 
     >>> plan_video(0, shuffle=0, skip=0, repeat=0).sequence()
     ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
     """
-    return write_script(
-        seed,
-        video,
-        duration=duration,
-        background=background,
-        skip=skip,
-        repeat=repeat,
-        shuffle=shuffle,
-        flaw=flaw,
-    ).timeline
+    return write_script(seed, video, **plan).timeline
 
 
 def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
@@ -144,6 +138,14 @@ def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str
     while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
         closure |= more
     return closure
+
+
+def _choose(skip: float, rng: np.random.Generator) -> list[str]:
+    """The steps that are not left out: three at least, for less of the task teaches nothing."""
+    kept = {step for step in STEPS if rng.random() >= skip}
+    while len(kept) < 3:
+        kept.add(STEPS[int(rng.integers(len(STEPS)))])
+    return [step for step in STEPS if step in kept]
 
 
 def _order(steps: list[str], shuffle: float, rng: np.random.Generator) -> list[str]:
@@ -157,38 +159,39 @@ def _order(steps: list[str], shuffle: float, rng: np.random.Generator) -> list[s
     return done
 
 
+def _repeat(sequence: list[str], repeat: float, rng: np.random.Generator) -> list[str]:
+    """Do some of the steps once more, later, with something else in between."""
+    longer = list(sequence)
+    for step in sequence:
+        spots = [k for k in range(longer.index(step) + 2, len(longer) + 1) if step not in longer[k - 1 : k + 1]]
+        if rng.random() < repeat and spots:
+            longer.insert(spots[int(rng.integers(len(spots)))], step)
+    return longer
+
+
 def _parse(flaw: str | None) -> tuple[str, str]:
     """`"skip:add jam"` to `("skip", "add jam")`."""
     if flaw is None:
         return "", ""
     kind, _, step = flaw.partition(":")
     choose("flaw", kind, {"skip": 0, "swap": 0, "repeat": 0})
-    if step not in STEPS:
-        raise OptionError(unknown(f"flaw={kind!r} of step", step, STEPS) + " Write for example 'skip:add jam'.")
-    if kind == "swap" and not any(b == step for _, b in EDGES):
-        later = ", ".join(step for step in STEPS if any(b == step for _, b in EDGES))
-        raise OptionError(
-            f"flaw={flaw!r}: no step must come before {step!r}, so it is never out of order. Choose from {later}."
-        )
+    allowed = [b for b in STEPS if kind != "swap" or any(b == after for _, after in EDGES)]
+    if step not in allowed:
+        raise OptionError(unknown(f"flaw={flaw!r}: step", step, allowed))
     return kind, step
 
 
-def _spoil(sequence: list[str], kind: str, step: str, rng: np.random.Generator) -> list[str]:
-    """Make one mistake: leave `step` out, do it before what it needs, or do it three times over."""
-    others = [other for other in sequence if other != step]
+def _spoil(sequence: list[str], kind: str, step: str) -> list[str]:
+    """Make one mistake: leave `step` out, do it before all that it needs, or do it three times."""
+    rest = [other for other in sequence if other != step]
+    needs = [other for other in rest if (other, step) in must_precede()]
     if kind == "skip":
-        return others
+        return rest
     if kind == "swap":
-        needs = [a for a, b in must_precede() if b == step]
-        for need in needs:
-            if (need, step) in EDGES and need not in others:  # what is done too early must be missed by someone
-                others.append(need)
-        first = min(others.index(need) for need in needs if need in others)
-        return [*others[:first], step, *others[first:]]
-    for _ in range(3):
-        spots = [k for k in range(len(others) + 1) if step not in others[max(k - 1, 0) : k + 1]]
-        others.insert(spots[int(rng.integers(len(spots)))], step)
-    return others
+        first = min(rest.index(need) for need in needs)
+        return [*rest[:first], step, *rest[first:]]
+    others = [other for other in rest if other not in needs]
+    return [*needs, step, others[0], step, others[1], step, *others[2:]]
 
 
 def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
@@ -202,9 +205,7 @@ def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
     return (Flaw(kind, step, times, f"{step!r} is done {len(times)} times"),)
 
 
-def _fill(
-    sequence: list[str], duration: float, background: float, rng: np.random.Generator
-) -> tuple[Shot, ...]:
+def _fill(sequence: list[str], duration: float, background: float, rng: np.random.Generator) -> tuple[Shot, ...]:
     """Give every step its length and put pastimes before, between and after, `background` of the whole in all."""
     acts: list[str] = []
     for step in [*sequence, ""]:
@@ -226,9 +227,7 @@ def _fill(
     )
 
 
-def _check(
-    seed: int, duration: float, background: float, skip: float, repeat: float, shuffle: float
-) -> None:
+def _check(seed: int, duration: float, background: float, skip: float, repeat: float, shuffle: float) -> None:
     if seed < 0:
         raise OptionError(f"seed={seed!r} is negative; a whole number from 0 is allowed. Try seed=0.")
     if not 4 <= duration <= 3600:

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from stepcut.data.toy.canvas import Canvas, Colour, shade
+from stepcut.data.toy.pixels import Pixels
 
 WHITE, STEEL, DARK = (240, 238, 232), (188, 194, 200), (52, 50, 54)
 CRUST, CRUMB, BUTTER, JAM = (176, 112, 52), (240, 214, 160), (250, 220, 90), (176, 18, 40)
@@ -17,9 +17,9 @@ WOOD, TEA, WATER, LEAF = (190, 140, 86), (150, 82, 30), (170, 215, 245), (70, 14
 
 @dataclass(frozen=True)
 class Sprite:
-    """A picture with a point by which it is held."""
+    """A picture, `pixels` (h, w, 4), with the point by which it is held."""
 
-    image: Image.Image
+    pixels: Pixels
     grip: tuple[float, float]
 
 
@@ -122,19 +122,19 @@ def tool(act: str, handle: Colour) -> Sprite:
         c.shape([(112, 130), (140, 130), (136, 20), (122, 4), (112, 16)], (206, 212, 218))
         c.shape([(112, 130), (120, 130), (118, 8), (112, 16)], (236, 240, 244))
         c.box(110, 124, 142, 226, handle, 10, 2)
-        return Sprite(c.done(), (126, 190))
+        return Sprite(np.asarray(c.done()), (126, 190))
     if act == "spread butter":
         c.line([(126, 140), (126, 40)], STEEL, 17)
         c.disc(122, 42, 19, 26, BUTTER, 1.5)
         c.box(115, 128, 138, 220, handle, 9, 2)
-        return Sprite(c.done(), (126, 190))
+        return Sprite(np.asarray(c.done()), (126, 190))
     if act in ("add jam", "stir tea"):
         c.line([(126, 220), (126, 60)], handle, 9)
         c.disc(126, 44, 21, 30, handle, 2)
         if act == "add jam":
             c.disc(126, 40, 22, 26, JAM, 1.5)
             c.disc(120, 34, 6, 5, shade(JAM, 1.5))
-        return Sprite(c.done(), (126, 175))
+        return Sprite(np.asarray(c.done()), (126, 175))
     if act == "pour water":
         c.shape([(62, 96), (14, 62), (6, 78), (60, 150)], shade(handle, 0.85))
         c.disc(126, 130, 78, 72, handle, 4)
@@ -143,12 +143,12 @@ def tool(act: str, handle: Colour) -> Sprite:
         c.disc(126, 62, 34, 12, shade(handle, 0.6), 2)
         c.disc(126, 50, 9, 8, DARK)
         c.line([(84, 74), (92, 16), (170, 14), (196, 76)], DARK, 13)
-        return Sprite(c.done(), (150, 16))
+        return Sprite(np.asarray(c.done()), (150, 16))
     c.box(84, 96, 168, 152, (245, 205, 60), 10, 2)  # wash dish: a sponge
     c.box(84, 138, 168, 162, handle, 8)
     for k in range(7):
         c.disc(80 + 15 * k, 92 + 9 * (k % 2), 11, 9, (238, 246, 252), 1)
-    return Sprite(c.done(), (126, 150))
+    return Sprite(np.asarray(c.done()), (126, 150))
 
 
 def dish() -> Sprite:
@@ -158,7 +158,7 @@ def dish() -> Sprite:
     c.disc(80, 74, 20, 12, (200, 130, 60))
     for k in range(6):
         c.disc(70 + 16 * k, 104 - 6 * (k % 3), 13, 10, (238, 246, 252), 1)
-    return Sprite(c.done(), (100, 80))
+    return Sprite(np.asarray(c.done()), (100, 80))
 
 
 def stream(length: int, width: float) -> Sprite:
@@ -167,7 +167,7 @@ def stream(length: int, width: float) -> Sprite:
     c.line([(20, 4), (20, length - 8)], WATER, width)
     c.line([(18, 4), (18, length - 8)], (232, 245, 255), width / 3)
     c.disc(20, length - 7, 15, 6, (232, 245, 255))
-    return Sprite(c.done(), (20, 0))
+    return Sprite(np.asarray(c.done()), (20, 0))
 
 
 def hand(skin: Colour, sleeve: Colour, left: bool) -> Sprite:
@@ -180,7 +180,7 @@ def hand(skin: Colour, sleeve: Colour, left: bool) -> Sprite:
     for k in range(4):
         c.box(36 + 19 * k, 38 + 4 * abs(k - 1), 56 + 19 * k, 88, shade(skin, 1.0 - 0.05 * (k % 2)), 10, 1.2)
     c.line([(36, 108), (52, 74)] if left else [(114, 108), (98, 74)], shade(skin, 0.92), 20)
-    return Sprite(c.done(), (75, 62))
+    return Sprite(np.asarray(c.done()), (75, 62))
 
 
 def person(skin: Colour, sleeve: Colour, trousers: Colour) -> Sprite:
@@ -193,7 +193,7 @@ def person(skin: Colour, sleeve: Colour, trousers: Colour) -> Sprite:
     c.disc(142, 62, 68, 58, shade(trousers, 0.5))
     c.box(66, 786, 148, 818, DARK, 12)
     c.box(152, 786, 236, 818, DARK, 12)
-    return Sprite(c.done(), (222, 220))
+    return Sprite(np.asarray(c.done()), (222, 220))
 
 
 def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
@@ -210,7 +210,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
         for k in range(int(rng.integers(2, 8))):
             width = rng.uniform(30, 105)
             c.box(78, 42 + 26 * k, 78 + width, 42 + 26 * k + rng.uniform(8, 20), any_colour(), 4)
-        return Sprite(c.done(), (126, 250))
+        return Sprite(np.asarray(c.done()), (126, 250))
     for _ in range(int(rng.integers(3, 8))):  # a gadget made up of shapes and colours
         x, y, r = rng.uniform(70, 190), rng.uniform(60, 220), rng.uniform(18, 70)
         corners = int(rng.integers(2, 8))
@@ -220,4 +220,4 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
             turn = rng.uniform(0, 6)
             angles = [turn + 2 * math.pi * k / corners for k in range(corners)]
             c.shape([(x + r * math.cos(a), y + r * math.sin(a)) for a in angles], any_colour())
-    return Sprite(c.done(), (126, 210))
+    return Sprite(np.asarray(c.done()), (126, 210))
