@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.cut.centres import CentreSegmenter, unit
-from stepcut.cut.contract import Labels, Rows, check_number
+from stepcut.cut.contract import Labels, Rows, check_number, strongest
 from stepcut.cut.kmeans import find_means
 from stepcut.cut.prior import clock_cost
 
@@ -67,7 +67,7 @@ class Asot(CentreSegmenter):
         return self._plan(rows, self.prior)
 
     def _first_cut(self, rows: NDArray[Any]) -> Labels:
-        return np.argmax(self._plan(rows, prior=0.0), axis=1)
+        return strongest(self._plan(rows, prior=0.0))
 
     def _plan(self, rows: NDArray[Any], prior: float) -> Rows:
         cost = 1 - self._prepare(rows) @ unit(self.centres_).T

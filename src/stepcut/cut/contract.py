@@ -111,7 +111,7 @@ class Segmenter(ABC):
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
         """The step of every frame of one video."""
-        return np.argmax(self._memberships(rows), axis=1)
+        return strongest(self._memberships(rows))
 
     def _check_settings(self) -> None:
         """Say what is wrong with a setting. Here and not in `__init__`, which only stores."""
@@ -144,9 +144,9 @@ def check_number(
 
 def check_videos(videos: Videos, dimension: int | None = None) -> list[NDArray[Any]]:
     """The same arrays, each known to be (T, d) with T > 0, the same d, and finite."""
-    if isinstance(videos, np.ndarray) and videos.ndim == 2:
+    if np.ndim(videos[0] if len(videos) else 0) == 1:
         raise FeatureError(
-            f"videos is one array of shape {videos.shape}; expected is a list of (T, d) arrays. Put it in a list: [x]."
+            f"videos is one array of shape {np.shape(videos)}; expected is a list of (T, d) arrays. Put it in a list."
         )
     if len(videos) == 0:
         raise FeatureError(
@@ -193,7 +193,7 @@ def fingerprint(rows: NDArray[Any]) -> tuple[int, bytes]:
     """What sorts videos by their content."""
     digest = hashlib.blake2b(digest_size=16)
     for first in range(0, len(rows), BLOCK):
-        digest.update(np.ascontiguousarray(rows[first : first + BLOCK]))
+        digest.update(np.ascontiguousarray(rows[first : first + BLOCK]).data)
     return len(rows), digest.digest()
 
 
@@ -204,4 +204,11 @@ def normalised_times(frames: int) -> NDArray[np.float64]:
 
 def one_hot(labels: NDArray[np.integer[Any]], steps: int) -> Rows:
     """All of a frame's share to its label: (T, steps)."""
-    return np.eye(steps, dtype=np.float32)[labels]
+    shares: Rows = np.eye(steps, dtype=np.float32)[labels]
+    return shares
+
+
+def strongest(shares: NDArray[Any]) -> Labels:
+    """The step with the largest share of each frame, the lowest on a tie: (T,)."""
+    labels: Labels = np.argmax(shares, axis=1)
+    return labels

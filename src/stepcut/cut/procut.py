@@ -80,7 +80,7 @@ class ProCut(CentreSegmenter):
 
     def _solve(self, rows: NDArray[Any], prior: float) -> Labels:
         """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a wider window."""
-        cost = 1 - self._memberships(rows)
+        cost: NDArray[Any] = 1 - self._memberships(rows)
         if prior > 0:
             cost = cost + prior * clock_cost(*cost.shape)
         # One second has `rate` frames, so this many seconds of certainty cost smoothness * rate.

@@ -47,7 +47,9 @@ def check_unary(unary: ArrayLike) -> Unary:
         raise FeatureError(
             f"unary is {costs.dtype} of shape {costs.shape}; expected is (T, K), a cost per frame and step."
         )
-    return np.ascontiguousarray(costs, dtype=np.float32 if costs.dtype == np.float32 else np.float64)
+    if costs.dtype == np.float32:
+        return np.ascontiguousarray(costs, dtype=np.float32)
+    return np.ascontiguousarray(costs, dtype=np.float64)
 
 
 def check_weights(weights: ArrayLike, count: int) -> NDArray[np.float64]:

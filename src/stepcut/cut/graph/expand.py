@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from stepcut.cut.graph.energy import Unary, check_links, check_unary, total_energy
 from stepcut.errors import FeatureError
 
-CAPACITY = 2**31 - 1
-"""The largest flow SciPy can count."""
+CAPACITY = 2**30 - 1
+"""Half of what SciPy can count: what is left of an arc is its capacity plus the flow against it."""
 
 
 def expand(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, start: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -84,12 +84,11 @@ def _cut(
     most = min(gap[up].sum(), -gap[down].sum())
     if most <= 0:
         return np.full(count, len(up) == 0)
-    scale = (CAPACITY - count - len(tails)) / max(most, 1e-300) / 1.01
     rows = np.concatenate([np.full(len(up), source), down, tails])
     columns = np.concatenate([up, np.full(len(down), sink), heads])
     room = np.concatenate([gap[up], -gap[down], weights])
-    capacities = np.minimum(np.rint(np.minimum(room, most) * scale), CAPACITY).astype(np.int32)
-    graph = coo_matrix((capacities, (rows, columns)), shape=(count + 2, count + 2)).tocsr()
+    graph = coo_matrix((room, (rows, columns)), shape=(count + 2, count + 2)).tocsr()  # adds up what joins twice
+    graph.data = np.rint(np.minimum(graph.data / most, 1) * (CAPACITY - count)).astype(np.int32)
     flow = maximum_flow(graph, source, sink).flow
     left = graph - flow
     left.eliminate_zeros()
