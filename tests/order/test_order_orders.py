@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -41,7 +43,7 @@ def test_labels_that_are_no_row_are_refused() -> None:
 @given(label_lists)
 def test_a_sequence_never_repeats_at_once_and_loses_no_step(labels: list[int]) -> None:
     found = sequence(labels)
-    assert all(a != b for a, b in zip(found, found[1:], strict=False))
+    assert all(a != b for a, b in pairwise(found))
     assert set(found) == set(labels) - {-1}
 
 

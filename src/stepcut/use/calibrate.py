@@ -134,8 +134,10 @@ def _judge(videos: Sequence[Seen], left_out: Sequence[int]) -> list[dict[str, fl
 def limit_of(amounts: Sequence[float], share: float) -> float:
     """The amount that a share of normal videos exceeds, from the amounts of n of them.
 
-    The k-th largest is exceeded by k of n + 1 videos on average. Where `share` is finer than 1 / (n + 1), the tail
-    beyond the largest is taken to fall exponentially, at the pace at which the upper half of the amounts falls.
+    The k-th largest is exceeded by k of n + 1 videos on average. Where `share` is finer than 1 / (n + 1), the tail is
+    taken to fall exponentially above the median, at a pace `scale` that is itself known from m amounts only, so that
+
+        p(amount > median + x) = 1/2 (1 + x / (m scale))^-m
 
     >>> limit_of([0.0, 1.0, 2.0, 3.0], share=0.4)
     2.0
@@ -147,5 +149,6 @@ def limit_of(amounts: Sequence[float], share: float) -> float:
     if place >= 1:
         return float(ordered[place - 1])
     middle = float(np.median(ordered))
-    scale = float(np.mean(ordered[ordered >= middle] - middle))
-    return float(ordered[0]) + scale * math.log(1 / (share * (len(ordered) + 1)))
+    upper = ordered[: (len(ordered) + 1) // 2]
+    reach = len(upper) * float(np.mean(upper - middle)) * ((2 * share) ** (-1 / len(upper)) - 1)
+    return max(float(ordered[0]), middle + reach)

@@ -196,9 +196,12 @@ def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names
         later = [d.step for d in seen.doings if d.start == sign.start and d.step in graph.after(sign.step)]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":
-        needs = " and ".join(name_of(step, names) for step in sign.others)
+        others = " and ".join(name_of(step, names) for step in sign.others)
         kept, together = _support(expectations, sign)
-        return f"{name} was done before {needs}, which must precede it ({kept} of {counted(together)} keep to this)"
+        said = f"({kept} of {counted(together)} keep to this)"
+        if sign.how == "early":
+            return f"{name} was done before {others}, which must precede it {said}"
+        return f"{name} was done only after {others}, which it must precede {said}"
     if sign.kind == "extra":
         most = max(graph.times.get(sign.step, (1,)))
         return (
@@ -210,9 +213,10 @@ def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names
 
 
 def _support(expectations: Expectations, sign: Sign) -> tuple[int, int]:
-    first = expectations.usual.graph.first
-    pairs = [(first.get((o, sign.step or 0), 0), first.get((sign.step or 0, o), 0)) for o in sign.others]
-    kept, swapped = min(pairs, key=lambda pair: pair[0])
+    """How many videos keep the least kept of the relations, of those that do both steps."""
+    first, step = expectations.usual.graph.first, sign.step or 0
+    pairs = [(other, step) if sign.how == "early" else (step, other) for other in sign.others]
+    kept, swapped = min((first.get((a, b), 0), first.get((b, a), 0)) for a, b in pairs)
     return kept, kept + swapped
 
 

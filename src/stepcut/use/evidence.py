@@ -60,7 +60,9 @@ class Sign:
     end: float
     step: int | None = None
     others: tuple[int, ...] = ()
-    """The preconditions that were not met."""
+    """The steps that it was swapped with."""
+    how: str = ""
+    """Misordered: done too early (before its preconditions) or too late (after what it must precede)."""
     measure: float = 0.0
     """Seconds spent, or times done."""
 
@@ -168,19 +170,40 @@ def _likeness(video: Seen, step: int, usual: Usual) -> float:
 
 
 def _misordered(first: dict[int, Doing], graph: ProcedureGraph) -> list[Sign]:
-    """A step first done before one of its preconditions, which came later; one that never came is missed instead."""
+    """The fewest steps that explain every relation that is not kept; a precondition that never came is missed instead.
+
+    One step done far too late stands behind many others: it is named, once, and not all of them. Found greedily: the
+    step in the most (and rarest) swaps first; of two alike, the one that was done too early.
+    """
+    swaps = {
+        (a, b): _rarity_of_swap(graph, a, b)
+        for b in first
+        if b in graph.steps
+        for a in graph.before(b)
+        if a in first and first[a].start > first[b].start
+    }
     signs = []
-    for step, doing in first.items():
-        if step not in graph.steps:
-            continue
-        unmet = {o: first[o].start for o in graph.before(step) if o in first and first[o].start > doing.start}
-        if not unmet:
-            continue
-        surprise = max(_rarity_of_swap(graph, other, step) for other in unmet)
-        # Name the nearest preconditions: those that do not themselves have to precede another unmet one.
-        near = tuple(o for o in sorted(unmet) if not (graph.after(o) & unmet.keys()))
-        signs.append(Sign("misordered", surprise, doing.start, doing.end, step, near))
+    while swaps:
+        weight: dict[int, float] = {}
+        for pair, rare in swaps.items():
+            for step in pair:
+                weight[step] = weight.get(step, 0.0) + rare
+        step = max(weight, key=lambda s: (round(weight[s], 9), -first[s].start))
+        early = {a: rare for (a, b), rare in swaps.items() if b == step}
+        late = {b: rare for (a, b), rare in swaps.items() if a == step}
+        own = early if sum(early.values()) >= sum(late.values()) else late
+        kind = "early" if own is early else "late"
+        rare = max([*early.values(), *late.values()])
+        doing = first[step]
+        signs.append(Sign("misordered", rare, doing.start, doing.end, step, _nearest(graph, own, kind), how=kind))
+        swaps = {pair: rare for pair, rare in swaps.items() if step not in pair}
     return signs
+
+
+def _nearest(graph: ProcedureGraph, swapped: dict[int, float], how: str) -> tuple[int, ...]:
+    """Of the steps that one was swapped with, those next to it in the graph: the others follow from them."""
+    beyond = graph.after if how == "early" else graph.before
+    return tuple(step for step in sorted(swapped) if not (beyond(step) & swapped.keys()))
 
 
 def _rarity_of_swap(graph: ProcedureGraph, before: int, after: int) -> float:
