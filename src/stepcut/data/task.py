@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class TaskVideo:
     def read_features(self, backbone: str) -> NDArray[np.float32]:
         """The features of one backbone, (T, d)."""
         path = choose("backbone", backbone, self.features)
-        rows = np.load(path, allow_pickle=False)
+        rows: NDArray[np.floating[Any]] = np.load(path, allow_pickle=False)
         if rows.ndim < 2 or not np.isfinite(rows).all():
             raise FeatureError(f"{path}: features must be finite rows (T, d); got shape {rows.shape}. Make them again.")
         return rows.astype(np.float32)

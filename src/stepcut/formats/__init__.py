@@ -17,13 +17,25 @@ from fractions import Fraction
 from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, choose, unknown
-from stepcut.formats import egoprocel, native, tables
+from stepcut.formats import (
+    activitynet,
+    audacity,
+    egoprocel,
+    elan,
+    fiftyone,
+    label_studio,
+    mstcn,
+    native,
+    subtitles,
+    tables,
+)
 from stepcut.formats.guess import format_to_write, guess_format, label_files
-from stepcut.formats.keeps import Keeps, check_writable
+from stepcut.formats.keeps import Keeps, check_writable, kept, stated_losses
+from stepcut.formats.names import VIDEO_SUFFIXES, video_name
+from stepcut.formats.options import Options, as_rate
 from stepcut.timeline import Timeline
 
-Reader = Callable[[Path, Fraction | None], list[Timeline]]
-Writer = Callable[[Path, Sequence[Timeline], Fraction | None], None]
+Rate = float | str | Fraction | None
 
 
 @dataclass(frozen=True)
@@ -33,24 +45,59 @@ class Format:
     name: str
     title: str
     suffix: str
-    read: Reader
-    write: Writer
+    read: Callable[[Path, Options], list[Timeline]]
+    write: Callable[[Path, Sequence[Timeline], Options], None]
     keeps: Keeps
     many: bool = False
     """Whether one file may hold the timelines of several videos."""
-    needs_rate: bool = False
-    """Whether it counts frames and does not say how many there are in a second."""
+
+    @property
+    def losses(self) -> list[str]:
+        """What it does not keep, in words."""
+        return stated_losses(self.keeps)
 
 
 FORMATS: dict[str, Format] = {
     each.name: each
     for each in [
-        Format("json", "stepcut JSON", ".json", native.read_native, native.write_native, native.KEEPS, many=True),
-        Format("csv", "CSV", ".csv", tables.read_csv, tables.write_csv, tables.KEEPS, many=True),
-        Format("tsv", "TSV", ".tsv", tables.read_csv, tables.write_tsv, tables.KEEPS, many=True),
+        Format("json", "stepcut JSON", ".json", native.read_native, native.write_native, native.KEEPS, True),
+        Format("csv", "CSV", ".csv", tables.read_csv, tables.write_csv, tables.KEEPS, True),
+        Format("tsv", "TSV", ".tsv", tables.read_csv, tables.write_tsv, tables.KEEPS, True),
+        Format("elan", "ELAN", ".eaf", elan.read_elan, elan.write_elan, elan.KEEPS),
+        Format(
+            "label-studio",
+            "Label Studio tasks with predictions, and its export",
+            ".json",
+            label_studio.read_label_studio,
+            label_studio.write_label_studio,
+            label_studio.KEEPS,
+            True,
+        ),
         Format(
             "egoprocel", "EgoProceL CSV", ".csv", egoprocel.read_egoprocel, egoprocel.write_egoprocel, egoprocel.KEEPS
         ),
+        Format(
+            "activitynet",
+            "ActivityNet JSON",
+            ".json",
+            activitynet.read_activitynet,
+            activitynet.write_activitynet,
+            activitynet.KEEPS,
+            True,
+        ),
+        Format("mstcn", "MS-TCN frames", ".txt", mstcn.read_mstcn, mstcn.write_mstcn, mstcn.KEEPS),
+        Format("vtt", "WebVTT", ".vtt", subtitles.read_vtt, subtitles.write_vtt, subtitles.VTT),
+        Format("srt", "SRT", ".srt", subtitles.read_srt, subtitles.write_srt, subtitles.SRT),
+        Format(
+            "fiftyone",
+            "FiftyOne temporal detections",
+            ".json",
+            fiftyone.read_fiftyone,
+            fiftyone.write_fiftyone,
+            fiftyone.KEEPS,
+            True,
+        ),
+        Format("audacity", "Audacity labels", ".txt", audacity.read_audacity, audacity.write_audacity, audacity.KEEPS),
     ]
 }
 
@@ -58,19 +105,22 @@ FORMATS: dict[str, Format] = {
 def read(
     path: str | os.PathLike[str],
     format: str | None = None,
-    rate: float | str | Fraction | None = None,
+    rate: Rate = None,
+    annotator: str | None = None,
     video: str | None = None,
 ) -> Timeline:
-    """Read the timeline in a file; in a file of many videos, `video` says which one.
+    """Read the timeline in a file.
 
-    `format` is one of `FORMATS`, or None to find out; `rate` is the frame rate, for formats that count frames.
+    `format` is one of `FORMATS`, or None to find out. `rate` is the frame rate, for formats that count frames;
+    `annotator` and `video` say whose labels and which video, where a file holds several.
     """
-    timelines = read_all(path, format, rate)
+    timelines = read_all(path, format, rate, annotator)
     names = [timeline.video for timeline in timelines]
     if video is not None:
-        if video not in names:
+        matches = [t for t in timelines if video in (t.video, video_name(t.video))]
+        if not matches:
             raise OptionError(f"{path}: {unknown('video', video, names)}")
-        return timelines[names.index(video)]
+        return matches[0]
     if len(timelines) != 1:
         raise AnnotationError(
             f"{path}: it holds {len(timelines)} videos ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}). "
@@ -80,26 +130,26 @@ def read(
 
 
 def read_all(
-    path: str | os.PathLike[str], format: str | None = None, rate: float | str | Fraction | None = None
+    path: str | os.PathLike[str], format: str | None = None, rate: Rate = None, annotator: str | None = None
 ) -> list[Timeline]:
     """Read all timelines in one file."""
-    place = Path(path)
-    chosen = choose("format", format, FORMATS) if format else FORMATS[guess_format(place)]
-    return chosen.read(place, as_rate(rate))
+    place, options = Path(path), Options(as_rate(rate), annotator)
+    chosen = choose("format", format, FORMATS) if format else FORMATS[guess_format(place, options)]
+    return chosen.read(place, options)
 
 
 def read_folder(
-    path: str | os.PathLike[str], format: str | None = None, rate: float | str | Fraction | None = None
+    path: str | os.PathLike[str], format: str | None = None, rate: Rate = None, annotator: str | None = None
 ) -> dict[str, Timeline]:
-    """Read every label file of a folder (or one file of many videos): video name -> timeline.
+    """Read every label file of a folder, or one file of many videos: video name -> timeline.
 
-    The name of a video is its file's name without the suffix. Files of other kinds are passed over; a label file
-    that makes no sense is an error, as is a video with two of them.
+    The name of a video is without folder and suffix. Files of other kinds are passed over; a label file that makes
+    no sense is an error, as is a video with two of them.
     """
     found: dict[str, Timeline] = {}
     origin: dict[str, Path] = {}
     for file in label_files(Path(path)):
-        for timeline in read_all(file, format, rate):
+        for timeline in read_all(file, format, rate, annotator):
             name = video_name(timeline.video) or file.stem
             if name in found:
                 raise AnnotationError(
@@ -115,38 +165,39 @@ def write(
     path: str | os.PathLike[str],
     timeline: Timeline | Sequence[Timeline] | Mapping[str, Timeline],
     format: str | None = None,
-    rate: float | str | Fraction | None = None,
+    rate: Rate = None,
+    annotator: str | None = None,
 ) -> None:
     """Write a timeline to a file; the suffix decides the format unless `format` names it.
 
     Several timelines go into one file where the format can hold them; otherwise use `write_folder`.
     """
-    place = Path(path)
-    timelines = as_list(timeline)
-    chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place, rate)]
+    place, timelines = Path(path), as_list(timeline)
+    chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not chosen.many:
         raise OptionError(
             f"{place}: format {chosen.name!r} holds one video and {len(timelines)} were given. "
-            "Write a folder: stepcut.formats.write_folder(), or stepcut convert IN DIR/."
+            "Write a folder instead: stepcut.formats.write_folder(), or stepcut convert IN FOLDER --to FORMAT."
         )
     check_writable(timelines, chosen.keeps, chosen.name)
-    chosen.write(place, timelines, as_rate(rate))
+    chosen.write(place, timelines, Options(as_rate(rate), annotator))
 
 
 def write_folder(
     folder: str | os.PathLike[str],
     timelines: Sequence[Timeline] | Mapping[str, Timeline],
     format: str,
-    rate: float | str | Fraction | None = None,
+    rate: Rate = None,
+    annotator: str | None = None,
 ) -> list[Path]:
     """Write one file per timeline, named after its video; gives the paths."""
     chosen = choose("format", format, FORMATS)
-    paths = []
+    paths: list[Path] = []
     for place, timeline in enumerate(as_list(timelines)):
         path = Path(folder) / f"{video_name(timeline.video) or f'video{place + 1}'}{chosen.suffix}"
         if path in paths:
             raise OptionError(f"{path}: two timelines are of the video {timeline.video!r}. Name the videos apart.")
-        write(path, timeline, format, rate)
+        write(path, timeline, format, rate, annotator)
         paths.append(path)
     return paths
 
@@ -156,56 +207,21 @@ def as_list(timelines: Timeline | Sequence[Timeline] | Mapping[str, Timeline]) -
     if isinstance(timelines, Timeline):
         return [timelines]
     if isinstance(timelines, Mapping):
-        return [
-            t if t.video else Timeline(t.segments, t.duration, t.steps, video=name) for name, t in timelines.items()
-        ]
+        named = timelines.items()
+        return [t if t.video else Timeline(t.segments, t.duration, t.steps, video=name) for name, t in named]
     return list(timelines)
 
 
-def as_rate(rate: float | str | Fraction | None) -> Fraction | None:
-    """A frame rate as a fraction: 30, "30000/1001", or the float 29.97, which is meant to be 30000/1001.
-
-    >>> as_rate("30000/1001"), as_rate(29.97), as_rate(25)
-    (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(25, 1))
-    """
-    if rate is None:
-        return None
-    try:
-        exact = Fraction(rate)
-    except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
-        raise OptionError(
-            f"rate={rate!r} is not a frame rate. Give frames per second: 30, 29.97, 30000/1001."
-        ) from error
-    if exact <= 0:
-        raise OptionError(f"rate={rate!r} must be above zero. Give frames per second: 30, 29.97, 30000/1001.")
-    for ntsc in (Fraction(24000, 1001), Fraction(30000, 1001), Fraction(60000, 1001)):
-        if abs(exact - ntsc) < Fraction(1, 200) and exact.denominator != 1:
-            return ntsc
-    return exact.limit_denominator(1_000_000)
-
-
-def video_name(video: str) -> str:
-    """The name of a video without folder and suffix.
-
-    >>> video_name("films/a.b.mp4"), video_name("S07_Eggs_7151062-1110"), video_name("01.tent.090617.gopro")
-    ('a.b', 'S07_Eggs_7151062-1110', '01.tent.090617.gopro')
-    """
-    name = video.replace("\\", "/").rsplit("/", 1)[-1]
-    stem, dot, suffix = name.rpartition(".")
-    return stem if dot and suffix.lower() in VIDEO_SUFFIXES else name
-
-
-VIDEO_SUFFIXES = frozenset(
-    ("mp4", "mkv", "avi", "mov", "webm", "m4v", "mpg", "mpeg", "wmv", "flv", "ts", "mts", "m2ts", "ogv", "3gp")
-)
-
 __all__ = [
     "FORMATS",
+    "VIDEO_SUFFIXES",
     "Format",
     "Keeps",
+    "kept",
     "read",
     "read_all",
     "read_folder",
+    "video_name",
     "write",
     "write_folder",
 ]

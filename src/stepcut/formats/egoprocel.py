@@ -6,15 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
-from stepcut.formats.keeps import Keeps
+from stepcut.formats.keeps import Keeps, kept_name
+from stepcut.formats.options import NONE, Options
 from stepcut.formats.source import fail
 from stepcut.formats.tables import build_segment, is_header, parse_time, plain, read_rows, write_rows
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps(names="trimmed", steps="order", duration=False, video=False, confidence=False, empty=False)
+KEEPS = Keeps(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
 _NUMBERED = re.compile(r"\s*(\d+)(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
 
@@ -28,7 +28,7 @@ class Numbered:
     name: str
 
 
-def read_egoprocel(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
+def read_egoprocel(path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read one video's key-steps; the vocabulary is in the order of the numbers."""
     lines = parse(path)
     names = name_numbers(lines)
@@ -36,11 +36,11 @@ def read_egoprocel(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
     return [Timeline(segments, steps=tuple(names.values()), video=path.stem)]
 
 
-def write_egoprocel(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+def write_egoprocel(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write one video's key-steps; a step's number is its place in the vocabulary, counted from 1."""
     (timeline,) = timelines
     number = {step: k for k, step in enumerate(timeline.steps, start=1)}
-    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {s.step.strip()}"] for s in timeline]
+    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {kept_name(s.step, KEEPS)}"] for s in timeline]
     write_rows(path, rows)
 
 
@@ -53,8 +53,7 @@ def parse(path: Path) -> list[Numbered]:
     for row in rows:
         if len(row.cells) < 3:
             fail(path, f"{row.cells} has too few columns", "Each line needs start, end and step", line=row.line)
-        # An unquoted comma within the name splits it; what follows the times belongs to it.
-        text = ",".join(row.cells[2:]).rstrip(",").strip()
+        text = _name_cell(row.cells)
         match = _NUMBERED.fullmatch(text)
         if match is None:
             fail(path, f"{text!r} does not begin with the step's number", "Write '1 break egg'", line=row.line)
@@ -85,4 +84,12 @@ def looks_like(path: Path) -> bool:
     rows, comma = read_rows(path)
     if not rows or is_header(rows[0], comma):
         return False
-    return all(len(row.cells) >= 3 and _NUMBERED.fullmatch(",".join(row.cells[2:]).strip()) for row in rows)
+    return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)
+
+
+def _name_cell(cells: Sequence[str]) -> str:
+    """What follows the times: an unquoted comma splits a name in two, and spreadsheets add empty cells."""
+    rest = list(cells[2:])
+    while len(rest) > 1 and not rest[-1].strip():
+        rest.pop()
+    return ",".join(rest).strip()

@@ -2,47 +2,82 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+import re
 from pathlib import Path
+from typing import NoReturn
 
-from stepcut.formats import egoprocel, native
+from stepcut.formats import activitynet, audacity, egoprocel, fiftyone, label_studio, mstcn, native
+from stepcut.formats.options import Options
 from stepcut.formats.source import fail, read_json, read_text
 
-SUFFIXES = {".json": "json", ".csv": "csv", ".tsv": "tsv"}
+SUFFIXES = {
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".eaf": "elan",
+    ".vtt": "vtt",
+    ".srt": "srt",
+    ".txt": "audacity",
+}
 """What a suffix is when a file is written; what the content may change when it is read."""
 
+JSON_KINDS = {
+    "json": native.is_native,
+    "label-studio": label_studio.is_label_studio,
+    "activitynet": activitynet.is_activitynet,
+    "fiftyone": fiftyone.is_fiftyone,
+}
+FRAMES = "groundTruth"  # the folder of MS-TCN's files
+_NO_LABELS = re.compile(
+    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt|durations\.csv|index\.csv", re.IGNORECASE
+)
 
-def guess_format(path: Path) -> str:
+
+def guess_format(path: Path, options: Options) -> str:
     """The name of the format of a file that exists."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         read_text(path)  # a folder, a missing or an empty file is told as such first
-        fail(path, f"the suffix {suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
+        refuse_suffix(path)
     if suffix == ".json":
         return _json_format(path)
     if suffix == ".csv" and egoprocel.looks_like(path):
         return "egoprocel"
+    if suffix == ".txt" and not audacity.looks_like(read_text(path)):
+        if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
+            fail(path, "is neither an Audacity label track nor in a folder 'groundTruth'", "Name its format")
+        return "mstcn"
     return SUFFIXES[suffix]
 
 
-def format_to_write(path: Path, _rate: float | str | Fraction | None = None) -> str:
+def format_to_write(path: Path) -> str:
     """The format that a new file of this name gets."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        fail(path, f"the suffix {suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
-    return SUFFIXES[suffix]
+        refuse_suffix(path)
+    return "mstcn" if suffix == ".txt" and path.parent.name == FRAMES else SUFFIXES[suffix]
+
+
+def refuse_suffix(path: Path) -> NoReturn:
+    """Say that no format has this suffix."""
+    fail(path, f"the suffix {path.suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
 
 
 def label_files(path: Path) -> list[Path]:
-    """The label files of a folder, or the one file that was given."""
+    """The label files of a folder (of `groundTruth/` where there is one), or the one file that was given."""
     if not path.is_dir():
         return [path]
-    return sorted(p for p in path.iterdir() if p.is_file() and p.suffix.lower() in SUFFIXES and p.name[0] != ".")
+    folder = path / FRAMES if (path / FRAMES).is_dir() else path
+    return sorted(p for p in folder.iterdir() if p.is_file() and _may_hold_labels(p))
+
+
+def _may_hold_labels(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.name[0] != "." and not _NO_LABELS.fullmatch(path.name)
 
 
 def _json_format(path: Path) -> str:
     record = read_json(path)
-    kind = "json" if native.is_native(record) else None
+    kind = next((name for name, matches in JSON_KINDS.items() if matches(record)), None)
     if kind is None:
-        fail(path, "is JSON of no kind that is known here", "Name its format; see docs/formats.md")
+        fail(path, "is JSON of no kind that is known here", f"Known are {', '.join(JSON_KINDS)} (docs/formats.md)")
     return kind

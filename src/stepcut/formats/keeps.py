@@ -9,7 +9,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+
 from stepcut.errors import AnnotationError
+from stepcut.formats.names import video_name
+from stepcut.formats.options import NONE, Options
 from stepcut.timeline import Segment, Timeline
 
 
@@ -20,69 +24,69 @@ class Keeps:
     times: Literal["exact", "micro", "milli", "frames"] = "exact"
     """Floats in full, six decimals, three decimals, or the nearest frame."""
     names: Literal["any", "trimmed", "line", "word"] = "any"
-    """In full; without outer spaces; in one line with single spaces; in one word with underscores."""
+    """In full; without outer spaces and with one kind of line break; in one line; in one word with underscores."""
     steps: Literal["all", "order", "none"] = "all"
     """The whole vocabulary; the order of those that occur; or only the order of occurrence."""
+    video: Literal["full", "name", "file"] = "full"
+    """As it is; the name without folder and suffix; or nothing, so that it is the name of the label file."""
     instants: bool = True
     """Segments of zero length; else they become as long as the shortest the format can hold."""
     overlaps: bool = True
-    """Segments that share time; else the one that starts later wins and equal neighbours join."""
+    """Segments that share time; else the one that starts later wins, and equal neighbours join."""
     duration: bool = True
-    video: bool = True
-    """The name of the video; else it is taken from the file's name."""
     confidence: bool = True
     empty: bool = True
     """A timeline without segments; else it is refused."""
 
 
 UNIT = {"micro": 1_000_000, "milli": 1_000}
-"""The units of a second in which some formats count."""
+"""Into how many parts some formats divide a second."""
 
 
-def kept(timeline: Timeline, keeps: Keeps, stem: str = "", rate: Fraction | None = None) -> Timeline:
+def kept(timeline: Timeline, keeps: Keeps, stem: str = "", options: Options = NONE) -> Timeline:
     """The timeline as it comes back from a format: `read(write(x)) == kept(x)`, the law that every format obeys."""
-    if keeps.times == "frames" and not keeps.overlaps:
-        timeline = _per_frame(timeline, frame_rate(rate, "frames"))
+    if not keeps.overlaps:
+        timeline = per_frame(timeline, options.frame_rate("frames"))
     names = {step: kept_name(step, keeps) for step in timeline.steps}
-    segments = [_kept_segment(s, keeps, rate, names) for s in timeline.segments]
-    again = Timeline(segments)
+    segments = [_kept_segment(segment, keeps, options, names) for segment in timeline.segments]
+    occurring = Timeline(segments).steps
     vocabulary = tuple(dict.fromkeys(names.values()))
     if keeps.steps == "none":
-        vocabulary = again.steps
+        vocabulary = occurring
     elif keeps.steps == "order":
-        vocabulary = tuple(step for step in vocabulary if step in set(again.steps))
-    return Timeline(
-        segments,
-        duration=timeline.duration if keeps.duration else None,
-        steps=vocabulary,
-        video=timeline.video if keeps.video else stem,
-    )
+        vocabulary = tuple(step for step in vocabulary if step in occurring)
+    videos = {"full": timeline.video, "name": video_name(timeline.video), "file": stem}
+    return Timeline(segments, timeline.duration if keeps.duration else None, vocabulary, videos[keeps.video])
 
 
-def _kept_segment(segment: Segment, keeps: Keeps, rate: Fraction | None, names: dict[str, str]) -> Segment:
+def _kept_segment(segment: Segment, keeps: Keeps, options: Options, names: dict[str, str]) -> Segment:
     start, end = segment.start, segment.end
     if keeps.times in UNIT:
-        unit = UNIT[keeps.times]
-        first, last = round(start * unit), round(end * unit)
-        start, end = first / unit, (last if keeps.instants else max(last, first + 1)) / unit
+        first, last = whole_units(segment, UNIT[keeps.times], keeps.instants)
+        start, end = first / UNIT[keeps.times], last / UNIT[keeps.times]
     elif keeps.times == "frames" and keeps.overlaps:
-        each = frame_rate(rate, "frames")
-        first, last = round(start * each), round(end * each)
-        start, end = float(first / each), float((last if keeps.instants else max(last, first + 1)) / each)
+        rate = options.frame_rate("frames")
+        first, last = whole_units(segment, rate, keeps.instants)
+        start, end = float(first / rate), float(last / rate)
     confidence = segment.confidence if keeps.confidence else None
     return replace(segment, start=start, end=end, step=names[segment.step], confidence=confidence)
 
 
-def _per_frame(timeline: Timeline, rate: Fraction) -> Timeline:
+def whole_units(segment: Segment, unit: int | Fraction, instants: bool = True) -> tuple[int, int]:
+    """Start and end in whole units of 1 / unit seconds; without `instants`, at least one unit long.
+
+    >>> whole_units(Segment(1.0004, 2.0, "stir"), 1000)
+    (1000, 2000)
+    """
+    first, last = round(Fraction(segment.start) * unit), round(Fraction(segment.end) * unit)
+    return first, last if instants else max(last, first + 1)
+
+
+def per_frame(timeline: Timeline, rate: Fraction) -> Timeline:
     """One step per frame: frame `i` stands for `[i / rate, (i + 1) / rate)` and is labelled by its middle."""
-    numbers = timeline.labels([float((i + Fraction(1, 2)) / rate) for i in range(frame_count(timeline, rate))])
-    length = float(len(numbers) / rate)
-    return Timeline.from_labels(numbers, float(rate), timeline.steps, duration=length, video=timeline.video)
-
-
-def frame_count(timeline: Timeline, rate: Fraction) -> int:
-    """How many frames a video of this length has."""
-    return math.ceil(Fraction(timeline.end) * rate - Fraction(1, 1000))
+    frames = math.ceil(Fraction(timeline.end) * rate - Fraction(1, 1000))
+    numbers = timeline.labels((np.arange(frames) + 0.5) / float(rate))
+    return Timeline.from_labels(numbers, float(rate), timeline.steps, video=timeline.video)
 
 
 def kept_name(step: str, keeps: Keeps) -> str:
@@ -94,22 +98,40 @@ def kept_name(step: str, keeps: Keeps) -> str:
     if keeps.names == "any":
         return step
     if keeps.names == "trimmed":
-        return step.strip()
+        return re.sub("\r\n?", "\n", step).strip()
     return ("_" if keeps.names == "word" else " ").join(step.split())
 
 
-def frame_rate(rate: Fraction | None, what: str) -> Fraction:
-    """The frame rate that was given, or an error that asks for it."""
-    if rate is None:
-        raise AnnotationError(
-            f"{what}: this format counts frames and no frame rate is known. "
-            "Give it: rate=30 in Python, --rate 30 on the command line (30000/1001 for 29.97)."
-        )
-    return rate
+def stated_losses(keeps: Keeps) -> list[str]:
+    """What a format does not keep, in words; docs/formats.md lists exactly these.
+
+    >>> stated_losses(Keeps(times="milli", confidence=False))
+    ['times are rounded to a millisecond', 'confidence is lost']
+    """
+    times = {"micro": "a microsecond", "milli": "a millisecond", "frames": "a frame"}
+    names = {
+        "trimmed": "outer spaces of names are lost, line breaks become \\n",
+        "line": "names become one line with single spaces",
+        "word": "spaces in names become underscores",
+    }
+    losses = [
+        (f"times are rounded to {times.get(keeps.times)}", keeps.times != "exact"),
+        (names.get(keeps.names, ""), keeps.names != "any"),
+        ("steps that do not occur are lost", keeps.steps == "order"),
+        ("the order of the vocabulary and steps that do not occur are lost", keeps.steps == "none"),
+        ("zero-length segments get the shortest length", not keeps.instants and keeps.overlaps),
+        ("zero-length segments are lost, the later of two overlapping ones wins", not keeps.overlaps),
+        ("the length of the video is lost", not keeps.duration),
+        ("confidence is lost", not keeps.confidence),
+        ("folder and suffix of the video are lost", keeps.video == "name"),
+        ("the video is named after the file", keeps.video == "file"),
+        ("a timeline without segments is refused", not keeps.empty),
+    ]
+    return [text for text, lost in losses if lost]
 
 
 # XML and WebVTT cannot hold these, and no step is named with them on purpose.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def check_writable(timelines: Sequence[Timeline], keeps: Keeps, format_name: str) -> None:

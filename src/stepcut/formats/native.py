@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import AnnotationError
 from stepcut.formats.keeps import Keeps
+from stepcut.formats.options import NONE, Options
 from stepcut.formats.source import fail, read_json
 from stepcut.storage import write_json
 from stepcut.timeline import Segment, Timeline
@@ -18,7 +18,7 @@ KEEPS = Keeps()
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
-def read_native(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
+def read_native(path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the timelines of a native JSON file."""
     record = read_json(path)
     if not is_native(record):
@@ -32,7 +32,7 @@ def read_native(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
         raise AnnotationError(f"{path}: {error}") from error
 
 
-def write_native(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write timelines as native JSON."""
     if len(timelines) == 1:
         write_json(path, {"format": ONE, "version": VERSION, **to_dict(timelines[0])})

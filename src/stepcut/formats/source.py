@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -86,7 +87,8 @@ def seconds(text: str, decimal_comma: bool = False) -> float | None:
     match = re.fullmatch(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?|\.\d+)", cell, flags=re.ASCII)
     if match:
         hours, minutes, rest = match.groups()
-        return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(rest)
+        # Fractions, so that the sum is rounded once: 00:00:03.001 is the float 3.001 and nothing beside it.
+        return float(int(hours or 0) * 3600 + int(minutes or 0) * 60 + Fraction(rest))
     if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell, flags=re.ASCII):
         return float(cell)
     return None

@@ -6,16 +6,16 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.keeps import Keeps
+from stepcut.formats.keeps import Keeps, kept_name
+from stepcut.formats.options import NONE, Options
 from stepcut.formats.source import fail, read_text, seconds
 from stepcut.storage import write_text
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps(names="trimmed", steps="none", duration=False, video=False)
+KEEPS = Keeps(names="trimmed", steps="none", duration=False, video="file")
 
 # What people call the columns; the first is what stepcut writes.
 COLUMNS = {
@@ -35,7 +35,7 @@ class Row:
     cells: list[str]
 
 
-def read_csv(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
+def read_csv(path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
     rows, comma = read_rows(path)
     columns = {"start": 0, "end": 1, "label": 2}
@@ -50,12 +50,12 @@ def read_csv(path: Path, _rate: Fraction | None = None) -> list[Timeline]:
     return [Timeline(segments, video=video) for video, segments in videos.items()]
 
 
-def write_csv(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+def write_csv(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write `start,end,label` (and confidence where there is one, and video where there are several)."""
     _write(path, timelines, ",")
 
 
-def write_tsv(path: Path, timelines: Sequence[Timeline], _rate: Fraction | None = None) -> None:
+def write_tsv(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write the same table with tabs."""
     _write(path, timelines, "\t")
 
@@ -144,7 +144,8 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
     line = 1
     try:
         for cells in reader:
-            if any(cell.strip() for cell in cells) and not cells[0].startswith("#"):
+            comment = bool(cells) and cells[0].startswith("#") and not _is_timed(cells, comma=False)
+            if any(cell.strip() for cell in cells) and not comment:
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
@@ -162,7 +163,7 @@ def _write(path: Path, timelines: Sequence[Timeline], delimiter: str) -> None:
 def _rows(timelines: Iterable[Timeline], many: bool, sure: bool) -> Iterable[list[str]]:
     for timeline in timelines:
         for segment in timeline:
-            row = [plain(segment.start), plain(segment.end), segment.step.strip()]
+            row = [plain(segment.start), plain(segment.end), kept_name(segment.step, KEEPS)]
             if many:
                 row.insert(0, timeline.video)
             if sure:

@@ -1,0 +1,49 @@
+"""Audacity labels: start, end and label in seconds, parted by tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stepcut.formats.keeps import UNIT, Keeps, kept_name, whole_units
+from stepcut.formats.options import NONE, Options
+from stepcut.formats.source import fail, read_text, seconds
+from stepcut.formats.tables import build_segment
+from stepcut.storage import write_text
+from stepcut.timeline import Timeline
+
+KEEPS = Keeps(times="micro", names="line", steps="none", duration=False, video="file", confidence=False, empty=False)
+
+
+def read_audacity(path: Path, _options: Options = NONE) -> list[Timeline]:
+    """Read a label track; lines that begin with a backslash hold frequencies and are passed over."""
+    segments = []
+    for line, text in enumerate(read_text(path).split("\n"), start=1):
+        if not text.strip() or text.startswith("\\"):
+            continue
+        cells = text.split("\t", 2)
+        times = [seconds(cell, decimal_comma=True) for cell in cells[:2]]
+        start, end = (*times, None, None)[:2]
+        if start is None or end is None:
+            fail(path, f"{text!r} does not begin with two times", "Audacity writes START<tab>END<tab>LABEL", line)
+        label = cells[2].strip() if len(cells) > 2 else ""
+        if not label:
+            fail(path, "the label is empty", "Name the step, or delete the line", line)
+        segments.append(build_segment(start, end, label, path, line))
+    return [Timeline(segments, video=path.stem)]
+
+
+def write_audacity(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write a label track."""
+    (timeline,) = timelines
+    lines = []
+    for segment in timeline:
+        start, end = (units / UNIT["micro"] for units in whole_units(segment, UNIT["micro"]))
+        lines.append(f"{start:.6f}\t{end:.6f}\t{kept_name(segment.step, KEEPS)}\n")
+    write_text(path, "".join(lines))
+
+
+def looks_like(text: str) -> bool:
+    """Whether the first line of a text begins with two times and a tab."""
+    cells = text.lstrip().split("\n", 1)[0].split("\t")
+    return len(cells) >= 2 and all(seconds(cell, decimal_comma=True) is not None for cell in cells[:2])

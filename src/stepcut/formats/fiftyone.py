@@ -1,0 +1,85 @@
+"""FiftyOne temporal detections: `labels.json` of a FiftyOneTemporalDetectionDataset, or samples with such a field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from stepcut.formats.keeps import Keeps
+from stepcut.formats.names import video_name
+from stepcut.formats.native import number, optional
+from stepcut.formats.options import NONE, Options, as_rate
+from stepcut.formats.source import fail, read_json
+from stepcut.formats.tables import build_segment
+from stepcut.storage import write_json
+from stepcut.timeline import Segment, Timeline
+
+KEEPS = Keeps(duration=False, video="name")
+
+
+def read_fiftyone(path: Path, options: Options = NONE) -> list[Timeline]:
+    """Read every video; `timestamps` are seconds, a `support` is [first, last] frame and needs a rate."""
+    record = read_json(path)
+    if not is_fiftyone(record):
+        fail(path, "has neither 'labels' nor 'samples' with temporal detections", "Is it another format?")
+    try:
+        if "samples" in record:
+            return [_sample(sample, options, path) for sample in record["samples"]]
+        classes = [str(name) for name in record.get("classes") or ()]
+        return [
+            Timeline([_segment(d, classes, options, path) for d in detections or ()], None, classes, str(name))
+            for name, detections in record["labels"].items()
+        ]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        fail(path, f"a detection needs 'label' and 'timestamps' or 'support'; got {error!r}", "Export it again")
+
+
+def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write `labels.json` in seconds; put the videos beside it in `data/`."""
+    classes = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
+    place = {step: k for k, step in enumerate(classes)}
+    labels: dict[str, Any] = {}
+    for timeline in timelines:
+        name = video_name(timeline.video)
+        if name in labels:
+            fail(path, f"two timelines are of the video {name!r}", "Name the videos apart")
+        labels[name] = [
+            {
+                "label": place[segment.step],
+                "timestamps": [segment.start, segment.end],
+                **({} if segment.confidence is None else {"confidence": segment.confidence}),
+            }
+            for segment in timeline
+        ]
+    write_json(path, {"classes": classes, "labels": labels})
+
+
+def is_fiftyone(record: Any) -> bool:
+    """Whether a JSON value has the shape of FiftyOne."""
+    if not isinstance(record, dict):
+        return False
+    return isinstance(record.get("labels"), dict) or isinstance(record.get("samples"), list)
+
+
+def _segment(detection: Mapping[str, Any], classes: Sequence[str], options: Options, path: Path) -> Segment:
+    label = detection["label"]
+    step = classes[label] if isinstance(label, int) and not isinstance(label, bool) and classes else str(label)
+    if "timestamps" in detection:
+        start, end = (number(value) for value in detection["timestamps"])
+    else:
+        rate = options.frame_rate(str(path))
+        first, last = (int(value) for value in detection["support"])
+        start, end = float(Fraction(first - 1) / rate), float(Fraction(last) / rate)
+    return build_segment(start, end, step, path, None, optional(detection.get("confidence")))
+
+
+def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:
+    """The first field of a sample that holds temporal detections; its metadata know the frame rate and the length."""
+    metadata = sample.get("metadata") or {}
+    known = Options(options.rate or as_rate(metadata.get("frame_rate")), options.annotator)
+    fields = [each for each in sample.values() if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"]
+    detections = fields[0]["detections"] if fields else ()
+    segments = [_segment(detection, (), known, path) for detection in detections]
+    return Timeline(segments, optional(metadata.get("duration")), (), video_name(str(sample["filepath"])))

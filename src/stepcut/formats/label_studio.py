@@ -1,0 +1,165 @@
+"""Label Studio: tasks whose predictions annotators correct, and the export with what they made of them.
+
+A prediction is a region of `<TimelineLabels>`: frames counted from 1, both ends included. The frame rate and the name
+of the video travel in the task's own data, so that the export needs nothing else to be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from stepcut.colours import colour
+from stepcut.formats.keeps import Keeps, whole_units
+from stepcut.formats.native import number, optional
+from stepcut.formats.options import NONE, Options, as_rate
+from stepcut.formats.source import fail, read_json
+from stepcut.formats.tables import build_segment
+from stepcut.storage import write_json, write_text
+from stepcut.timeline import Segment, Timeline
+
+KEEPS = Keeps(times="frames", instants=False)
+MODEL = "stepcut"
+CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
+
+
+def read_label_studio(path: Path, options: Options = NONE) -> list[Timeline]:
+    """Read tasks or an export: an annotator's work where there is some, else the predictions."""
+    record = read_json(path)
+    if not is_label_studio(record):
+        fail(path, "is not a list of tasks with 'data'", "Export from Label Studio as JSON (not JSON-MIN)")
+    return [_timeline(task, options, path) for task in record]
+
+
+def write_label_studio(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+    """Write a task with predictions per video, and beside it the labelling configuration, `<name>.config.xml`."""
+    steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
+    write_json(path, [_task(timeline, options) for timeline in timelines])
+    write_text(path.with_suffix(".config.xml"), labelling_config(steps))
+
+
+def labelling_config(steps: Sequence[str]) -> str:
+    """The configuration for Settings > Labelling Interface > Code: the video with a label per step.
+
+    >>> "pour" in labelling_config(["pour"])
+    True
+    """
+    labels = [f"    <Label value={quoteattr(step)} background={quoteattr(colour(k))}/>" for k, step in enumerate(steps)]
+    return "\n".join(
+        [
+            "<View>",
+            f'  <TimelineLabels name="{CONTROL}" toName="{OBJECT}">',
+            *labels,
+            "  </TimelineLabels>",
+            f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>',
+            "</View>\n",
+        ]
+    )
+
+
+def is_label_studio(record: Any) -> bool:
+    """Whether a JSON value is a list of tasks."""
+    return (
+        isinstance(record, list)
+        and bool(record)
+        and all(isinstance(task, dict) and isinstance(task.get("data"), dict) for task in record)
+    )
+
+
+def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
+    rate = options.rate or video_rate(timeline.video) or options.frame_rate(timeline.video or "timeline")
+    regions = []
+    for place, segment in enumerate(timeline):
+        first, last = whole_units(segment, rate, KEEPS.instants)
+        region: dict[str, Any] = {
+            "id": f"step{place}",
+            "from_name": CONTROL,
+            "to_name": OBJECT,
+            "type": "timelinelabels",
+            "value": {"ranges": [{"start": first + 1, "end": last}], "timelinelabels": [segment.step]},
+        }
+        if segment.confidence is not None:
+            region["score"] = segment.confidence
+        regions.append(region)
+    sure = [segment.confidence for segment in timeline if segment.confidence is not None]
+    prediction: dict[str, Any] = {"model_version": MODEL, "result": regions}
+    if sure:
+        prediction["score"] = sum(sure) / len(sure)
+    data = {
+        "video": timeline.video,
+        "name": timeline.video,
+        "fps": float(rate),
+        "rate": str(rate),
+        "duration": timeline.duration,
+        "steps": list(timeline.steps),
+    }
+    return {"data": data, "predictions": [prediction]}
+
+
+def video_rate(video: str) -> Fraction | None:
+    """The frame rate of a video file, where the name is that of one."""
+    if not os.path.isfile(video):
+        return None
+    import av
+
+    with av.open(video) as container:
+        return container.streams.video[0].average_rate if container.streams.video else None
+
+
+def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline:
+    data = task["data"]
+    name = str(data.get("name") or data.get("video") or path.stem)
+    regions = _regions(task, options, f"{path}, task of {name}")
+    # What a person adds has no rate of its own; the task's data know it, unless someone else made the task.
+    rate = as_rate(data.get("rate") or data.get("fps")) or options.rate
+    segments: list[Segment] = []
+    try:
+        for region in regions:
+            segments += _segments(region, Options(rate), path)
+        length = optional(data.get("duration"))
+        return Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        fail(path, f"the task of {name!r} has a region that makes no sense: {error!r}", "Export it again")
+
+
+def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapping[str, Any]]:
+    """The regions of the annotator that is wanted, of the only annotator, or of the predictions."""
+    done = [each for each in task.get("annotations") or () if not each.get("was_cancelled")]
+    if options.annotator is not None:
+        chosen = [each for each in done if options.annotator in _annotator_names(each)]
+        if not chosen:
+            people = sorted({name for each in done for name in _annotator_names(each)})
+            fail(where, f"nothing by {options.annotator!r}; there is work by {people}", "Name one of these")
+        return list(chosen[-1]["result"])
+    if len(done) > 1:
+        people = [_annotator_names(each)[0] for each in done]
+        fail(where, f"was annotated {len(done)} times, by {people}", "Say whose to read: annotator=NAME")
+    given = done or list(task.get("predictions") or ())
+    return list(given[-1]["result"]) if given else []
+
+
+def _annotator_names(annotation: Mapping[str, Any]) -> list[str]:
+    """What an annotator may be called: the e-mail address, or the number that the export gives."""
+    by = annotation.get("completed_by")
+    names = [by.get("email"), by.get("username"), by.get("id")] if isinstance(by, dict) else [by]
+    return [str(name) for name in names if name is not None] or ["unknown"]
+
+
+def _segments(region: Mapping[str, Any], options: Options, path: Path) -> list[Segment]:
+    value, kind = region.get("value", {}), region.get("type")
+    sure = optional(region.get("score"))
+    if kind == "timelinelabels":
+        rate = options.frame_rate(str(path))
+        spans = [
+            (float(Fraction(int(span["start"]) - 1) / rate), float(Fraction(int(span["end"])) / rate))
+            for span in value["ranges"]
+        ]
+    elif kind == "labels" and "start" in value:  # regions of <Audio>, in seconds
+        spans = [(number(value["start"]), number(value["end"]))]
+    else:  # choices, text and what else a project may ask for
+        return []
+    return [build_segment(start, end, str(value[kind][0]), path, None, sure) for start, end in spans]

@@ -1,0 +1,88 @@
+"""MS-TCN: `groundTruth/<video>.txt` with a step per frame, and `mapping.txt` with a number per step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from stepcut.formats.keeps import Keeps, kept, kept_name, per_frame
+from stepcut.formats.options import NONE, Options
+from stepcut.formats.source import fail, read_text
+from stepcut.storage import write_text
+from stepcut.timeline import BACKGROUND, Timeline
+
+KEEPS = Keeps(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False, empty=False)
+NOTHING = ("background", "SIL")
+"""What the data sets in this form call a frame without a step; the first is what is written."""
+
+
+def read_mstcn(path: Path, options: Options = NONE) -> list[Timeline]:
+    """Read the frames of one video; `mapping.txt`, beside it or one folder up, gives the order of the steps."""
+    rate = options.frame_rate(str(path))
+    frames = [line.strip() for line in read_text(path).rstrip("\n").split("\n")]
+    mapping = find_mapping(path)
+    steps = read_mapping(mapping) if mapping else list(dict.fromkeys(f for f in frames if f and not is_nothing(f)))
+    place = {step: k for k, step in enumerate(steps)}
+    numbers = np.empty(len(frames), dtype=np.int64)
+    for line, frame in enumerate(frames, start=1):
+        if not frame:
+            fail(path, "the line is empty; every frame has a step", f"Write {NOTHING[0]!r} for none", line)
+        if not is_nothing(frame) and frame not in place:
+            fail(path, f"the step {frame!r} is not in {mapping}", "Add it there, or correct the name", line)
+        numbers[line - 1] = BACKGROUND if is_nothing(frame) else place[frame]
+    return [Timeline.from_labels(numbers, float(rate), steps, video=path.stem)]
+
+
+def write_mstcn(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+    """Write one video's frames, and its steps into `mapping.txt`; numbers that are there already stay."""
+    (timeline,) = timelines
+    rate = options.frame_rate(str(path))
+    taken = [step for step in timeline.steps if is_nothing(kept_name(step, KEEPS))]
+    if taken:
+        fail(path, f"the step {taken[0]!r} has the name of the background", "Rename the step first")
+    steps = kept(timeline, KEEPS, options=options).steps
+    framed = per_frame(timeline, rate)
+    if not framed.duration:
+        fail(path, "the timeline has no length, so there is no frame to write", "Give its duration")
+    count = round(framed.duration * float(rate))
+    numbers = framed.labels((np.arange(count) + 0.5) / float(rate))
+    frames = [NOTHING[0] if number == BACKGROUND else steps[number] for number in numbers.tolist()]
+    mapping = find_mapping(path) or mapping_place(path)
+    known = read_mapping(mapping) if mapping.is_file() else []
+    every = [NOTHING[0], *dict.fromkeys([*known, *steps])]
+    write_text(mapping, "".join(f"{number} {step}\n" for number, step in enumerate(every)))
+    write_text(path, "".join(f"{frame}\n" for frame in frames))
+
+
+def read_mapping(path: Path) -> list[str]:
+    """The steps of a `mapping.txt` in the order of their numbers, without the background."""
+    numbered = []
+    for line, text in enumerate(read_text(path).split("\n"), start=1):
+        number, _, step = text.strip().partition(" ")
+        if not text.strip():
+            continue
+        if not number.isdigit() or not step.strip():
+            fail(path, f"{text!r} is not 'NUMBER step'", "Correct the line", line)
+        numbered.append((int(number), step.strip()))
+    return [step for _, step in sorted(numbered) if not is_nothing(step)]
+
+
+def find_mapping(path: Path) -> Path | None:
+    """The `mapping.txt` beside a file of frames, or one folder up."""
+    for folder in (path.parent, path.parent.parent):
+        if (folder / "mapping.txt").is_file():
+            return folder / "mapping.txt"
+    return None
+
+
+def mapping_place(path: Path) -> Path:
+    """Where the `mapping.txt` of a new file of frames belongs."""
+    folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
+    return folder / "mapping.txt"
+
+
+def is_nothing(frame: str) -> bool:
+    """Whether a frame has no step."""
+    return frame in NOTHING

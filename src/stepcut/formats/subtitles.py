@@ -1,0 +1,94 @@
+"""WebVTT and SRT: the steps as subtitles, so that any player shows them over the video."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stepcut.formats.keeps import UNIT, Keeps, kept_name, whole_units
+from stepcut.formats.options import NONE, Options
+from stepcut.formats.source import fail, read_text, seconds
+from stepcut.formats.tables import build_segment
+from stepcut.storage import write_text
+from stepcut.timeline import Segment, Timeline
+
+VTT = Keeps(times="milli", names="line", steps="none", video="file", instants=False, duration=False, confidence=False)
+SRT = Keeps(
+    times="milli",
+    names="line",
+    steps="none",
+    video="file",
+    instants=False,
+    duration=False,
+    confidence=False,
+    empty=False,
+)
+_TAG = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
+
+
+def read_vtt(path: Path, _options: Options = NONE) -> list[Timeline]:
+    """Read the cues of a WebVTT file; markup within them is left out."""
+    text = read_text(path)
+    if not re.match(r"WEBVTT(\s|$)", text):
+        fail(path, "does not begin with WEBVTT", "Write that as its first line", line=1)
+    cues = [(start, end, html.unescape(_TAG.sub("", cue)), line) for start, end, cue, line in _cues(path, text)]
+    return _timelines(path, cues)
+
+
+def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write a cue per segment."""
+    (timeline,) = timelines
+    cues = [f"{_times(s, '.')}\n{html.escape(kept_name(s.step, VTT), quote=False)}\n" for s in timeline]
+    write_text(path, "\n".join(["WEBVTT\n", *cues]))
+
+
+def read_srt(path: Path, _options: Options = NONE) -> list[Timeline]:
+    """Read the cues of an SRT file."""
+    return _timelines(path, list(_cues(path, read_text(path))))
+
+
+def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write a numbered cue per segment."""
+    (timeline,) = timelines
+    cues = [f"{i}\n{_times(s, ',')}\n{kept_name(s.step, SRT)}\n" for i, s in enumerate(timeline, start=1)]
+    write_text(path, "\n".join(cues))
+
+
+def _cues(path: Path, text: str) -> Iterator[tuple[float, float, str, int]]:
+    """(start, end, text, line) of every block that has a line of times; notes and styles have none."""
+    lines = [*text.split("\n"), ""]
+    block: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            block.append((number, line))
+            continue
+        timing = next((i for i, (_, each) in enumerate(block[:2]) if "-->" in each), None)
+        if timing is not None:
+            where, times = block[timing]
+            first, _, rest = times.partition("-->")
+            start, end = seconds(first), seconds(rest.split()[0] if rest.split() else "")
+            if start is None or end is None:
+                fail(path, f"{times!r} is not a line of times", "Write 00:00:01.000 --> 00:00:02.500", line=where)
+            yield start, end, "\n".join(each for _, each in block[timing + 1 :]), where
+        block = []
+
+
+def _timelines(path: Path, cues: Sequence[tuple[float, float, str, int]]) -> list[Timeline]:
+    segments = []
+    for start, end, text, line in cues:
+        step = " ".join(text.split())
+        if not step:
+            fail(path, "the cue has no text", "Name the step, or delete the cue", line=line)
+        segments.append(build_segment(start, end, step, path, line))
+    return [Timeline(segments, video=path.stem)]
+
+
+def _times(segment: Segment, mark: str) -> str:
+    return " --> ".join(_clock(units, mark) for units in whole_units(segment, UNIT["milli"], instants=False))
+
+
+def _clock(milliseconds: int, mark: str) -> str:
+    whole, rest = divmod(milliseconds, 1000)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}{mark}{rest:03d}"
