@@ -75,8 +75,8 @@ def extract(
         for number, future in enumerate(looked):
             try:
                 jobs[number] = future.result()
-            except VideoError as error:
-                note(number, error)
+            except VideoError as bad:
+                note(number, bad)
     missing = {number: job for number, job in jobs.items() if job.expected is not None}
     for number, error in _compute_all(missing, network, rate, progress, strict, cores).items():
         note(number, error)

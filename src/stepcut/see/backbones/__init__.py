@@ -112,7 +112,7 @@ BACKBONES: dict[str, Callable[..., Network]] = {"efficientnet-lite0": _lite0, "r
 
 
 def load_backbone(
-    backbone: str | Backbone = "efficientnet-lite0",
+    backbone: object = "efficientnet-lite0",
     device: str = "auto",
     weights: str | os.PathLike[str] | None = None,
     layer: str | None = None,

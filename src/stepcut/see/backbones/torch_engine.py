@@ -24,7 +24,7 @@ class TorchEngine:
         self.scale = self._tensor(np.array(program.scale, np.float32)).view(1, 3, 1, 1)
         self.weights = {
             number: (
-                self._tensor(node.weight).to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+                self._tensor(node.weight).to(memory_format=torch.channels_last),
                 self._tensor(node.bias),
             )
             for number, node in enumerate(self.nodes)

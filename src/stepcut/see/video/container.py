@@ -138,16 +138,23 @@ def turn_of(frame: Any) -> Turn:
     return Turn(True, mirror_rows=b < 0, mirror_columns=c < 0)
 
 
-def stated_duration(container: Any, stream: Any) -> Fraction | None:
-    """The length in seconds that the file itself states, when it does."""
+def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
+    """The length in seconds that the file states, when it does, and whether it is the picture's own."""
     if stream.duration:
-        return Fraction(stream.duration * stream.time_base)
+        return Fraction(stream.duration * stream.time_base), True
+    late = Fraction(0)
+    if (
+        container.format.name.startswith("matroska") and stream.start_time
+    ):  # its lengths count from zero, not from there
+        late = max(late, stream.start_time * stream.time_base)
     for key in ("DURATION", "DURATION-eng"):  # Matroska: per stream, "00:00:02.000000000"
         text = stream.metadata.get(key)
         if text:
             hours, minutes, seconds = text.split(":")
-            return Fraction(hours) * 3600 + Fraction(minutes) * 60 + Fraction(seconds.strip("\x00 "))
-    return Fraction(container.duration, 1_000_000) if container.duration else None
+            return Fraction(hours) * 3600 + Fraction(minutes) * 60 + Fraction(seconds.strip("\x00 ")) - late, True
+    if container.duration:
+        return Fraction(container.duration, 1_000_000) - late, len(container.streams) == 1
+    return None, False
 
 
 def stated_rate(stream: Any) -> Fraction | None:

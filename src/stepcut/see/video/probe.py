@@ -36,7 +36,7 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
 
     with open_video(path, threads=1) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
-        duration = stated_duration(container, stream)
+        duration, _ = stated_duration(container, stream)
         try:
             first = next(container.decode(stream), None)
         except (av.error.FFmpegError, OSError):  # the first packet is damaged; sampling goes on past it

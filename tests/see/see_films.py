@@ -1,0 +1,95 @@
+"""Small films for the tests, made with PyAV: every frame carries its own number as grey levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+WIDTH, HEIGHT = 64, 48
+
+
+def picture(number: int) -> NDArray[np.uint8]:
+    """Four large grey squares that spell `number` in base 4, so that it survives coding and scaling."""
+    image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    for place in range(4):
+        value = number // 4**place % 4
+        image[:, place * 16 : (place + 1) * 16] = 30 + value * 65
+    return image
+
+
+def number_of(image: NDArray[np.uint8]) -> int:
+    """Read the number back from a picture of any size (upright)."""
+    width = image.shape[1]
+    values = [float(image[:, int((p + 0.3) * width / 4) : int((p + 0.7) * width / 4)].mean()) for p in range(4)]
+    return sum(round((value - 30) / 65) * 4**place for place, value in enumerate(values))
+
+
+def make_film(
+    path: Path,
+    frames: int = 40,
+    rate: int = 20,
+    codec: str = "libx264",
+    times: Sequence[int] | None = None,
+    clock: Fraction | None = None,
+    container: str | None = None,
+    rotation: float | None = None,
+    sound: bool = False,
+    muxer: dict[str, str] | None = None,
+    **options: str,
+) -> Path:
+    """Write a film of `frames` numbered pictures; `times` are presentation times in units of `clock`."""
+    with av.open(str(path), "w", format=container, options=muxer or {}) as out:
+        stream: Any = out.add_stream(
+            codec, rate=rate, options={"preset": "ultrafast", **options} if codec == "libx264" else options
+        )
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.bit_rate = 2_000_000
+        if rotation is not None:
+            stream.set_display_rotation(rotation)
+        if clock is not None:
+            stream.codec_context.time_base = clock
+        voice: Any = out.add_stream("aac", rate=8000, layout="mono") if sound else None
+        for number in range(frames):
+            frame = av.VideoFrame.from_ndarray(picture(number), format="rgb24")
+            frame.pts = number if times is None else times[number]
+            if clock is not None:
+                frame.time_base = clock
+            out.mux(stream.encode(frame))
+        if frames == 0:
+            out.start_encoding()
+        out.mux(stream.encode())
+        if voice is not None:
+            add_sound(out, voice, frames / rate)
+    return path
+
+
+def add_sound(out: Any, voice: Any, seconds: float) -> None:
+    """Silence of a given length."""
+    for start in range(0, int(seconds * 8000), 1024):
+        noise = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        noise.sample_rate, noise.pts, noise.time_base = 8000, start, Fraction(1, 8000)
+        out.mux(voice.encode(noise))
+    out.mux(voice.encode())
+
+
+def make_sound(path: Path, cover: bool = False) -> Path:
+    """A sound file, with a cover picture if asked."""
+    with av.open(str(path), "w") as out:
+        voice = out.add_stream("aac" if path.suffix != ".mp3" else "libmp3lame", rate=8000, layout="mono")
+        art: Any = None
+        if cover:
+            art = out.add_stream("mjpeg", rate=1)
+            art.width, art.height, art.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
+            art.disposition = av.stream.Disposition.attached_pic
+            frame = av.VideoFrame.from_ndarray(picture(0), format="rgb24").reformat(format="yuvj420p")
+            frame.pts = 0
+            out.mux(art.encode(frame))
+            out.mux(art.encode())
+        add_sound(out, voice, 1.0)
+    return path
