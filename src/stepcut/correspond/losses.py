@@ -9,7 +9,7 @@ They compute in float32 (float64 for float64) also inside autocast.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ def tcc(
         products = (flat @ flat.T).view(count, frames, count, frames).transpose(1, 2)  # (B, B, T, T): u_ai . u_bj
         norms = flat.square().sum(1).view(count, frames).masked_fill(~real, torch.inf)  # inf: a padded frame is far
         alpha = torch.softmax((2 * products - norms[None, :, None, :]) * scale, dim=-1)
-        back = alpha @ products.transpose(0, 1)  # (B, B, T, T): v~_i . u_k
+        back = _multiply(alpha, products.transpose(0, 1))  # (B, B, T, T): v~_i . u_k
         beta = torch.softmax((2 * back - norms[:, None, None, :]) * scale, dim=-1)
         mu = (beta * t[:, None, None, :]).sum(-1)  # (B, B, T)
         var = (beta * (t[:, None, None, :] - mu[..., None]).square()).sum(-1).clamp_min(variance_floor)
@@ -123,12 +123,16 @@ def lav(
     The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it is defined. Masked
     frames are left out of the path.
     """
+    on_sphere = unit(embeddings)
+    return alignment(on_sphere, times, mask, gamma) + weight * cidm(on_sphere, times, durations, mask, window, margin)
+
+
+def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1) -> Tensor:
+    """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
     with _full_precision(embeddings):
-        u, t, real = _checked(embeddings, times, mask, least=2)
-        unit = u / u.square().sum(-1, keepdim=True).clamp_min(1e-12).sqrt()
-        near = weight * cidm(unit, t, durations, real, window, margin)
+        u, _, real = _checked(embeddings, times, mask, least=2)
         order = (~real).to(torch.uint8).argsort(dim=1, stable=True)  # real frames first, in their order
-        path = unit.gather(1, order[:, :, None].expand_as(unit))
+        path = u.gather(1, order[:, :, None].expand_as(u))
         count = u.shape[0]
         a, b = torch.triu_indices(count, count, offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
         cost = torch.cdist(path[a], path[b], compute_mode="donot_use_mm_for_euclid_dist").square()
@@ -136,7 +140,14 @@ def lav(
         lengths = torch.stack([frames[a], frames[b]], dim=1)
         filled = (lengths > 0).all(1)
         values = soft_dtw(cost, gamma, lengths=lengths.clamp_min(1))
-        return torch.where(filled, values, 0).sum() / filled.sum().clamp_min(1) + near
+        return torch.where(filled, values, 0).sum() / filled.sum().clamp_min(1)
+
+
+def unit(embeddings: Tensor) -> Tensor:
+    """Every embedding divided by its own length; 0 stays 0."""
+    with _full_precision(embeddings):
+        u = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
+        return u / u.square().sum(-1, keepdim=True).clamp_min(1e-24).sqrt()
 
 
 def lav_tcc(
@@ -156,13 +167,34 @@ def lav_tcc(
     return aligned + tcc(embeddings, times, mask, temperature, variance_weight)
 
 
-LOSSES: dict[str, Callable[..., Tensor]] = {"tc3i": tc3i, "tcc": tcc, "lav": lav, "lav+tcc": lav_tcc}
-"""The losses by the name that `Embedder(loss=...)` takes."""
-
-
 def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
     """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong in the first digit."""
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
+
+
+class _Multiply(torch.autograd.Function):
+    """`a @ b` on stacks of small matrices, nothing transposed without copying it.
+
+    The backward pass of `torch.matmul` hands transposed views to a CPU kernel that takes ten times as long on them.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        a, b = a.contiguous(), b.contiguous()
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = ctx.saved_tensors
+        grad = grad.contiguous()
+        return grad @ b.mT.contiguous(), a.mT.contiguous() @ grad
+
+
+def _multiply(a: Tensor, b: Tensor) -> Tensor:
+    product: Tensor = _Multiply.apply(a, b)  # type: ignore[no-untyped-call]
+    return product
 
 
 def _middle(u: Tensor, real: Tensor) -> Tensor:

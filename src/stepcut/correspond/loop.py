@@ -1,0 +1,143 @@
+"""The training loop of correspond: draw frames, embed them, take the loss, step; until the smoothed loss stops falling."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from stepcut.correspond.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from stepcut.correspond.sampling import Batch
+from stepcut.errors import TrainingError
+from stepcut.progress import Hook, Stage
+from stepcut.storage import write_text
+
+Terms = dict[str, Tensor]
+"""The loss and its parts, by name; `loss` is the one that is minimised."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to train: settings that the loop itself needs."""
+
+    learning_rate: float
+    weight_decay: float
+    steps: int
+    """The hard limit."""
+    patience: int
+    tolerance: float
+    """Converged when the mean loss of the last `patience` steps is not lower than that of the `patience` steps before
+    by more than this share of it. Looked at every `patience` steps."""
+    read_every: int
+    """Losses are read from the device every so many steps: each reading makes a GPU wait."""
+    save_every: float = 30.0
+    """Seconds between checkpoints."""
+
+
+@dataclass
+class Curve:
+    """The loss and its parts after every step."""
+
+    names: tuple[str, ...] = ()
+    values: list[list[float]] = field(default_factory=list)
+
+    def csv(self) -> str:
+        """A row per step: its number, then the loss and its parts."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["step", *self.names])
+        writer.writerows([number, *row] for number, row in enumerate(self.values, start=1))
+        return out.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the curve as CSV, whole or not at all."""
+        write_text(path, self.csv())
+
+    def converged(self, plan: Plan) -> bool:
+        """Whether the smoothed loss has stopped falling; see `Plan.tolerance`."""
+        done, span = len(self.values), plan.patience
+        if done < 2 * span or done % span:
+            return False
+        losses = [row[0] for row in self.values[-2 * span :]]
+        before, now = np.mean(losses[:span]), np.mean(losses[span:])
+        return bool(before - now <= plan.tolerance * abs(before))
+
+
+def train(
+    network: nn.Module,
+    draw: Callable[[np.random.Generator], Batch],
+    step: Callable[[Batch], Terms],
+    plan: Plan,
+    seed: int,
+    run: str,
+    progress: Hook,
+    checkpoint: str | os.PathLike[str] | None,
+) -> Curve:
+    """Train `network` in place and return the loss curve.
+
+    `step` embeds a batch and gives the loss and its parts. `run` names the run: a checkpoint of another is refused.
+    """
+    optimiser = torch.optim.Adam(
+        network.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True
+    )
+    random = np.random.default_rng(seed)
+    curve, finished = Curve(), False
+    kept = None if checkpoint is None else read_checkpoint(checkpoint, run)
+    if kept is not None:
+        kept.restore(network, optimiser, random)
+        curve, finished = Curve(kept.names, kept.values), kept.finished
+
+    def keep(done: bool) -> None:
+        if checkpoint is not None:
+            write_checkpoint(
+                checkpoint, Checkpoint.take(run, network, optimiser, random, curve.names, curve.values, done)
+            )
+
+    network.train()
+    unread: list[Tensor] = []
+    saved = time.monotonic()
+    with Stage(progress, "train", total=plan.steps, unit="steps") as stage:
+        stage.done = len(curve.values)
+        while not finished:
+            terms = step(draw(random))
+            optimiser.zero_grad(set_to_none=True)
+            terms["loss"].backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+
+            curve.names = tuple(terms)
+            unread.append(torch.stack([value.detach() for value in terms.values()]))
+            done = len(curve.values) + len(unread)
+            if len(unread) < plan.read_every and done % plan.patience and done < plan.steps:
+                continue
+            rows, unread = torch.stack(unread).tolist(), []
+            _check(rows, len(curve.values), plan)
+            curve.values += rows
+            finished = done >= plan.steps or curve.converged(plan)
+            if finished or time.monotonic() - saved > plan.save_every:
+                keep(finished)
+                saved = time.monotonic()
+            try:
+                stage.advance(len(rows), **dict(zip(curve.names, rows[-1], strict=True)))
+            except BaseException:  # the hook wants to stop: nothing done so far is lost
+                keep(finished)
+                raise
+    network.eval()
+    return curve
+
+
+def _check(rows: list[list[float]], before: int, plan: Plan) -> None:
+    """Stop on a loss that is not a number, saying where and what to change."""
+    for place, row in enumerate(rows):
+        if not math.isfinite(row[0]):
+            raise TrainingError(
+                f"training step {before + place + 1}: the loss is {row[0]}, not a finite number. The learning rate is "
+                f"{plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}."
+            )

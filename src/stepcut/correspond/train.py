@@ -1,0 +1,282 @@
+"""Embedder: learn, from features alone, an embedding in which the same step of different videos lies close together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stepcut.correspond.inputs import Input, MapInput, VectorInput
+from stepcut.correspond.loop import Curve, Plan, Terms, train
+from stepcut.correspond.losses import alignment, cidm, tcc, unit
+from stepcut.correspond.sampling import Batch, context_rows, draw
+from stepcut.errors import FeatureError, NotLearned, OptionError, unknown
+from stepcut.progress import Hook, silent
+
+LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
+
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
+
+OWN_DEFAULTS: dict[str, dict[str, float]] = {
+    # The paper's, for feature maps.
+    "maps": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
+    # For vectors; docs/correspond.md says which data chose them.
+    "vectors": {"learning_rate": 1e-3, "stride": 2.0, "steps": 1_000, "patience": 200},
+}
+"""What a setting is when it is left at None, for each kind of features."""
+
+
+@dataclass
+class Embedder:
+    """Trains on features of the videos of one task, `fit`, and embeds the same or other videos, `transform`.
+
+    No label is read. Same seed, same numbers on one machine.
+
+    >>> features = [np.random.default_rng(i).normal(size=(40, 8)) for i in range(3)]
+    >>> Embedder(dim=4, seed=0, steps=5).fit(features).transform(features)[0].shape
+    (40, 4)
+    """
+
+    loss: str | Loss = "tc3i"
+    dim: int = 128
+    rate: float | Fraction = 1.0
+    """Rows of the features per second."""
+    seed: int = 0
+    videos: int = 5
+    """Videos in a training step; all of them when there are fewer."""
+    frames: int = 32
+    """Frames of each video in a training step; all of them when there are fewer."""
+    weight: float | None = None
+    """Of C-IDM in the loss: 1 for tc3i, 0.5 for lav."""
+    temperature: float = 0.1
+    variance_weight: float = 0.001
+    window: float = 10.0
+    """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart."""
+    margin: float = 2.0
+    gamma: float = 0.1
+    """Smoothness of soft-DTW."""
+    learning_rate: float | None = None
+    weight_decay: float = 1e-5
+    steps: int | None = None
+    """Limit on the training steps."""
+    patience: int | None = None
+    tolerance: float = 0.01
+    """Converged when the mean loss of the last `patience` steps is not `tolerance` lower than that of those before."""
+    context: int = 2
+    """Frames of context for maps, the frame itself included."""
+    stride: float | None = None
+    """Seconds between the frames of context."""
+    smooth: float = 2.0
+    """Vectors are smoothed over time with a Gaussian of so many seconds."""
+    components: int = 64
+    """Vectors are projected on so many principal axes."""
+    hidden: int | None = None
+    device: str | None = None
+    """"cpu", "cuda"; None takes the GPU if there is one."""
+
+    def fit(
+        self,
+        features: Sequence[NDArray[Any]],
+        progress: Hook = silent,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Embedder:
+        """Learn from a list of `(T, d)` vectors or `(T, C, h, w)` maps, one per video.
+
+        With `checkpoint`, an interrupted run goes on where it stopped when called again.
+        """
+        features = [np.asarray(rows) for rows in features]
+        self._check(features)
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.kind_ = "maps" if features[0].ndim == 4 else "vectors"
+        source = self._input()
+        self.shape_ = source.shape(features)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(self.seed)
+            network = source.build(self.shape_, self.dim)
+            source.begin(network, features, self.rate)
+            network.to(device)
+            rows = _put_together([source.store(network, video, self.rate, device) for video in features], device)
+            lengths = [len(video) for video in features]
+
+            def sample(random: np.random.Generator) -> Batch:
+                return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate)
+
+            def step(batch: Batch) -> Terms:
+                return self._terms(self._embed(network, source, rows, batch, device), batch)
+
+            self.curve_ = train(
+                network, sample, step, self._plan(device), self.seed, self._run(features), progress, checkpoint
+            )
+        self.network_ = network
+        return self
+
+    def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """Embed every row of every video: a list of `(T, dim)`."""
+        network, source = self._learned(), self._input()
+        device = next(network.parameters()).device
+        out = []
+        for number, video in enumerate(features):
+            video = np.asarray(video)
+            self._check_one(video, number, self._row_shape())
+            rows = source.store(network, video, self.rate, device).to(device)
+            places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), source.offsets, self.rate))
+            with torch.inference_mode(), _half_precision(device, self.kind_):
+                parts = [network(source.gather(rows, part)) for part in places.to(device).split(512)]
+            out.append(torch.cat(parts).float().cpu().numpy())
+        return out
+
+    def fit_transform(self, features: Sequence[NDArray[Any]], progress: Hook = silent) -> list[NDArray[np.float32]]:
+        """`fit`, then `transform` of the same features."""
+        return self.fit(features, progress).transform(features)
+
+    def settings(self) -> dict[str, Any]:
+        """All settings, and what shape of features was learned, ready for JSON."""
+        if not isinstance(self.loss, str):
+            raise OptionError(
+                f"loss={self.loss!r} is a function of your own, which cannot be written down. "
+                f"Choose from {', '.join(LOSSES)} to save the embedder."
+            )
+        self._learned()
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "device"}
+        given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
+        return {**given, "kind": self.kind_, "shape": self.shape_}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The learned arrays by name."""
+        return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Embedder:
+        """The embedder that gave these `settings()` and this `state()`."""
+        given = dict(settings)
+        kind, shape = given.pop("kind"), given.pop("shape")
+        self = cls(**{**given, "rate": Fraction(given["rate"])})
+        self.kind_, self.shape_ = kind, shape
+        network = self._input().build(shape, self.dim)
+        network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.network_ = network.to(device).eval()
+        return self
+
+    def _setting(self, name: str) -> Any:
+        """A setting as it is used: as given, or the default of its kind of features."""
+        given = getattr(self, name)
+        return OWN_DEFAULTS[self.kind_][name] if given is None else given
+
+    def _input(self) -> Input:
+        if self.kind_ == "maps":
+            return MapInput(self.context, self._setting("stride"), self.hidden or 256)
+        return VectorInput(self._setting("stride"), self.smooth, self.components, self.hidden or 128)
+
+    def _plan(self, device: torch.device) -> Plan:
+        return Plan(
+            learning_rate=self._setting("learning_rate"),
+            weight_decay=self.weight_decay,
+            steps=self._setting("steps"),
+            patience=self._setting("patience"),
+            tolerance=self.tolerance,
+            read_every=1 if device.type == "cpu" else 25,
+        )
+
+    def _embed(self, network: nn.Module, source: Input, rows: Tensor, batch: Batch, device: torch.device) -> Tensor:
+        """The embeddings of a batch: (B, T, dim)."""
+        count, frames, context = batch.context.shape
+        places = torch.from_numpy(batch.context.reshape(-1, context)).to(rows.device, non_blocking=True)
+        with _half_precision(device, self.kind_):
+            embedded: Tensor = network(source.gather(rows, places).to(device, non_blocking=True))
+        return embedded.float().view(count, frames, -1)
+
+    def _terms(self, u: Tensor, batch: Batch) -> Terms:
+        """The loss and its parts."""
+        times, durations, mask = (
+            torch.from_numpy(part).to(u.device, non_blocking=True)
+            for part in (batch.times, batch.durations, batch.mask)
+        )
+        if not isinstance(self.loss, str):
+            return {"loss": self.loss(u, times, durations, mask)}
+        parts: Terms = {}
+        if self.loss != "lav":
+            parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
+        if self.loss in ("lav", "lav+tcc"):
+            u = unit(u)
+            parts["soft_dtw"] = alignment(u, times, mask, self.gamma)
+        total = torch.stack(list(parts.values())).sum()
+        if self.loss != "tcc":
+            weight = self.weight if self.weight is not None else 1.0 if self.loss == "tc3i" else 0.5
+            parts["cidm"] = cidm(u, times, durations, mask, self.window, self.margin)
+            total = total + weight * parts["cidm"]
+        return {"loss": total, **parts}
+
+    def _learned(self) -> nn.Module:
+        network: nn.Module | None = getattr(self, "network_", None)
+        if network is None:
+            raise NotLearned("this Embedder has not been fitted. Call fit(features) first.")
+        return network
+
+    def _row_shape(self) -> tuple[int, ...]:
+        return tuple(self.shape_.values())
+
+    def _run(self, features: Sequence[NDArray[Any]]) -> str:
+        """A fingerprint of the settings and the features: two runs with the same give the same weights."""
+        seen = {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name != "device"}
+        digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode())
+        for video in features:
+            digest.update(f"{video.shape} {video.dtype}".encode())
+            digest.update(np.ascontiguousarray(video).data)
+        return digest.hexdigest()
+
+    def _check(self, features: Sequence[NDArray[Any]]) -> None:
+        if isinstance(self.loss, str) and self.loss not in LOSSES:
+            raise OptionError(unknown("loss", self.loss, LOSSES))
+        if len(features) < 2:
+            raise OptionError(
+                f"{len(features)} {'video was' if len(features) == 1 else 'videos were'} given; at least 2 are needed, "
+                f"since steps are found by what videos have in common. Add another video of the same task."
+            )
+        for name, least in (("videos", 2), ("frames", 2), ("dim", 1), ("context", 1)):
+            if getattr(self, name) < least:
+                raise OptionError(f"{name}={getattr(self, name)} is too small. Choose {least} or more.")
+        if not 0 < float(self.rate) < math.inf:
+            raise OptionError(
+                f"rate={self.rate} is not a number of rows per second. Give the rate of the features, such as 1.0."
+            )
+        for number, video in enumerate(features):
+            self._check_one(video, number, features[0].shape[1:2])
+
+    def _check_one(self, video: NDArray[Any], number: int, row: tuple[int, ...]) -> None:
+        if video.ndim not in (2, 4) or 0 in video.shape:
+            raise FeatureError(
+                f"features[{number}] has shape {video.shape}; expected (rows, dimensions) or (rows, channels, height, "
+                f"width), none of them 0. Give one array per video."
+            )
+        if video.shape[1:2] != row:
+            raise FeatureError(
+                f"features[{number}] has {video.shape[1]} dimensions, others {row[0]}. "
+                f"Extract all videos with the same backbone and layer."
+            )
+        if not np.isfinite(video).all():
+            raise FeatureError(f"features[{number}] holds NaN or infinity. Extract this video again, or leave it out.")
+
+
+def _put_together(videos: list[Tensor], device: torch.device) -> Tensor:
+    """All videos end to end, on the device when they take less than 60 % of its free memory, else beside the CPU."""
+    size = sum(video.nbytes for video in videos)
+    if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
+        return torch.cat([video.to(device) for video in videos])
+    return torch.cat([video.cpu() for video in videos])
+
+
+def _half_precision(device: torch.device, kind: str) -> torch.autocast:
+    """Mixed precision for the convolutions on maps on a GPU; vectors are too little work to gain from it."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind == "maps")
