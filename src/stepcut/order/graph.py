@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,11 +90,11 @@ class ProcedureGraph:
 
     def before(self, step: int) -> set[int]:
         """All that must be done before a step, near and far."""
-        return self._reach(step, 1)
+        return set(self._related(step, 1))
 
     def after(self, step: int) -> set[int]:
         """All that may only be done once a step is."""
-        return self._reach(step, 0)
+        return set(self._related(step, 0))
 
     def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
         """Which step comes next and how probable it is, the most probable first.
@@ -189,14 +190,24 @@ class ProcedureGraph:
     def _often(self, count: int, total: int) -> bool:
         return count >= 2 and count > SHARE * total
 
-    def _reach(self, step: int, side: int) -> set[int]:
-        if step not in self.steps:
+    def _related(self, step: int, side: int) -> set[int]:
+        if step not in self.occurs:
             raise OptionError(f"step={step!r} is not in this graph. Choose from {list(self.steps)}.")
-        found: set[int] = set()
-        todo = [step]
-        while todo:
-            here = todo.pop()
-            near = {edge[1 - side] for edge in self.edges if edge[side] == here}
-            todo.extend(near - found)
-            found |= near
+        return self._reach[side][step]
+
+    @cached_property
+    def _reach(self) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+        """For each step, all that follow it and all that precede it, along the edges."""
+        found: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
+        for side, reach in enumerate(found):
+            near: dict[int, set[int]] = {step: set() for step in self.steps}
+            for edge in self.edges:
+                near[edge[side]].add(edge[1 - side])
+            for step in self.steps:
+                todo = list(near[step])
+                reach[step] = set(todo)
+                while todo:
+                    further = near[todo.pop()] - reach[step]
+                    reach[step] |= further
+                    todo.extend(further)
         return found

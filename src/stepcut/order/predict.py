@@ -25,16 +25,21 @@ PRIOR = 0.5
 
 def next_steps(graph: ProcedureGraph, done: Sequence[int], ordered: bool) -> list[tuple[int, float]]:
     """`(step, probability)`, the most probable first; the missing mass is the probability that nothing follows."""
+    weights = next_weights(graph, done, ordered)
+    total = sum(weights.values())
+    likely = [(step, weights[step] / total) for step in graph.steps if weights[step] > 0]
+    return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
+
+
+def next_weights(graph: ProcedureGraph, done: Sequence[int], ordered: bool) -> dict[int, float]:
+    """The weight of each step, and of `END`, to come next."""
     before = set(done)
     last = (done[-1] if done else START) if ordered or not done else None
     weights: dict[int, float] = {}
     for step in [*graph.steps, END]:
         ready = readiness(graph, step, before)
-        seen = followed(graph, last, step, before)
-        weights[step] = (seen + PRIOR * ready) * ready
-    total = sum(weights.values())
-    likely = [(step, weights[step] / total) for step in graph.steps if weights[step] > 0]
-    return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
+        weights[step] = (followed(graph, last, step, before) + PRIOR * ready) * ready
+    return weights
 
 
 def followed(graph: ProcedureGraph, last: int | None, step: int, done: set[int]) -> float:

@@ -150,5 +150,6 @@ def limit_of(amounts: Sequence[float], share: float) -> float:
         return float(ordered[place - 1])
     middle = float(np.median(ordered))
     upper = ordered[: (len(ordered) + 1) // 2]
-    reach = len(upper) * float(np.mean(upper - middle)) * ((2 * share) ** (-1 / len(upper)) - 1)
+    scale = float(np.mean(upper - middle))
+    reach = len(upper) * scale * (math.pow(2 * share, -1 / len(upper)) - 1)
     return max(float(ordered[0]), middle + reach)

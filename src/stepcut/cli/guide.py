@@ -1,0 +1,52 @@
+"""stepcut guide: follow a video, camera or stream; the step now and what comes next."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from stepcut.cli.common import add_common
+
+EXAMPLES = """examples:
+  stepcut guide sandwich.proc new.mp4                     a JSON line per sample: time, step, done, next, alerts
+  stepcut guide sandwich.proc camera --view               the first camera, shown live in the terminal
+  stepcut guide sandwich.proc rtsp://10.0.0.5/live        a network camera; reconnects when it drops
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `stepcut guide`."""
+    parser.add_argument("procedure", help="a folder made by stepcut learn")
+    parser.add_argument("source", help="a video or feature file, camera, camera:1, or an address (rtsp://, http://)")
+    parser.add_argument("--view", action="store_true", help="draw it in the terminal instead of printing JSON lines")
+    parser.add_argument("--realtime", action="store_true", help="play a file at its own pace, as a camera would")
+    parser.add_argument(
+        "--patience", type=float, default=30.0, metavar="S", help="seconds to wait for the first frame (default 30)"
+    )
+    parser.add_argument(
+        "--stall",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="seconds without a frame that count as a stall (default 10)",
+    )
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Follow the source to its end, or until Ctrl-C."""
+    from stepcut.folder import load
+    from stepcut.use.follow import follow
+    from stepcut.use.screen import Screen
+    from stepcut.use.sources import hide_password
+
+    screen = Screen(f"stepcut guide   {hide_password(args.source)}") if args.view else None
+    states = follow(load(args.procedure), args.source, realtime=args.realtime, patience=args.patience, stall=args.stall)
+    for state in states:
+        if screen is not None:
+            sys.stdout.write(screen.draw(state))
+        else:
+            sys.stdout.write(json.dumps(state.to_json(), ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    return 0
