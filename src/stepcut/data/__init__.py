@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from pathlib import Path
 from typing import Any
 
-from stepcut.data import captaincook4d, egoprocel
+from stepcut.data import captaincook4d, crosstask, egoprocel, folder, procel, rendered
 from stepcut.data.describe import DataSet, Loaded, TaskInfo
 from stepcut.data.task import Task, TaskVideo
 from stepcut.errors import DataError, choose
@@ -21,7 +22,11 @@ DATASETS: dict[str, DataSet] = {
     each.name: each
     for each in [
         egoprocel.DATA_SET,
+        crosstask.DATA_SET,
+        procel.DATA_SET,
         captaincook4d.DATA_SET,
+        rendered.DATA_SET,
+        folder.DATA_SET,
     ]
 }
 
@@ -42,7 +47,13 @@ def load(name: str, root: str | Path, **options: Any) -> list[Task]:
 
 def examine(name: str, root: str | Path, **options: Any) -> Loaded:
     """The tasks under `root` together with what is missing and what makes no sense."""
-    return choose("data set", name, DATASETS).read(root, **options)
+    data_set = choose("data set", name, DATASETS)
+    loaded = data_set.read(root, **options)
+    for file, published in data_set.checksums.items():
+        path = Path(root) / file
+        if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:
+            loaded.problems.append(f"{path}: it differs from the published file (SHA-256). Copy it again.")
+    return loaded
 
 
 __all__ = ["DATASETS", "DataSet", "Loaded", "Task", "TaskInfo", "TaskVideo", "examine", "load"]

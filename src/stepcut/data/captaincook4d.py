@@ -70,6 +70,13 @@ TASKS = {
     "Spicy Tuna Avocado Wraps": TaskInfo(),
     "Caprese Bruschetta": TaskInfo(),
 }
+CHECKSUMS = {
+    "task_graphs/microwaveeggsandwich.json": "43581e60fa783dc5fb8541c013121abefd00cb186edfd54142fb215e355bf7b7",
+    "task_graphs/microwavefrenchtoast.json": "4147418c0f0794855aaa54312aac2afb2ff4bc1e6ba5d4b48de3770eb5a6d92b",
+    "task_graphs/scrambledeggs.json": "2da72a2d0f683d3aa5b47eb0e8f85f5b08546843f1196418eafbdc2147ae9689",
+    "task_graphs/spicedhotchocolate.json": "06fdf99acfb85378c923f4ac845fa87409c25b980a00d589a0295a274577038e",
+    "task_graphs/tomatomozzarellasalad.json": "5aadd8668a3d9d281e8aeb900fc3bf62a39507670d0a0a2a2be8a32cf9e3833e",
+}
 RATE = Fraction(1)  # the published features: one row a second
 ANNOTATIONS = "annotations/complete_step_annotations.json"
 
@@ -108,6 +115,11 @@ def read(root: str | Path) -> Loaded:
                 )
             )
         loaded.tasks.append(Task(recipe, task_videos, tuple(dict.fromkeys(names.values())), graph))
+    absent = [recipe for recipe in TASKS if recipe not in recipes]
+    if absent:
+        loaded.missing.append(
+            f"{steps_file}: {len(absent)} of {len(TASKS)} recipes are not in it: {', '.join(absent)}."
+        )
     _report_strays(loaded, features, videos)
     return loaded
 
@@ -156,7 +168,10 @@ def _read_graph(
             fail(path, "it needs 'steps' {number: description} and 'edges' [[before, after]]", "Copy it again")
     for recording in recordings:
         for step in recording["steps"]:
-            names.setdefault(str(step["description"]), step_name(str(step["description"])))
+            description = str(step["description"])
+            if graph is not None and description not in names:
+                loaded.problems.append(f"recording {recording['recording_id']}: {description!r} is not in {path}.")
+            names.setdefault(description, step_name(description))
     return names, graph
 
 
@@ -229,4 +244,5 @@ DATA_SET = DataSet(
     tasks=TASKS,
     rate="videos 30 fps; features one row a second",
     read=read,
+    checksums=CHECKSUMS,
 )

@@ -30,7 +30,7 @@ from stepcut.formats import (
     tables,
 )
 from stepcut.formats.guess import format_to_write, guess_format, label_files
-from stepcut.formats.keeps import Keeps, check_writable, kept, stated_losses
+from stepcut.formats.keeps import Keeps, actual_losses, check_writable, kept, stated_losses
 from stepcut.formats.names import VIDEO_SUFFIXES, video_name
 from stepcut.formats.options import Options, as_rate
 from stepcut.timeline import Timeline
@@ -202,6 +202,17 @@ def write_folder(
     return paths
 
 
+def losses(timelines: Sequence[Timeline], format: str, rate: Rate = None) -> list[str]:
+    """What these timelines would lose in a format, in words; nothing where it can hold all they have.
+
+    >>> from stepcut.timeline import Segment
+    >>> losses([Timeline([Segment(0, 1.0004, "pour")])], "vtt")
+    ['times are rounded to a millisecond']
+    """
+    keeps, options = choose("format", format, FORMATS).keeps, Options(as_rate(rate))
+    return list(dict.fromkeys(text for each in timelines for text in actual_losses(each, keeps, options)))
+
+
 def as_list(timelines: Timeline | Sequence[Timeline] | Mapping[str, Timeline]) -> list[Timeline]:
     """One timeline, a list of them, or a mapping from video names, as a list in which each has its name."""
     if isinstance(timelines, Timeline):
@@ -218,6 +229,7 @@ __all__ = [
     "Format",
     "Keeps",
     "kept",
+    "losses",
     "read",
     "read_all",
     "read_folder",

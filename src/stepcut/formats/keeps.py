@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -128,6 +128,22 @@ def stated_losses(keeps: Keeps) -> list[str]:
         ("a timeline without segments is refused", not keeps.empty),
     ]
     return [text for text, lost in losses if lost]
+
+
+def actual_losses(timeline: Timeline, keeps: Keeps, options: Options = NONE) -> list[str]:
+    """Which of the stated losses this timeline does suffer; the name of the video is passed over."""
+    everything, found = Keeps(), []
+    for each in fields(Keeps):
+        if each.name in ("video", "empty") or getattr(keeps, each.name) == getattr(everything, each.name):
+            continue
+        # The shortest length depends on the unit of time, so the two are probed together.
+        unit: dict[str, Any] = {"times": keeps.times} if each.name == "instants" and keeps.overlaps else {}
+        before = kept(timeline, replace(everything, **unit), timeline.video, options)
+        alone = replace(everything, **unit, **{each.name: getattr(keeps, each.name)})
+        after = kept(timeline, alone, timeline.video, options)
+        if before != after or [s.confidence for s in before] != [s.confidence for s in after]:
+            found += [text for text in stated_losses(alone) if text not in stated_losses(replace(everything, **unit))]
+    return found
 
 
 # XML and WebVTT cannot hold these, and no step is named with them on purpose.

@@ -1,0 +1,145 @@
+"""`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their statistics."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from stepcut.cli.common import add_common
+from stepcut.errors import OptionError
+
+if TYPE_CHECKING:
+    from stepcut.data import DataSet, Loaded
+
+EXAMPLES = """examples:
+  stepcut data list                                    what there is
+  stepcut data info egoprocel                          how to obtain it, and where to put what
+  stepcut data check egoprocel --root DIR              what is missing, exactly
+  stepcut data stats egoprocel --root DIR --format csv
+  stepcut data cite captaincook4d >> references.bib
+"""
+ACTIONS = ("list", "info", "check", "stats", "cite")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the words of the command."""
+    parser.add_argument("action", choices=ACTIONS, help="what to do")
+    parser.add_argument("name", nargs="?", help="the data set; `folder` is any folder of videos and label files")
+    parser.add_argument("--root", help="where the data set lies")
+    parser.add_argument("--format", default="text", help="text, csv, latex or json (list and stats)")
+    parser.add_argument("--all", action="store_true", help="stats: also segments, hours, lengths, published figures")
+    parser.add_argument("--plot", metavar="FILE", help="stats: also draw them, as .png, .svg or .pdf")
+    parser.add_argument("--view", help="EgoProceL: the camera of CMU-MMAC (egocentric, top, back, left, right)")
+    parser.add_argument("--rate", help="folder: frames per second, for label files that count frames")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do one of the actions."""
+    from stepcut.data import DATASETS
+    from stepcut.errors import choose
+
+    if args.action == "list":
+        print(_listing(args.format), end="" if args.format != "text" else "\n")
+        return 0
+    if args.name is None:
+        raise OptionError(f"data {args.action}: the name of a data set is needed. Choose from {', '.join(DATASETS)}.")
+    data_set = choose("data set", args.name, DATASETS)
+    if args.action == "info":
+        print(_info(data_set))
+        return 0
+    if args.action == "cite":
+        print(data_set.citation or f"% {data_set.title} needs no citation.")
+        return 0
+    if args.root is None:
+        raise OptionError(f"data {args.action} {args.name}: --root DIR is needed, the folder where it lies.")
+    loaded = _load(args)
+    return _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
+
+
+def _load(args: argparse.Namespace) -> Loaded:
+    from stepcut.data import examine
+
+    given = {key: getattr(args, key) for key in ("view", "rate") if getattr(args, key) is not None}
+    takes = {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set())
+    wrong = sorted(set(given) - takes)
+    if wrong:
+        raise OptionError(f"--{wrong[0]}: {args.name} has no such choice. Leave it out.")
+    return examine(args.name, args.root, **given)
+
+
+def _listing(form: str) -> str:
+    from stepcut.data import DATASETS
+    from stepcut.table import Cell, Table
+
+    rows: list[list[Cell]] = [[d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()]
+    return Table(["name", "title", "tasks", "licence"], rows).format(form)
+
+
+def _info(data_set: DataSet) -> str:
+    tasks = [
+        f"  {name}"
+        + "".join(f", {number} {what}" for number, what in ((info.videos, "videos"), (info.steps, "steps")) if number)
+        for name, info in data_set.tasks.items()
+    ]
+    sources = [f"  {what}: {where}" for what, where in data_set.sources.items()]
+    parts = [
+        f"{data_set.title} ({data_set.name})\n{data_set.about}",
+        f"Licence: {data_set.licence}",
+        f"Frame rate: {data_set.rate}",
+        "\n".join([f"How to obtain it: {data_set.obtain}", *sources]),
+        f"Folder tree:\n{data_set.tree}",
+    ]
+    if tasks:
+        parts.append("\n".join([f"Tasks ({len(tasks)}):", *tasks]))
+    if data_set.citation:
+        parts.append(data_set.citation)
+    return "\n\n".join(parts)
+
+
+def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
+    videos = [video for task in loaded.tasks for video in task]
+    print(f"{data_set.title} in {args.root}:")
+    timed, filmed, seen = (
+        (
+            sum(map(bool, flags))
+            for flags in zip(*((v.timeline is not None, v.path is not None, v.features) for v in videos), strict=True)
+        )
+        if videos
+        else (0, 0, 0)
+    )
+    print(f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, {len(videos)} recordings:")
+    print(f"  {timed} with a timeline, {filmed} with a video, {seen} with features")
+    for task in loaded.tasks:
+        for defect in task.defects:
+            print(f"  known defect: {task.name}: {defect}.")
+    for line in loaded.missing:
+        print(f"  missing: {line}")
+    for line in loaded.problems:
+        print(f"  problem: {line}")
+    if not loaded.missing and not loaded.problems:
+        print("  complete.")
+        return 0
+    return 1
+
+
+def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
+    from stepcut.data.statistics import plot_statistics, statistics
+    from stepcut.errors import DataError
+
+    if not any(task.timelines for task in loaded.tasks):
+        absent = " ".join(loaded.missing[:3]) or "It has no timelines."
+        raise DataError(
+            f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} --root {args.root}"
+        )
+    table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set.tasks)
+    print(table.format(args.format), end="\n" if args.format == "text" else "")
+    if args.format == "csv":  # it has no place for notes
+        for note in table.notes:
+            print(f"stepcut: {note}", file=sys.stderr)
+    if loaded.problems:
+        print(f"stepcut: {len(loaded.problems)} problems; 'stepcut data check' lists them.", file=sys.stderr)
+    if args.plot:
+        plot_statistics(table, args.plot)
+    return 0
