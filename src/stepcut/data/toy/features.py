@@ -53,6 +53,6 @@ def toy_features(
         slow /= max(float(np.sqrt((slow**2).sum(1).mean())), 1e-9)
         particular = rng.standard_normal(dim) / np.sqrt(dim)
         shaken = noise * rng.standard_normal((count, dim)) / np.sqrt(dim)
-        rows.append(np.float32(clean + offset * particular + drift * slow + shaken))
+        rows.append((clean + offset * particular + drift * slow + shaken).astype(np.float32))
         timelines.append(script.timeline)
     return rows, timelines

@@ -71,8 +71,9 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
                 _place(frame, sprites[item.thing], at, item.turn + camera[3], item.size * camera[2])
             yield finish(frame, number)
             number += 1
-        settle(kitchen, look, shot.act)
-        seen = _seen(kitchen, view)
+        if shot.step:
+            settle(kitchen, look, shot.step)
+            seen = _seen(kitchen, view)
 
 
 def _seen(kitchen: Image.Image, view: str) -> Pixels:
@@ -84,10 +85,10 @@ def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego"
     """Film a script into an mp4 file, whole or not at all."""
     import av
 
-    codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
-    options = {"preset": "ultrafast", "crf": "26"} if codec == "libx264" else {"qscale": "4"}
+    h264 = "libx264" in av.codecs_available  # what browsers play; MPEG-4 is in every build
+    options = {"preset": "ultrafast", "crf": "26"} if h264 else {"qscale": "4"}
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
-        stream = container.add_stream(codec, rate=FPS, options=options)
+        stream = container.add_stream("libx264" if h264 else "mpeg4", rate=FPS, options=options)
         stream.width, stream.height = SIZE
         stream.pix_fmt = "yuv420p"
         stream.codec_context.thread_count = 1  # the same bytes on every machine, however many cores
@@ -135,7 +136,7 @@ def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np
         path[here, 1] = y + 0.5 * wide * _sway(t, 0.12, own)
         path[here, 2] = zoom * look.closeness * (1 + 0.08 * _sway(t, 0.1, own))
         path[here, 3] = own.uniform(-7, 7) + 5 * _sway(t, 0.15, own)
-    path = gaussian_filter1d(path, 0.25 * FPS, axis=0, mode="nearest")
+    path[:] = gaussian_filter1d(path, 0.25 * FPS, axis=0, mode="nearest")
     path[:, 0] += 2.5 * _sway(times, 1.7, rng)
     path[:, 1] += 2.5 * _sway(times, 2.1, rng)
     path[:, 3] += 0.6 * _sway(times, 1.9, rng)
@@ -227,10 +228,10 @@ def _make_sprites(look: Look) -> dict[str, things.Sprite]:
         "left": things.hand(look.skin, look.sleeve, left=True),
         "right": things.hand(look.skin, look.sleeve, left=False),
         "person": things.person(look.skin, look.sleeve, look.trousers),
-        "dish": things.dish(),
+        "dish": things.dish(look.ware),
         "pour": things.stream(70, 7),
         "tap": things.stream(100, 10),
-        **{step: things.tool(step, look.tools[step]) for step in STEPS},
+        **{step: things.tool(step, look.tools[step], look.ware) for step in STEPS},
     }
 
 
@@ -281,10 +282,10 @@ def _draw(
 def _make_finish(look: Look, count: int, rng: np.random.Generator) -> Callable[[Pixels, int], Pixels]:
     """Light that comes and goes, a dark rim, the noise of the sensor, and the mirror of a left-handed cook."""
     clouds = 1 + 0.1 * _sway(np.arange(count) / FPS, 0.04, rng)
-    levels = np.float32(np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255))
+    levels = np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255).astype(np.float32)
     y, x = np.ogrid[-1 : 1 : SIZE[1] * 1j, -1 : 1 : SIZE[0] * 1j]
-    rim = np.float32(1 - 0.28 * (x**2 + y**2) ** 1.5 / 2)
-    grain = np.float32(look.noise * rng.standard_normal((SIZE[1] + 64, SIZE[0] + 64)))
+    rim = (1 - 0.28 * (x**2 + y**2) ** 1.5 / 2).astype(np.float32)
+    grain = (look.noise * rng.standard_normal((SIZE[1] + 64, SIZE[0] + 64))).astype(np.float32)
     shifts = rng.integers(0, 64, (count, 2)).tolist()
 
     def finish(frame: Pixels, number: int) -> Pixels:

@@ -52,6 +52,7 @@ class Look:
     noise: float
     mirrored: bool
     closeness: float
+    ware: things.Ware
     places: dict[str, float]
     tools: dict[str, Colour] = field(default_factory=dict)
 
@@ -79,7 +80,8 @@ def draw_look(seed: tuple[int, int]) -> Look:
         vivid=rng.uniform(0.3, 1.2),
         noise=rng.uniform(2, 9),
         mirrored=bool(rng.random() < 0.3),
-        closeness=rng.uniform(0.8, 1.2),
+        closeness=rng.uniform(0.75, 1.25),
+        ware=_draw_ware(rng),
         places={
             name: 250 + 365 * int(k) + rng.uniform(-20, 20)
             for name, k in zip(("board", "plate", "cup", "sink"), order, strict=True)
@@ -90,6 +92,21 @@ def draw_look(seed: tuple[int, int]) -> Look:
             for step in STEPS
         },
     )  # fmt: skip
+
+
+def _draw_ware(rng: np.random.Generator) -> things.Ware:
+    def one_of(*colours: Colour) -> Colour:
+        return colours[int(rng.integers(len(colours)))]
+
+    return things.Ware(
+        wood=one_of((190, 140, 86), (120, 76, 44), (232, 230, 222), (120, 160, 110), (224, 188, 140)),
+        bread=one_of((176, 112, 52), (110, 66, 36), (206, 150, 80)),
+        china=one_of(things.WHITE, (110, 150, 200), (236, 200, 110), (120, 120, 128), (200, 120, 110), (150, 196, 160)),
+        jam=one_of((176, 18, 40), (220, 120, 20), (84, 30, 110), (60, 20, 30)),
+        sink=one_of(things.STEEL, things.WHITE, (96, 100, 108), (190, 150, 110)),
+        sponge=one_of((245, 205, 60), (240, 120, 160), (90, 190, 220)),
+        tea=_any(rng),
+    )
 
 
 def work_at(look: Look, step: str) -> tuple[float, float]:
@@ -117,14 +134,14 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
     for _ in range(7):
         _clutter(c, rng.uniform(60, WIDTH - 60), rng.uniform(COUNTER + 20, COUNTER + 70), rng)
     at = look.places
-    things.board(c, at["board"], 690)
-    things.plate(c, at["plate"] - 20, 700)
-    things.toast(c, at["plate"] - 20, 700)
+    things.board(c, look.ware, at["board"], 690)
+    things.plate(c, look.ware, at["plate"] - 20, 700)
+    things.toast(c, look.ware, at["plate"] - 20, 700)
     things.butter(c, at["plate"] - 120, 640)
-    things.jar(c, at["plate"] + 84, 650)
-    things.teabox(c, at["cup"], 690)
-    things.cup(c, at["cup"], 690)
-    things.sink(c, at["sink"], 690)
+    things.jar(c, look.ware, at["plate"] + 84, 650)
+    things.teabox(c, look.ware, at["cup"], 690)
+    things.cup(c, look.ware, at["cup"], 690)
+    things.sink(c, look.ware, at["sink"], 690)
     return c.done().convert("RGB")
 
 
@@ -132,11 +149,11 @@ def settle(kitchen: Image.Image, look: Look, step: str) -> None:
     """Leave in the kitchen what a finished step leaves behind: butter or jam on the toast, tea in the cup."""
     if step in ("spread butter", "add jam"):
         c = Canvas(100, 100)
-        things.toast(c, 50, 50, 1.0, things.BUTTER if step == "spread butter" else things.JAM)
+        things.toast(c, look.ware, 50, 50, 1.0, things.BUTTER if step == "spread butter" else look.ware.jam)
         picture, (x, y) = c.done(), (look.places["plate"] - 70, 650)
     elif step == "pour water":
         c = Canvas(200, 160)
-        things.cup(c, 100, 70, things.TEA)
+        things.cup(c, look.ware, 100, 70, things.TEA)
         picture, (x, y) = c.done(), (look.places["cup"] - 100, 620)
     else:
         return
@@ -165,13 +182,13 @@ def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
     if look.surface == "check":
         for row, y in enumerate(range(COUNTER, FRONT, 54)):
             for x in range(54 * (row % 2), WIDTH, 108):
-                c.box(x, y, x + 54, min(y + 54, FRONT), shade(look.counter, 1.35))
+                c.box(x, y, x + 54, min(y + 54, FRONT), shade(look.counter, 1.5))
     elif look.surface == "stripe":
         for x in range(0, WIDTH, 70):
             c.box(x, COUNTER, x + 30, FRONT, shade(look.counter, 0.75))
     rough = {"wood": (1, 40), "marble": (6, 6)}.get(look.surface, (0.6, 0.6))
     noise = gaussian_filter(rng.standard_normal((215, 800)), rough)
-    c.texture(1 + (0.08 if look.surface in ("wood", "marble") else 0.04) * noise / noise.std(), COUNTER, FRONT)
+    c.texture(1 + (0.1 if look.surface in ("wood", "marble") else 0.04) * noise / noise.std(), COUNTER, FRONT)
 
 
 def _any(rng: np.random.Generator) -> Colour:
