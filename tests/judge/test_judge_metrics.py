@@ -77,7 +77,7 @@ def test_runs_agree_with_groupby(labels: list[int]) -> None:
         n = len(list(group))
         expected.append((label, at, at + n))
         at += n
-    assert metrics.runs(labels) == expected
+    assert [tuple(run) for run in metrics.runs(labels).tolist()] == expected
 
 
 def distance(a: str, b: str) -> int:
@@ -104,24 +104,52 @@ def test_segment_f1_by_hand() -> None:
     true = [1] * 4 + [2] * 4 + [0] * 2
     pred = [1] * 2 + [2] * 6 + [1] * 2
     # 1: IoU 2/4 with its segment, 2: 4/6, the second 1 has nothing; 3 predicted, 2 true
-    assert metrics.segment_hits(pred, true, 0.5) == (2, 3, 2)
-    assert metrics.segment_hits(pred, true, 0.6) == (1, 3, 2)
+    assert metrics.segment_hits(pred, true, [0.5, 0.6]) == ([2, 1], 3, 2)
     assert metrics.segment_f1(pred, true, 0.5) == pytest.approx(4 / 5)
     assert metrics.segment_f1([0], [0], 0.5) == 1.0
     assert metrics.segment_f1([3, 3], [0, 0], 0.1) == 0.0
 
 
+def stretches(labels: list[int]) -> list[tuple[int, set[int]]]:
+    """(step, its frames) of every segment that is not background."""
+    found, at = [], 0
+    for step, group in groupby(labels):
+        n = len(list(group))
+        if step:
+            found.append((step, set(range(at, at + n))))
+        at += n
+    return found
+
+
+def hits_by_sets(pred: list[int], true: list[int], overlap: float) -> int:
+    """The definition, segment by segment with sets of frames: slow and obvious."""
+    actual, taken = stretches(true), set()
+    for step, frames in stretches(pred):
+        ious = [len(frames & other) / len(frames | other) if same == step else 0.0 for same, other in actual]
+        if ious and max(ious) >= overlap and max(ious) > 0:
+            taken.add(ious.index(max(ious)))
+    return len(taken)
+
+
+@given(labels)
+def test_segment_hits_agree_with_sets_of_frames(pairs: list[tuple[int, int]]) -> None:
+    pred, true = ([min(value, 2) for value in side] for side in zip(*pairs, strict=True))
+    hits, found, actual = metrics.segment_hits(pred, true, [0.1, 0.25, 0.5])
+    assert hits == [hits_by_sets(pred, true, overlap) for overlap in (0.1, 0.25, 0.5)]
+    assert (found, actual) == (len(stretches(pred)), len(stretches(true)))
+
+
 def test_a_true_segment_is_found_once() -> None:
     true, pred = [1] * 10, [1, 1, 1, 1, 0, 0, 1, 1, 1, 1]
-    assert metrics.segment_hits(pred, true, 0.4) == (1, 2, 1)
+    assert metrics.segment_hits(pred, true, [0.4]) == ([1], 2, 1)
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=20), st.lists(st.integers(1, 3), min_size=1, max_size=20))
 def test_a_perfect_prediction_finds_all_and_swapping_keeps_the_totals(a: list[int], b: list[int]) -> None:
     assert metrics.segment_f1(a, a, 0.5) == 1.0
     n = min(len(a), len(b))
-    _, found, actual = metrics.segment_hits(a[:n], b[:n], 0.25)
-    assert metrics.segment_hits(b[:n], a[:n], 0.25)[1:] == (actual, found)
+    _, found, actual = metrics.segment_hits(a[:n], b[:n], [0.25])
+    assert metrics.segment_hits(b[:n], a[:n], [0.25])[1:] == (actual, found)
 
 
 @given(st.lists(st.floats(0.1, 500), min_size=1, max_size=20), st.lists(st.floats(0.1, 500), min_size=1, max_size=20))

@@ -199,7 +199,7 @@ def graph_f1(one: Score, edges: set[tuple[str, str]]) -> float:
     from stepcut.order import learn_graph
 
     count = len(one.matchings)
-    sequences = [[s for s, _, _ in runs(one.mapped(i)) if s > 0] for i in range(count)]
+    sequences = [[s for s in runs(one.mapped(i))[:, 0].tolist() if s > 0] for i in range(count)]
     found = learn_graph([sequence for sequence in sequences if sequence]).edges
     return 100 * edge_rates({(one.name(a), one.name(b)) for a, b in found}, edges).f1
 

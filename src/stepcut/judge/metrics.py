@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
+Lengths = Sequence[float] | NDArray[np.floating[Any]]
 
 
 class Rates(NamedTuple):
@@ -75,25 +76,30 @@ def mof(pred: Labels, true: Labels, background: int | None = 0) -> float:
 # ---------------------------------------------------------------------- segments
 
 
-def runs(labels: Labels) -> list[tuple[int, int, int]]:
-    """`(label, first frame, frame after the last)` of every stretch of one label.
+def runs(labels: Labels) -> NDArray[np.int64]:
+    """Every stretch of one label, (n, 3): the label, its first frame, the frame after its last.
 
-    >>> runs([5, 5, 0, 5])
-    [(5, 0, 2), (0, 2, 3), (5, 3, 4)]
+    >>> runs([5, 5, 0, 5]).tolist()
+    [[5, 0, 2], [0, 2, 3], [5, 3, 4]]
     """
-    array = np.asarray(labels)
+    array = np.asarray(labels, dtype=np.int64)
     if not len(array):
-        return []
+        return np.empty((0, 3), dtype=np.int64)
     bounds = np.concatenate([[0], np.flatnonzero(np.diff(array)) + 1, [len(array)]])
-    return [(int(array[a]), int(a), int(b)) for a, b in pairwise(bounds)]
+    return np.stack([array[bounds[:-1]], bounds[:-1], bounds[1:]], axis=1)
+
+
+def segments(labels: Labels, background: int | None = 0) -> NDArray[np.int64]:
+    """The runs that are not background."""
+    every = runs(labels)
+    return every if background is None else every[every[:, 0] != background]
 
 
 def edit(pred: Labels, true: Labels, background: int | None = 0) -> float:
     """1 minus the Levenshtein distance of the two sequences of segments over the longer one; 1 where both are empty."""
-    found = [label for label, _, _ in runs(pred) if label != background]
-    actual = [label for label, _, _ in runs(true) if label != background]
+    found, actual = segments(pred, background)[:, 0], segments(true, background)[:, 0]
     longest = max(len(found), len(actual))
-    return 1.0 - levenshtein(found, actual) / longest if longest else 1.0
+    return 1.0 - levenshtein(found.tolist(), actual.tolist()) / longest if longest else 1.0
 
 
 def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
@@ -114,31 +120,36 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return int(row[-1])
 
 
-def segment_hits(pred: Labels, true: Labels, overlap: float, background: int | None = 0) -> tuple[int, int, int]:
-    """Segments found, predicted and true at an IoU of at least `overlap`; each true segment is found once at most.
+def segment_hits(
+    pred: Labels, true: Labels, overlaps: Sequence[float], background: int | None = 0
+) -> tuple[list[int], int, int]:
+    """Segments found at an IoU of at least each of `overlaps`, segments predicted, and segments true.
 
-    Every predicted segment is held against the true segment of its own step with which it has the highest IoU.
+    Every predicted segment is held against the true segment of its own step with which it has the highest IoU; each
+    true segment is found once at most.
     """
-    found = np.array([run for run in runs(pred) if run[0] != background], dtype=np.int64).reshape(-1, 3)
-    actual = np.array([run for run in runs(true) if run[0] != background], dtype=np.int64).reshape(-1, 3)
-    if not len(found) or not len(actual):
-        return 0, len(found), len(actual)
-    step, start, end = (column[:, None] for column in found.T)
-    both = np.minimum(end, actual[:, 2]) - np.maximum(start, actual[:, 1])
-    union = np.maximum(end, actual[:, 2]) - np.minimum(start, actual[:, 1])
-    iou = np.where((step == actual[:, 0]) & (both > 0), both / union, 0.0)
-    best = iou.max(axis=1)
-    hit = iou.argmax(axis=1)[(best >= overlap) & (best > 0)]
-    return len(np.unique(hit)), len(found), len(actual)
+    found, actual = segments(pred, background), segments(true, background)
+    step, start, end = found.T
+    best, place = np.zeros(len(found)), np.full(len(found), -1)
+    for number, (label, first, last) in enumerate(actual.tolist()):
+        # Segments do not overlap and are sorted, so those that meet this one stand side by side.
+        near = slice(int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last, "left")))
+        both = np.minimum(end[near], last) - np.maximum(start[near], first)
+        union = np.maximum(end[near], last) - np.minimum(start[near], first)
+        iou = np.where(step[near] == label, both / np.maximum(union, 1), 0.0)
+        better = iou > best[near]
+        best[near][better], place[near][better] = iou[better], number
+    hits = [len(np.unique(place[(best >= overlap) & (place >= 0)])) for overlap in overlaps]
+    return hits, len(found), len(actual)
 
 
 def segment_f1(pred: Labels, true: Labels, overlap: float, background: int | None = 0) -> float:
     """F1@overlap of the segments of one video; 1 where both have none."""
-    hits, found, actual = segment_hits(pred, true, overlap, background)
+    (hits,), found, actual = segment_hits(pred, true, [overlap], background)
     return 2 * hits / (found + actual) if found + actual else 1.0
 
 
-def length_distance(pred: Iterable[float], true: Iterable[float]) -> float:
+def length_distance(pred: Lengths, true: Lengths) -> float:
     """Jensen-Shannon distance (base 2, so 0 to 1) between two sets of segment lengths in seconds.
 
     Lengths are counted in bins that double: below 1 s, 1-2 s, 2-4 s and so on. Equal sets are 0 apart, sets without a
@@ -161,9 +172,11 @@ def order_of(labels: Labels, background: int | None = 0) -> list[int]:
     >>> order_of([0, 2, 2, 1, 2, 1, 1])
     [2, 1]
     """
-    array = np.asarray(labels)
-    steps = [int(step) for step in np.unique(array) if step != background]
-    return sorted(steps, key=lambda step: float(np.mean(np.flatnonzero(array == step))))
+    steps, inverse, frames = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    if not len(steps):
+        return []
+    times = np.bincount(inverse, weights=np.arange(len(inverse))) / frames
+    return [int(steps[i]) for i in np.argsort(times, kind="stable") if steps[i] != background]
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
@@ -203,8 +216,8 @@ def _pair(pred: Labels, true: Labels) -> tuple[NDArray[np.int64], NDArray[np.int
 _LENGTH_BINS = 24  # the last one begins at 2^22 s: nothing is longer
 
 
-def _length_histogram(lengths: Iterable[float]) -> NDArray[np.float64]:
-    values = np.asarray(list(lengths), dtype=np.float64)
+def _length_histogram(lengths: Lengths) -> NDArray[np.float64]:
+    values = np.asarray(lengths, dtype=np.float64)
     bins = np.floor(np.log2(np.maximum(values, 0.5))).astype(np.int64) + 1
     return np.bincount(np.minimum(bins, _LENGTH_BINS - 1), minlength=_LENGTH_BINS).astype(np.float64)
 

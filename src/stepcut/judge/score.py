@@ -154,12 +154,13 @@ class Score:
     @cached_property
     def f1_at(self) -> dict[int, float]:
         """Segment F1 at an IoU of 10, 25 and 50 percent, over the segments of all videos."""
-        scores = {}
-        for percent in (10, 25, 50):
-            each = [metrics.segment_hits(self.mapped(i), t, percent / 100) for i, t in enumerate(self._true)]
-            hits, found, actual = (sum(values) for values in zip(*each, strict=True))
-            scores[percent] = 100 * 2 * hits / (found + actual) if found + actual else 100.0
-        return scores
+        overlaps = (10, 25, 50)
+        each = [metrics.segment_hits(self.mapped(i), t, [o / 100 for o in overlaps]) for i, t in enumerate(self._true)]
+        both = sum(found + actual for _, found, actual in each)
+        return {
+            percent: 200 * sum(hits[i] for hits, _, _ in each) / both if both else 100.0
+            for i, percent in enumerate(overlaps)
+        }
 
     @cached_property
     def tau(self) -> float:
@@ -171,9 +172,9 @@ class Score:
     @cached_property
     def length_distance(self) -> float:
         """Jensen-Shannon distance (0 to 1) between the lengths of predicted and true segments in seconds."""
-        found = [(end - start) / self.rate for p in self._pred for k, start, end in metrics.runs(p) if k >= 0]
-        true = [(end - start) / self.rate for t in self._true for s, start, end in metrics.runs(t) if s != BACKGROUND]
-        return metrics.length_distance(found, true)
+        found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
+        true = np.concatenate([np.diff(metrics.segments(t, BACKGROUND)[:, 1:])[:, 0] for t in self._true])
+        return metrics.length_distance(found / self.rate, true / self.rate)
 
     # ------------------------------------------------------------------ breakdowns
 
