@@ -83,6 +83,8 @@ def write_files(procedure: Procedure, folder: Path) -> None:
     write_json(folder / "orders.json", procedure.orders.to_json())
     write_json(folder / "graph.json", procedure.graph.to_json())
     write_json(folder / "check.json", procedure.expectations.to_json())
+    if hasattr(procedure.method, "curve_"):
+        procedure.method.curve_.save(folder / "loss.csv")
     write_text(folder / "README.md", model_card(procedure))
 
 
@@ -146,9 +148,13 @@ def _timeline(name: str, entry: dict[str, Any], steps: list[str]) -> Timeline:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    arrays: dict[str, Any] = load_file(path)
+    try:
+        arrays: dict[str, Any] = load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path.name}: {error}") from error
     return arrays
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
 import platform
@@ -14,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from stepcut.errors import OptionError, OutputError, choose, unknown
+from stepcut.errors import OptionError, OutputError, choose
 from stepcut.progress import Hook, Stage, silent
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
     from stepcut.methods.contract import Method
     from stepcut.procedure import Procedure
-    from stepcut.see.features import Features
+    from stepcut.see.contract import Features
     from stepcut.source import Source
 
 
@@ -29,7 +28,7 @@ def learn(
     source: Source,
     steps: int | Literal["auto"] = "auto",
     seed: int = 0,
-    rate: float | Fraction | None = None,
+    rate: float | Fraction = 1.0,
     *,
     method: str | Method = "stepcut",
     backbone: str = "efficientnet-lite0",
@@ -48,7 +47,7 @@ def learn(
 
     source   a folder, files or globs of videos; feature files; or arrays `(T, d)` as a list or by name
     steps    how many steps there are; "auto" chooses the number
-    rate     rows per second of given features (1 if not said)
+    rate     rows per second of features that do not say it themselves
     method   "stepcut" (the default), "cnc" (the paper's), or an object of your own
     names    names for the steps, in the order of their numbers
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
@@ -62,6 +61,7 @@ def learn(
     """
     from stepcut.folder import load, save
     from stepcut.methods import METHODS
+    from stepcut.methods.contract import build
     from stepcut.see.store import cache_dir
     from stepcut.source import read_source
 
@@ -74,7 +74,7 @@ def learn(
     per_second = features[0].rate
     check_amount(features, steps)
     if maker is not None:
-        method = make_method(maker, {"steps": steps, "rate": float(per_second), "seed": seed, **options})
+        method = build(maker, {"steps": steps, "rate": float(per_second), "seed": seed, **options})
     elif options:
         raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
     assert not isinstance(method, str)
@@ -111,7 +111,6 @@ def assemble(
     progress: Hook = silent,
 ) -> Procedure:
     """A procedure from a fitted method: name the steps, cut the timelines, learn what a normal video looks like."""
-    from stepcut.order import graph_of_labels
     from stepcut.procedure import Procedure, timeline_of
     from stepcut.use.calibrate import learn_expectations
 
@@ -121,35 +120,23 @@ def assemble(
         steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
         labels = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
         per_second = features[0].rate
-        graph = graph_of_labels(labels, float(per_second), names=steps)
         expectations = learn_expectations(
             list(labels.values()), float(per_second), memberships=memberships, strangeness=strangeness
         )
-        procedure = Procedure(
-            steps=steps,
-            timelines={
-                one.name: timeline_of(labels[one.name], share, per_second, steps, one)
-                for one, share in zip(features, memberships, strict=True)
-            },
-            samples={one.name: len(one.rows) for one in features},
-            videos={one.name: None if one.path is None else str(Path(one.path).resolve()) for one in features},
-            rate=per_second,
-            method=method,
-            expectations=expectations,
-            config=config,
-        )
-        procedure.__dict__["graph"] = graph
         stage.advance(len(features))
-    return procedure
-
-
-def make_method(maker: type[Method], settings: dict[str, Any]) -> Method:
-    """Build a method; a setting it does not know is answered with the nearest one and the list."""
-    known = [name for name in inspect.signature(maker).parameters if name != "self"]
-    for name in settings:
-        if name not in known:
-            raise OptionError(unknown("setting", name, known))
-    return maker(**settings)
+    return Procedure(
+        steps=steps,
+        timelines={
+            one.name: timeline_of(labels[one.name], share, per_second, steps, one)
+            for one, share in zip(features, memberships, strict=True)
+        },
+        samples={one.name: len(one.rows) for one in features},
+        videos={one.name: None if one.path is None else str(Path(one.path).resolve()) for one in features},
+        rate=per_second,
+        method=method,
+        expectations=expectations,
+        config=config,
+    )
 
 
 def check_steps(steps: int | str, names: Sequence[str] | None) -> None:

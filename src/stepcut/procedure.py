@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from stepcut.timeline import Timeline
 if TYPE_CHECKING:
     from stepcut.methods.contract import Array, Labels, Method
     from stepcut.order import Orders, ProcedureGraph
-    from stepcut.see.features import Features
+    from stepcut.see.contract import Features
     from stepcut.use.calibrate import Expectations
     from stepcut.use.check import Report
     from stepcut.use.guide import Guide
@@ -66,12 +65,10 @@ class Procedure:
 
         return rank_orders({name: video_order(labels) for name, labels in self.labels.items()}, names=self.steps)
 
-    @cached_property
+    @property
     def graph(self) -> ProcedureGraph:
         """What must precede what, what is optional, what repeats, and what comes next."""
-        from stepcut.order import graph_of_labels
-
-        return graph_of_labels(self.labels, float(self.rate), names=self.steps)
+        return self.expectations.usual.graph.renamed(self.steps)
 
     def rename(self, names: Mapping[int | str, str]) -> Procedure:
         """Give steps the names a person would use, by number or by present name. Changes this procedure and returns it.
@@ -89,7 +86,6 @@ class Procedure:
         change = dict(zip(self.steps, renamed, strict=True))
         self.timelines = {name: timeline.rename(change) for name, timeline in self.timelines.items()}
         self.steps = renamed
-        self.__dict__.pop("graph", None)
         return self
 
     def _number(self, step: int | str) -> int:

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
+from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.methods.contract import Array
 from stepcut.progress import Hook, silent
-from stepcut.see.features import Failure, Features, extract, load_features
+from stepcut.see.contract import Failure, Features
+from stepcut.see.features import extract
+from stepcut.see.vectors import SUFFIXES as FEATURE_SUFFIXES
+from stepcut.see.vectors import check_alike, check_rows, load_features
 from stepcut.see.video.find import SUFFIXES, find_videos, natural
-
-FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
+from stepcut.see.video.sample import Rate, as_rate
 
 Place = str | os.PathLike[str]
 Source = Place | Sequence[Place] | Sequence[Array] | Mapping[str, Array]
@@ -25,7 +27,7 @@ Source = Place | Sequence[Place] | Sequence[Array] | Mapping[str, Array]
 
 def read_source(
     source: Source,
-    rate: float | Fraction | None = None,
+    rate: Rate = 1,
     backbone: Mapping[str, Any] | None = None,
     cache: Place | None = None,
     strict: bool = False,
@@ -33,8 +35,8 @@ def read_source(
 ) -> tuple[list[Features], list[Failure]]:
     """The features of everything in `source`, and what could not be used.
 
-    `rate` is that of given features, in rows per second; `backbone` says how videos are seen: `name`, `fps`, `weights`,
-    `layer`, `device`.
+    `rate` is that of features that do not say it themselves, in rows per second; `backbone` says how videos are seen:
+    `name`, `fps`, `weights`, `layer`, `device`.
     """
     failures: list[Failure] = []
     if isinstance(source, Mapping) or _holds_arrays(source):
@@ -50,7 +52,6 @@ def read_source(
             raise OptionError(f"{held} holds features and {video} does not; give all of one kind.")
         else:
             features, failures = _from_videos(find_videos(places), backbone or {}, cache, strict, progress)
-    check_alike(features)
     return features, failures
 
 
@@ -74,50 +75,21 @@ def read_like(config: Mapping[str, Any], rate: Fraction, video: Any) -> Features
     return features
 
 
-def check_alike(features: Sequence[Features]) -> None:
-    """All features must be finite, hold at least one row, and agree in shape and rate."""
-    for one in features:
-        rows = one.rows
-        if rows.ndim not in (2, 4):
-            raise FeatureError(
-                f"{one.name}: features have shape {rows.shape}; rows must be vectors (T, d) or maps (T, C, h, w)."
-            )
-        if len(rows) == 0:
-            raise FeatureError(f"{one.name}: no rows at all. Leave it out, or compute its features again.")
-        if not all(np.isfinite(rows[i : i + 4096]).all() for i in range(0, len(rows), 4096)):
-            bad = next(i for i in range(len(rows)) if not np.isfinite(rows[i]).all())
-            raise FeatureError(
-                f"{one.name}: row {bad} holds a number that is not finite (NaN or infinity). Compute it again."
-            )
-        first = features[0]
-        if rows.shape[1:] != first.rows.shape[1:]:
-            raise FeatureError(
-                f"{one.name}: a row has shape {rows.shape[1:]}, but {first.rows.shape[1:]} in {first.name}. "
-                "All must come from one backbone."
-            )
-        if one.rate != first.rate:
-            raise FeatureError(
-                f"{one.name}: {one.rate} rows per second, but {first.rate} in {first.name}. Use one rate."
-            )
-
-
 def _holds_arrays(source: object) -> bool:
     if isinstance(source, str | os.PathLike):
         return False
     return bool(source) and all(not isinstance(one, str | os.PathLike) for one in source)  # type: ignore[attr-defined]
 
 
-def _from_arrays(source: Any, rate: float | Fraction | None) -> list[Features]:
+def _from_arrays(source: Any, rate: Rate) -> list[Features]:
     named = source if isinstance(source, Mapping) else {str(i): one for i, one in enumerate(source)}
-    per_second = Fraction(1 if rate is None else rate).limit_denominator(100_000)
-    if per_second <= 0:
-        raise OptionError(f"rate={rate} rows per second; it must be above zero.")
+    per_second = as_rate(rate, "rate")
     features = []
     for name, one in named.items():
-        rows = one.rows if isinstance(one, Features) else np.asarray(one)
-        if rows.dtype.kind not in "fiu":
-            raise FeatureError(f"{name}: features are of type {rows.dtype}; give numbers.")
+        rows = np.asarray(one)
+        check_rows(rows, str(name))
         features.append(Features(rows, per_second, len(rows) / float(per_second), str(name)))
+    check_alike(features)
     return features
 
 
@@ -152,8 +124,4 @@ def _only_features(files: Sequence[Path]) -> list[Path]:
 
 
 def _reasons(failures: Sequence[Failure]) -> str:
-    return "".join(f"; {_brief(failure.error)}" for failure in failures)
-
-
-def _brief(error: StepcutError) -> str:
-    return " ".join(str(error).split()).rstrip(".")
+    return "".join("; " + " ".join(str(failure.error).split()).rstrip(".") for failure in failures)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.methods.contract import Array, Labels, Online, Window
+from stepcut.methods.contract import Array, Labels, Online, Window, build
 from stepcut.progress import Hook, silent
+
+if TYPE_CHECKING:
+    from stepcut.correspond.loop import Curve
+    from stepcut.correspond.train import Embedder
 
 
 class CnC:
     """The paper's method; every part of it can be changed by name.
 
-    `loss` is one of tc3i, tcc, lav, lav_tcc; `segmenter` a name from `stepcut.cut.SEGMENTERS` or an object of your own.
+    `loss` is one of tc3i, tcc, lav, lav+tcc; `segmenter` a name from `stepcut.cut.SEGMENTERS` or an object of your own.
     `train` and `cut` hold further settings of the embedder and of the segmenter.
     """
 
@@ -41,11 +46,9 @@ class CnC:
 
     def fit(self, features: Sequence[Array], progress: Hook = silent, checkpoint: Path | None = None) -> Self:
         """Train the embedder, then cluster and cut all videos together."""
-        from stepcut.correspond.train import Embedder
-
         if not isinstance(self.steps, int):
             raise OptionError(f"steps={self.steps!r}: method 'cnc' needs a number, for example steps=7 (-k 7).")
-        self.embedder_ = Embedder(loss=self.loss, dim=self.dim, rate=self.rate, seed=self.seed, **(self.train or {}))
+        self.embedder_ = self._make_embedder()
         embeddings = self.embedder_.fit(features, progress=progress, checkpoint=checkpoint).transform(features)
         self.segmenter_ = self._make_segmenter()
         self.labels_ = self.segmenter_.fit_predict(embeddings)
@@ -53,13 +56,20 @@ class CnC:
         self.centres_, self.scale_ = _measure(embeddings, self.labels_, self.steps_)
         return self
 
+    def _make_embedder(self) -> Embedder:
+        from stepcut.correspond.train import Embedder
+
+        named = {"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed}
+        return build(Embedder, {**named, **(self.train or {})})
+
     def _make_segmenter(self) -> Any:
         from stepcut.cut import SEGMENTERS
 
         if not isinstance(self.segmenter, str):
             return self.segmenter
         maker = choose("segmenter", self.segmenter, SEGMENTERS)
-        return maker(steps=self.steps, rate=self.rate, seed=self.seed, **(self.cut or {}))
+        named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
+        return build(maker, {**named, **(self.cut or {})})
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
         """Where each frame lies, (T, dim) per video."""
@@ -85,6 +95,12 @@ class CnC:
         """Memberships frame by frame, from the past alone."""
         return Window(self)
 
+    @property
+    def curve_(self) -> Curve:
+        """The loss and its parts after every training step."""
+        self._check_learned()
+        return self.embedder_.curve_
+
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given; a segmenter object is named by its class."""
         named = self.segmenter if isinstance(self.segmenter, str) else type(self.segmenter).__name__
@@ -102,7 +118,10 @@ class CnC:
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
         self._check_learned()
+        curve = self.embedder_.curve_
         return {
+            "embedder": _json_array({"settings": self.embedder_.settings(), "curve": curve.names}),
+            "curve": np.array(curve.values, dtype=np.float64),
             **{f"embedder.{key}": array for key, array in self.embedder_.state().items()},
             **{f"segmenter.{key}": array for key, array in self.segmenter_.state().items()},
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
@@ -113,13 +132,13 @@ class CnC:
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
+        from stepcut.correspond.loop import Curve
         from stepcut.correspond.train import Embedder
 
         method = cls(**settings)
-        embedder = Embedder(
-            loss=method.loss, dim=method.dim, rate=method.rate, seed=method.seed, **(method.train or {})
-        )
-        method.embedder_ = Embedder.restore(embedder.settings(), part(state, "embedder."))
+        about = json.loads(state["embedder"].tobytes())
+        method.embedder_ = Embedder.restore(about["settings"], part(state, "embedder."))
+        method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
         segmenter = method._make_segmenter()
         method.segmenter_ = type(segmenter).restore(segmenter.settings(), part(state, "segmenter."))
         method.labels_ = [labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())]
@@ -135,6 +154,11 @@ class CnC:
 def part(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     """The arrays whose name begins with `prefix`, without it."""
     return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
+
+
+def _json_array(value: Any) -> NDArray[np.uint8]:
+    """JSON as bytes, so that it lies beside the arrays it belongs to."""
+    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
 
 def _measure(embeddings: Sequence[Array], labels: Sequence[Labels], steps: int) -> tuple[NDArray[np.float64], float]:

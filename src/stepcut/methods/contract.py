@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.errors import OptionError, unknown
 from stepcut.progress import Hook, silent
 
 Array = NDArray[Any]
 Labels = NDArray[np.int64]
+T = TypeVar("T")
 
 
 class Online(Protocol):
@@ -41,6 +44,15 @@ class Method(Protocol):
     def state(self) -> dict[str, Array]: ...
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self: ...
+
+
+def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
+    """Call `maker` with settings; one that it does not know is answered with the nearest one and the list."""
+    known = list(inspect.signature(maker).parameters)
+    for name in settings:
+        if name not in known:
+            raise OptionError(unknown("setting", name, known))
+    return maker(**settings)
 
 
 class Window:
