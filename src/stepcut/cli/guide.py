@@ -43,10 +43,11 @@ def run(args: argparse.Namespace) -> int:
 
     screen = Screen(f"stepcut guide   {hide_password(args.source)}") if args.view else None
     states = follow(load(args.procedure), args.source, realtime=args.realtime, patience=args.patience, stall=args.stall)
-    for state in states:
-        if screen is not None:
-            sys.stdout.write(screen.draw(state))
-        else:
-            sys.stdout.write(json.dumps(state.to_json(), ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+    try:
+        for state in states:
+            text = json.dumps(state.to_json(), ensure_ascii=False) + "\n" if screen is None else screen.draw(state)
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 0  # a live source has no other end
     return 0

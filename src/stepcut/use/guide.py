@@ -190,7 +190,7 @@ class Guide:
             self.now = step
             self.spent[step] = 0.0
         before = self.spent[step]
-        self.spent[step] += min(passed, self.usual[step])  # a gap in the stream is not time spent
+        self.spent[step] += min(passed, FILL / self.rate)  # a gap in the stream is not time spent
         enough = ENOUGH * self.usual[step]
         alerts: list[Alert] = []
         if before < enough <= self.spent[step]:
