@@ -20,13 +20,13 @@ from stepcut.progress import Hook, Stage, silent
 from stepcut.see.backbones import Backbone, load_backbone
 from stepcut.see.compute import Stopped, batch_size, compute_features
 from stepcut.see.contract import Failure, Features
-from stepcut.see.store import cache_dir, clear_leftovers, content_hash, feature_file, read_rows
+from stepcut.see.store import cache_dir, clear_leftovers, content_hash, feature_file, read_rows, save_rows
 from stepcut.see.vectors import find_features, load_features
 from stepcut.see.video import as_rate, find_videos, name_videos, probe
 from stepcut.see.video.find import Source
 from stepcut.see.video.sample import Rate
 
-__all__ = ["Failure", "Features", "cache_dir", "extract", "find_features", "load_features"]
+__all__ = ["Failure", "Features", "cache_dir", "export", "extract", "find_features", "load_features"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,22 @@ def extract(
         note(number, error)
     done = [_read(job) for number, job in jobs.items() if number not in failures]
     return done, [failures[number] for number in sorted(failures)]
+
+
+def export(features: Features, folder: str | Path, backbone: str = "") -> Path:
+    """Write features as `folder/NAME.safetensors`, which `load_features` and `stepcut learn` read back."""
+    target = Path(folder) / f"{features.name.lstrip('/')}.safetensors"
+    said = {
+        "name": features.name,
+        "path": features.path,
+        "rate": str(features.rate),
+        "duration": repr(features.duration),
+        "corrupt": str(features.corrupt),
+        "backbone": backbone,
+    }
+    # A file name may hold bytes that are no text; the header of the file must be text.
+    save_rows(target, features.rows, {k: v.encode("utf-8", "replace").decode() for k, v in said.items() if v})
+    return target
 
 
 def _look(name: str, path: Path, backbone: Backbone, fps: Fraction, cache: Path) -> _Job:

@@ -22,7 +22,7 @@ from stepcut.storage import read_json, whole_file, write_json
 VERSION = 1
 """Raised whenever sampling or backbones change what they give for the same video and settings."""
 
-_HEADER = 4096
+_HEADER = 16384
 """Bytes before the first row: the header is written last, when the number of rows is known, padded with blanks."""
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "|i1", "U8": "|u1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 
@@ -109,6 +109,18 @@ def write_rows(path: str | os.PathLike[str]) -> Iterator[RowWriter]:
     """A writer whose file takes its name when the block ends well, and leaves nothing behind when it does not."""
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         yield RowWriter(file)
+
+
+def save_rows(path: str | os.PathLike[str], rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
+    """Write rows and what is said of them to a file; a file that holds just that already is left alone."""
+    with contextlib.suppress(OSError, FeatureError):
+        there, said = read_rows(path)
+        if said == metadata and np.array_equal(there, rows):
+            return
+    with write_rows(path) as writer:
+        for at in range(0, len(rows), 256):
+            writer.append(rows[at : at + 256])
+        writer.finish(metadata)
 
 
 def read_rows(path: str | os.PathLike[str]) -> tuple[NDArray[Any], dict[str, str]]:

@@ -105,7 +105,9 @@ def _load_one(file: Path, name: str, given: Fraction | None) -> Features:
             f"{file}: how many rows make a second? The file does not say (rate=None). Give rate, such as 1."
         )
     duration = float(metadata.get("duration", len(rows) / rate))
-    return Features(rows, rate, duration, metadata.get("name", name), metadata.get("path"))
+    return Features(
+        rows, rate, duration, metadata.get("name", name), metadata.get("path"), int(metadata.get("corrupt", 0))
+    )
 
 
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:

