@@ -69,6 +69,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
     module = importlib.import_module(f"stepcut.cli.{module_name}")
     parser = argparse.ArgumentParser(
         prog=f"stepcut {name}",
+        usage=argparse.SUPPRESS,  # help starts with examples
         description=f"{module.EXAMPLES.rstrip()}\n\n{summary[0].upper()}{summary[1:]}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -1,0 +1,91 @@
+"""stepcut learn and stepcut segment as a user calls them, on small real videos."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.data.toy import make_kitchen
+
+QUICK = ["--method", "cnc", "--set", 'train={"steps": 20}', "-k", "3", "--fps", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_kitchen(tmp_path_factory.mktemp("kitchen"), videos=2, duration=6).folder
+
+
+@pytest.fixture
+def place(kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A procedure learned from the two videos."""
+    assert main(["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK]) == 0
+    capsys.readouterr()
+    return tmp_path / "a.proc"
+
+
+def test_learning_says_what_was_found_and_what_to_do_next(
+    kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK])
+    out = capsys.readouterr().out
+    assert code == 0
+    assert "3 steps from 2 videos" in out
+    assert f"stepcut view {tmp_path / 'a.proc'}" in out
+
+
+def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(
+    kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.mp4").write_bytes(b"not a video")
+    words = ["learn", str(kitchen / "videos"), str(tmp_path / "broken.mp4"), "-o", str(tmp_path / "a.proc"), *QUICK]
+    assert main(words) == 1
+    assert "left out: broken" in capsys.readouterr().out
+    assert main([*words, "--strict"]) == 2
+    assert "broken.mp4" in capsys.readouterr().err
+
+
+def test_segment_writes_what_the_suffix_says(kitchen: Path, place: Path, tmp_path: Path) -> None:
+    video = next((kitchen / "videos").iterdir())
+    assert main(["segment", str(place), str(video), "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
+    assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
+
+
+def test_segment_without_a_file_prints(kitchen: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["segment", str(place), str(next((kitchen / "videos").iterdir()))]) == 0
+    assert "00:00:00.0" in capsys.readouterr().out
+
+
+def test_like_takes_the_settings_of_an_earlier_procedure(kitchen: Path, place: Path, tmp_path: Path) -> None:
+    words = ["learn", str(kitchen / "videos"), "--like", str(place), "-o", str(tmp_path / "b.proc"), "--quiet"]
+    assert main(words) == 0
+    one, other = (json.loads((folder / "config.json").read_text()) for folder in (place, tmp_path / "b.proc"))
+    assert one == other
+    assert main([*words[:-3], "-o", str(tmp_path / "c.proc"), "-k", "2", "--quiet"]) == 0
+    assert len(sc.load(tmp_path / "c.proc").steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--set", "loss"], "has no '='"),
+        (["--set", "loss=tccc"], "did you mean"),
+        (["--backbone", "resnet5"], "did you mean 'resnet50'"),
+    ],
+)
+def test_wrong_words(
+    kitchen: Path, tmp_path: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK, *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["-k", "many"], ["--fps", "0"], ["--fps", "fast"]])
+def test_words_that_are_no_numbers(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["learn", "x", *words])
+    assert ended.value.code == 2
+    assert words[1] in capsys.readouterr().err
