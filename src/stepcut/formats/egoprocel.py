@@ -92,4 +92,4 @@ def _name_cell(cells: Sequence[str]) -> str:
     rest = list(cells[2:])
     while len(rest) > 1 and not rest[-1].strip():
         rest.pop()
-    return ",".join(rest).strip()
+    return ", ".join(rest).strip()

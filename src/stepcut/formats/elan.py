@@ -34,7 +34,8 @@ def read_elan(path: Path, options: Options = NONE) -> list[Timeline]:
         if options.annotator not in tiers:
             fail(path, f"no tier of {options.annotator!r}; it has {', '.join(map(repr, tiers))}", "Name one of these")
         return [tiers[options.annotator]]
-    people = [name for name, timeline in tiers.items() if name != PROPOSAL and timeline.segments] or list(tiers)
+    people = [name for name, timeline in tiers.items() if name != PROPOSAL and timeline.segments]
+    people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
     if len(people) > 1:
         fail(path, f"has tiers of several annotators: {', '.join(map(repr, people))}", "Say which: annotator=NAME")
     return [tiers[people[0]]]
@@ -54,10 +55,11 @@ def read_tiers(path: Path) -> dict[str, Timeline]:
     eaf = _parse(path)
     properties = dict(eaf.properties)
     steps = [name for _, entries, _ in eaf.controlled_vocabularies.values() for name in _entry_names(entries)]
-    video = properties.get("stepcut:video")
-    if video is None:
-        video = unquote(eaf.media_descriptors[0].get("MEDIA_URL", "")) if eaf.media_descriptors else path.stem
-        video = video_name(video)
+    if "stepcut:video" in properties:
+        video = properties["stepcut:video"] or ""
+    else:
+        media = eaf.media_descriptors[0].get("MEDIA_URL", "") if eaf.media_descriptors else path.stem
+        video = video_name(unquote(media))
     found: dict[str, list[Segment]] = {}
     for name, (aligned, _, attributes, _) in eaf.tiers.items():
         if attributes.get("PARENT_REF"):
@@ -68,7 +70,7 @@ def read_tiers(path: Path) -> dict[str, Timeline]:
     if not found:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
     length = float(properties["stepcut:duration"]) if properties.get("stepcut:duration") else None
-    return {name: Timeline(each, length, tuple(dict.fromkeys(steps)), video or "") for name, each in found.items()}
+    return {name: Timeline(each, length, tuple(dict.fromkeys(steps)), video) for name, each in found.items()}
 
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:

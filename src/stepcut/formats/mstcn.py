@@ -13,7 +13,7 @@ from stepcut.formats.source import fail, read_text
 from stepcut.storage import write_text
 from stepcut.timeline import BACKGROUND, Timeline
 
-KEEPS = Keeps(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False, empty=False)
+KEEPS = Keeps(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False)
 NOTHING = ("background", "SIL")
 """What the data sets in this form call a frame without a step; the first is what is written."""
 

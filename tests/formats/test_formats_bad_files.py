@@ -1,0 +1,237 @@
+"""What files look like in the wild: odd encodings are read, and what cannot be read is refused with file and line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stepcut.errors import AnnotationError, OptionError
+from stepcut.formats import FORMATS, losses, read, read_folder, source, write, write_folder
+from stepcut.timeline import Segment, Timeline
+
+CREPE = (Segment(0.0, 2.5, "flip crêpe"),)
+ALL = list(FORMATS)
+TEXT = {
+    "csv": "start,end,label\n0,2.5,flip crêpe\n",
+    "tsv": "0\t2.5\tflip crêpe\n",
+    "egoprocel": "0,2.5,1 flip crêpe\n",
+    "vtt": "WEBVTT\n\n00:00.000 --> 00:02.500 align:start\nflip crêpe\n",
+    "srt": "1\n00:00:00,000 --> 00:00:02,500\nflip crêpe\n",
+    "audacity": "0.000000\t2.500000\tflip crêpe\n",
+    "mstcn": "flip crêpe\n" * 5,
+}
+SUFFIX = {name: form.suffix for name, form in FORMATS.items()}
+
+
+def put(folder: Path, name: str, data: bytes | str, stem: str = "x") -> Path:
+    path = folder / f"{stem}{SUFFIX[name]}"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", list(TEXT))
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_encodings_and_line_ends(name: str, ending: str, encoding: str, tmp_path: Path) -> None:
+    path = put(tmp_path, name, TEXT[name].replace("\n", ending).encode(encoding))
+    assert read(path, name, rate=2).segments == CREPE
+
+
+def test_windows_characters_that_latin_1_lacks(tmp_path: Path) -> None:
+    path = put(tmp_path, "csv", "0,1,cook “slow” – €5\n".encode("cp1252"))
+    assert read(path).sequence() == ["cook “slow” – €5"]
+
+
+def test_latin_1_bytes_that_windows_lacks(tmp_path: Path) -> None:
+    path = put(tmp_path, "csv", b"0,1,cr\xeape \x81\n")
+    assert read(path).sequence() == ["crêpe \x81"]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("data", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
+def test_an_empty_file_is_refused(name: str, data: bytes, tmp_path: Path) -> None:
+    path = put(tmp_path, name, data)
+    with pytest.raises(AnnotationError, match=r"x\.\w+: is empty\. Write it again, or delete it"):
+        read(path, name, rate=2)
+    with pytest.raises(AnnotationError, match="is empty"):
+        read(path, rate=2)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_folder_is_refused(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / f"x{SUFFIX[name]}"
+    folder.mkdir()
+    with pytest.raises(AnnotationError, match=r"is a folder, not a label file\. Name a file in it, or .*read_folder"):
+        read(folder, name, rate=2)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match=r"no\.csv: cannot be opened \(No such file or directory\)"):
+        read(tmp_path / "no.csv")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x{SUFFIX[name]}"
+    with path.open("wb") as file:
+        os.truncate(file.fileno(), source.LIMIT + 1)  # sparse: it takes no space
+    with pytest.raises(AnnotationError, match=r"has 256 MB; a label file has at most 256 MB\. Is it a video\?"):
+        read(path, name, rate=2)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_video_by_mistake_is_refused(name: str, tmp_path: Path) -> None:
+    path = put(tmp_path, name, b"\x00\x00\x00 ftypisom\x00\x00\x02\x00")
+    with pytest.raises(AnnotationError, match="holds zero bytes, so it is not text"):
+        read(path, name, rate=2)
+
+
+@pytest.mark.parametrize("name", ["json", "label-studio", "activitynet", "fiftyone"])
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{\n "format":\n', r"line 3: is not JSON: Expecting value"),
+        ("[" * 100_000, r"nested too deep|is not JSON"),
+        ('"words"', r"x\.json: "),
+        ("[]", r"x\.json: "),
+        ("{}", r"x\.json: "),
+    ],
+)
+def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> None:
+    path = put(tmp_path, name, text)
+    with pytest.raises(AnnotationError, match=what):
+        read(path, name)
+    with pytest.raises(AnnotationError, match=what):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("csv", "0,1,a\n2,x,b\n", r"line 2: 'x' is not a time\. Write seconds"),
+        ("csv", "0,1,a\n\n3,2,b\n", r"line 3: .* it ends at 2 s, before it starts at 3 s\. Correct the times"),
+        ("csv", "0,1,a\n1,2\n", r"line 2: \['1', '2'\] has too few columns"),
+        ("csv", "0,1,a\n1,2, \n", "line 2: the label is empty"),
+        ("csv", "when,what\n1,2\n", r"line 1: the header \['when', 'what'\] has no column for start, end, label"),
+        ("csv", '0,1,"a\nb"\n1,2,\n', "line 3: the label is empty"),  # the line of the file, not of the table
+        ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the step's number"),
+        ("egoprocel", "0,1\n", "too few columns"),
+        ("vtt", "00:00.000 --> 00:01.000\na\n", r"line 1: does not begin with WEBVTT"),
+        ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", "line 6: .* is not a line of times"),
+        ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", "line 2: segment 'a': it ends at 1 s, before"),
+        ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n", "line 2: the cue has no text"),
+        ("audacity", "0\t1\ta\nnonsense\n", "line 2: 'nonsense' does not begin with two times"),
+        ("audacity", "0\t1\t\n", "line 1: the label is empty"),
+        ("mstcn", "a\n\nb\n", "line 2: the line is empty; every frame has a step"),
+        ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
+         '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', "counts frames and no frame rate is known"),
+        ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{}}]}]}]',
+         "the task of 'x' has a region that makes no sense: KeyError"),
+        ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', "needs 'label' and 'segment'"),
+        ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', "'1' is not a number of seconds"),
+        ("fiftyone", '{"labels":{"v":[{"label":"a"}]}}', "counts frames|needs 'label' and 'timestamps'"),
+        ("fiftyone", '{"labels":{"v":[{"label":3,"timestamps":[0,1]}]},"classes":["a"]}', "IndexError"),
+        ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', "nan is not a number"),
+        ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', "before it starts"),
+        ("json", '{"format":"stepcut timeline","segments":7}', "a timeline needs 'segments'"),
+        ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', r"newer stepcut \(version 99\)"),
+        ("json", '{"format":"stepcut timeline","steps":["a","a"],"segments":[]}', "step names must differ"),
+        ("elan", "<ANNOTATION_DOCUMENT/>", "is not an ELAN file"),
+        ("elan", "<a><b></a>", "is not an ELAN file"),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_with_its_place(name: str, text: str, what: str, tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match=what) as caught:
+        read(put(tmp_path, name, text), name, rate=None if "fps" not in text and name != "mstcn" else 2)
+    assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv", "egoprocel", "json", "activitynet", "fiftyone", "label-studio"])
+def test_a_label_with_newlines_and_quoted_commas_is_kept(name: str, tmp_path: Path) -> None:
+    step = 'salt,\npepper; "and" oil'
+    path = tmp_path / f"x{SUFFIX[name]}"
+    write(path, Timeline([Segment(0, 1, step)], video="x"), name, rate=10)
+    assert read(path).sequence() == [step]
+
+
+@pytest.mark.parametrize("name", ["elan", "vtt", "srt", "audacity"])
+def test_a_label_with_newlines_becomes_one_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x{SUFFIX[name]}"
+    timeline = Timeline([Segment(0, 1, "salt\n\npepper")])
+    write(path, timeline, name)
+    assert read(path).sequence() == ["salt pepper"]
+    assert "names become one line with single spaces" in losses([timeline], name)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("step", ["bell \x07", "half \ud800", " \n "])
+def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match=r"is empty or holds control characters\. Rename the step first"):
+        write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(0, 1, step)]), name, rate=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s; a label file begins at 0\. Crop"):
+        write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
+
+
+def test_two_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
+    timeline = Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")])
+    with pytest.raises(AnnotationError, match=r"in format 'vtt' two steps would both be named 'add jam'\. Rename one"):
+        write(tmp_path / "x.vtt", timeline)
+
+
+def test_unknown_suffix_and_format(tmp_path: Path) -> None:
+    (tmp_path / "x.doc").write_text("hello")
+    with pytest.raises(AnnotationError, match=r"the suffix '\.doc' is unknown\. Known are \.json, \.csv"):
+        read(tmp_path / "x.doc")
+    with pytest.raises(AnnotationError, match=r"the suffix '\.doc' is unknown"):
+        write(tmp_path / "y.doc", Timeline([]))
+    with pytest.raises(OptionError, match=r"format='elam' is unknown; did you mean 'elan'\?"):
+        read(tmp_path / "x.doc", "elam")
+    (tmp_path / "notes.txt").write_text("just some words\n")
+    with pytest.raises(AnnotationError, match="neither an Audacity label track nor in a folder 'groundTruth'"):
+        read(tmp_path / "notes.txt")
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    with pytest.raises(AnnotationError, match="JSON of no kind that is known here. Known are json, label-studio"):
+        read(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("rate", ["fast", 0, -1, "1/0", float("nan")])
+def test_rates_that_are_none(rate: float | str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="frames per second: 30, 29.97, 30000/1001"):
+        read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)
+
+
+def test_frames_without_a_rate(tmp_path: Path) -> None:
+    path = put(tmp_path, "mstcn", "a\n")
+    with pytest.raises(AnnotationError, match=r"no frame rate is known\. Give it: rate=30 in Python, --rate 30"):
+        read(path, "mstcn")
+    with pytest.raises(AnnotationError, match="no frame rate is known"):
+        write(tmp_path / "t.json", Timeline([Segment(0, 1, "a")], video="v"), "label-studio")
+
+
+def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
+    put(tmp_path, "csv", "0,1,a\n", stem="v")
+    put(tmp_path, "vtt", TEXT["vtt"], stem="v")
+    with pytest.raises(AnnotationError, match=r"v\.vtt: the video 'v' is in .*v\.csv already\. Keep one of the two"):
+        read_folder(tmp_path)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "README.txt").write_text("words")
+    with pytest.raises(AnnotationError, match="no label file in it"):
+        read_folder(tmp_path / "none")
+
+
+def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
+    two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
+    with pytest.raises(OptionError, match="format 'vtt' holds one video and 2 were given. Write a folder instead"):
+        write(tmp_path / "x.vtt", two)
+    with pytest.raises(OptionError, match="two timelines are of the video 'v'"):
+        write_folder(tmp_path, two, "vtt")
+    for name in ("activitynet", "fiftyone"):
+        with pytest.raises(AnnotationError, match="two timelines are of the video 'v'"):
+            write(tmp_path / "x.json", two, name)

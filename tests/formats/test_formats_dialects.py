@@ -1,0 +1,257 @@
+"""The many ways in which people write the same thing, and what each format's own program makes of it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as etree
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepcut.errors import AnnotationError
+from stepcut.formats import FORMATS, read, read_all, read_folder, write
+from stepcut.timeline import Segment, Timeline
+
+TWO = (Segment(0.0, 1.5, "pour tea"), Segment(1.5, 62.25, "stir"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,1.5,pour tea\n1.5,62.25,stir\n",
+        "0, 1.5, pour tea\n1.5, 62.25, stir",
+        "start,end,label\n0,1.5,pour tea\n1.5,62.25,stir\n",
+        "Label;Start;End\npour tea;0,0;1,5\nstir;1,5;62,25\n",
+        "0;1,5;pour tea\n1,5;62,25;stir\n",
+        "start_time\tend_time\tstep\n0\t1.5\tpour tea\n1.5\t62.25\tstir\n",
+        "0\t1,5\tpour tea\n1,5\t62,25\tstir\n",
+        "00:00:00,00:00:01.5,pour tea\n00:00:01.500,00:01:02.25,stir\n",
+        '"0","1.5","pour tea"\n"1.5","62.25","stir"\n',
+        "# made by hand\n\n0,1.5,pour tea\n\n# later\n1.5,62.25,stir\n",
+        "begin,stop,action,score\n0,1.5,pour tea,0.5\n1.5,62.25,stir,\n",
+        "id,start,end,name\n7,0,1.5,pour tea\n8,1.5,62.25,stir\n",
+        "1.5,62.25,stir\n0,1.5,pour tea\n",
+        "0e0,1.5e0,pour tea\n1.5,6.225e1,stir\n",
+        "0,1.5,pour tea,,\n1.5,62.25,stir,,\n",
+    ],
+)
+def test_csv_in_many_dialects(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    assert read(path).segments == TWO
+
+
+def test_csv_keeps_a_score(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("begin,stop,action,score\n0,1.5,pour tea,0.5\n1.5,62.25,stir,\n")
+    assert [s.confidence for s in read(tmp_path / "x.csv")] == [0.5, None]
+
+
+def test_csv_with_only_a_header_has_no_segments(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("start,end,label\n")
+    assert read(tmp_path / "x.csv") == Timeline(video="x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,1,1 break egg\n2,3,9 put omelette in the plate\n3,4,2 mix\n",
+        "0,1,1. break egg\n2,3,9. put omelette in the plate\n3,4,2. mix\n",
+        "0.0,1.0,1) break egg\n2,3,9:put omelette in the plate\n3,4,2.mix\n",
+        "0;1;1 break egg\n2;3;9 put omelette in the plate\n3;4;2 mix\n",
+    ],
+)
+def test_egoprocel_numbers_order_the_steps_and_may_have_gaps(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "S07_Eggs.csv"
+    path.write_text(text)
+    timeline = read(path)
+    assert timeline.steps == ("break egg", "mix", "put omelette in the plate")
+    assert timeline.sequence() == ["break egg", "put omelette in the plate", "mix"]
+    assert timeline.video == "S07_Eggs"
+
+
+def test_egoprocel_names_with_commas_and_equal_names(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("0,1,1 cut, carefully\n1,2,2 stir\n2,3,5 stir\n")
+    assert read(path).steps == ("cut, carefully", "stir", "stir (5)")
+
+
+def test_vtt_as_other_programs_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.vtt"
+    path.write_text(
+        "WEBVTT - a title\nKind: captions\n\nNOTE\nmade by hand\n\nSTYLE\n::cue { color: lime }\n\n"
+        "first\n00:00.000 --> 00:01.500 line:0 align:end\n<v Ann>pour <i>tea</i></v>\n\n"
+        "00:00:01.500 --> 00:01:02.250\nstir\n"
+    )
+    assert read(path).segments == TWO
+
+
+def test_srt_without_numbers_and_with_two_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.srt"
+    path.write_text("00:00:00,000 --> 00:00:01,500\npour\ntea\n\n\n2\n00:00:01.500 --> 00:01:02.250 X1:0\nstir\n")
+    assert read(path).segments == TWO
+
+
+def test_audacity_with_frequencies_and_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("0,000000\t1,500000\tpour tea\n\\\t100.0\t200.0\n1,500000\t62,250000\tstir\n")
+    assert read(path).segments == TWO
+
+
+def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
+    for name, frames in {"a": ["SIL", "stir", "stir", "SIL"], "b": ["pour_tea", "pour_tea"]}.items():
+        path = tmp_path / "groundTruth" / f"{name}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(frames) + "\n")
+    (tmp_path / "mapping.txt").write_text("0 SIL\n1 pour_tea\n2 stir\n")
+    found = read_folder(tmp_path, rate=2)
+    assert found["a"].segments == (Segment(0.5, 1.5, "stir"),)
+    assert found["a"].duration == 2.0
+    assert found["b"].steps == ("pour_tea", "stir")
+    (tmp_path / "groundTruth" / "a.txt").write_text("fry\n")
+    with pytest.raises(
+        AnnotationError, match=r"a\.txt, line 1: the step 'fry' is not in .*mapping\.txt\. Add it there"
+    ):
+        read_folder(tmp_path, rate=2)
+    (tmp_path / "mapping.txt").write_text("0 SIL\nfry\n")
+    with pytest.raises(AnnotationError, match=r"mapping\.txt, line 2: 'fry' is not 'NUMBER step'"):
+        read_folder(tmp_path, rate=2)
+
+
+def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
+    write(tmp_path / "groundTruth" / "a.txt", Timeline([Segment(0, 1, "pour tea")], 2.0), rate=2)
+    write(tmp_path / "groundTruth" / "b.txt", Timeline([Segment(1, 2, "stir")], 2.0), rate=2)
+    assert (tmp_path / "mapping.txt").read_text() == "0 background\n1 pour_tea\n2 stir\n"
+    assert (tmp_path / "groundTruth" / "b.txt").read_text() == "background\nbackground\nstir\nstir\n"
+    with pytest.raises(AnnotationError, match="the step 'SIL' has the name of the background. Rename the step first"):
+        write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
+    with pytest.raises(AnnotationError, match="no length, so there is no frame to write"):
+        write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)
+
+
+def test_mstcn_does_not_drift_at_ntsc_rates(tmp_path: Path) -> None:
+    hour = Timeline([Segment(3599.0, 3600.0, "end")], 3600.0)
+    write(tmp_path / "x.txt", hour, "mstcn", rate="30000/1001")
+    again = read(tmp_path / "x.txt", "mstcn", rate=29.97)
+    assert again.duration == pytest.approx(3600.0, abs=0.04)
+    assert again.segments[0].start == pytest.approx(3599.0, abs=0.04)
+
+
+def test_activitynet_ground_truth_and_results(tmp_path: Path) -> None:
+    truth = {
+        "version": "1.3",
+        "taxonomy": [{"nodeName": name} for name in ("Root", "stir", "wash", "pour tea")],
+        "database": {
+            "v_1": {"duration": 90.5, "subset": "training", "annotations": [
+                {"segment": [0, 1.5], "label": "pour tea"}, {"segment": [1.5, 62.25], "label": "stir"}]},
+            "v_2": {"duration": 3, "subset": "testing", "annotations": []},
+        },
+    }  # fmt: skip
+    (tmp_path / "t.json").write_text(json.dumps(truth))
+    one, two = read_all(tmp_path / "t.json")
+    assert (one.segments, one.duration, one.video, one.steps) == (TWO, 90.5, "v_1", ("stir", "pour tea"))
+    assert (two.segments, two.duration, two.video) == ((), 3.0, "v_2")
+    results = {"version": "x", "results": {"v_1": [{"label": "stir", "score": 0.25, "segment": [0, 2]}]}}
+    (tmp_path / "r.json").write_text(json.dumps(results))
+    assert read(tmp_path / "r.json").segments[0].confidence == 0.25
+
+
+def test_fiftyone_frames_and_samples(tmp_path: Path) -> None:
+    labels = {"classes": ["stir"], "labels": {"a": [{"label": 0, "support": [1, 30]}], "b": None}}
+    (tmp_path / "l.json").write_text(json.dumps(labels))
+    found = read_folder(tmp_path / "l.json", rate=10)
+    assert found["a"].segments == (Segment(0.0, 3.0, "stir"),)
+    assert found["b"].segments == ()
+    sample = {
+        "filepath": "/films/a.mp4",
+        "metadata": {"frame_rate": 29.97, "duration": 5.0},
+        "events": {"_cls": "TemporalDetections", "detections": [{"label": "stir", "support": [31, 60]}]},
+    }
+    (tmp_path / "s.json").write_text(json.dumps({"samples": [sample]}))
+    timeline = read(tmp_path / "s.json")
+    assert (timeline.video, timeline.duration) == ("a", 5.0)
+    assert timeline.segments == (Segment(1.001, 2.002, "stir"),)
+
+
+def label_studio_export() -> list[dict[str, Any]]:
+    """One task as Label Studio exports it after a person has corrected the prediction."""
+    region = {"type": "timelinelabels", "from_name": "steps", "to_name": "video", "origin": "manual"}
+    return [
+        {
+            "id": 1,
+            "data": {"video": "/data/upload/1/ab12-v.mp4", "name": "v", "fps": 10.0, "rate": "10", "steps": ["stir"]},
+            "annotations": [
+                {"completed_by": 7, "was_cancelled": True, "result": []},
+                {"completed_by": {"id": 8, "email": "ann@example.org"}, "was_cancelled": False, "result": [
+                    {**region, "value": {"ranges": [{"start": 11, "end": 20}], "timelinelabels": ["pour tea"]}},
+                    {"type": "labels", "value": {"start": 4.0, "end": 5.5, "labels": ["stir"]}},
+                    {"type": "choices", "value": {"choices": ["fine"]}}]},
+            ],
+            "predictions": [{"model_version": "stepcut", "result": [
+                {**region, "value": {"ranges": [{"start": 1, "end": 5}], "timelinelabels": ["stir"]}}]}],
+        }
+    ]  # fmt: skip
+
+
+def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    export = label_studio_export()
+    path.write_text(json.dumps(export))
+    timeline = read(path)
+    assert timeline.video == "v"
+    assert timeline.segments == (Segment(1.0, 2.0, "pour tea"), Segment(4.0, 5.5, "stir"))
+    assert timeline.steps == ("stir", "pour tea")
+    assert read(path, annotator="ann@example.org") == timeline
+    with pytest.raises(AnnotationError, match=r"nothing by 'bob'; there is work by \['8', 'ann@example.org'\]"):
+        read(path, annotator="bob")
+    export[0]["annotations"][0]["was_cancelled"] = False
+    path.write_text(json.dumps(export))
+    with pytest.raises(AnnotationError, match=r"was annotated 2 times, by \['7', 'ann@example.org'\]. Say whose"):
+        read(path)
+    assert read(path, annotator="7").segments == ()
+    export[0]["annotations"] = []
+    path.write_text(json.dumps(export))
+    assert read(path).segments == (Segment(0.0, 0.5, "stir"),)
+
+
+def test_label_studio_tasks_have_what_its_import_needs(tmp_path: Path) -> None:
+    timeline = Timeline([Segment(0, 1.5, 'pour "tea" & milk', 0.5), Segment(1.5, 2.0, "stir")], 3.0, video="v.mp4")
+    path = tmp_path / "tasks.json"
+    write(path, timeline, "label-studio", rate=29.97)
+    (task,) = json.loads(path.read_text())
+    assert task["data"]["video"] == "v.mp4"
+    assert task["data"]["fps"] == pytest.approx(29.97, abs=1e-3)
+    (prediction,) = task["predictions"]
+    assert (prediction["model_version"], prediction["score"]) == ("stepcut", 0.5)
+    first, second = prediction["result"]
+    assert first["value"] == {"ranges": [{"start": 1, "end": 45}], "timelinelabels": ['pour "tea" & milk']}
+    assert second["value"]["ranges"] == [{"start": 46, "end": 60}]  # touching segments do not share a frame
+    config = etree.fromstring((tmp_path / "tasks.config.xml").read_text())
+    control, video = config
+    assert (control.tag, video.tag, control.get("toName")) == ("TimelineLabels", "Video", video.get("name"))
+    assert {first["from_name"], second["from_name"]} == {control.get("name")}
+    assert [label.get("value") for label in control] == ['pour "tea" & milk', "stir"]
+    assert (video.get("value"), video.get("frameRate")) == ("$video", "$fps")
+
+
+def test_native_json_reads_what_other_programs_leave_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"format": "stepcut timeline", "segments": [{"start": 0, "end": 1.5, "step": "pour tea"}]}')
+    assert read(path) == Timeline([TWO[0]], video="x")
+
+
+def test_every_format_has_a_title_and_stated_losses() -> None:
+    for name, form in FORMATS.items():
+        assert form.name == name
+        assert form.title
+        assert (form.losses == []) == (name == "json")
+
+
+def test_rates_are_fractions(tmp_path: Path) -> None:
+    timeline = Timeline([Segment(0, 1001.0, "long")], video="v")
+    write(tmp_path / "x.json", timeline, "label-studio", rate=Fraction(30000, 1001))
+    assert json.loads((tmp_path / "x.json").read_text())[0]["predictions"][0]["result"][0]["value"]["ranges"] == [
+        {"start": 1, "end": 30000}
+    ]
+    assert read(tmp_path / "x.json").segments[0].end == 1001.0

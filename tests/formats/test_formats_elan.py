@@ -1,0 +1,222 @@
+"""The `.eaf` files: checked against the structure of ELAN's schema, since the program cannot run here."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as etree
+from pathlib import Path
+
+import pytest
+
+from stepcut.errors import AnnotationError
+from stepcut.formats import elan, read, write
+from stepcut.timeline import Segment, Timeline
+
+# What EAFv2.8.xsd says: the order of the children, and the attributes that each element must have.
+ORDER = [
+    "LICENSE", "HEADER", "TIME_ORDER", "TIER", "LINGUISTIC_TYPE", "LOCALE", "LANGUAGE", "CONSTRAINT",
+    "CONTROLLED_VOCABULARY", "LEXICON_REF", "EXTERNAL_REF",
+]  # fmt: skip
+REQUIRED = {
+    "ANNOTATION_DOCUMENT": {"DATE", "AUTHOR", "VERSION"},
+    "MEDIA_DESCRIPTOR": {"MEDIA_URL", "MIME_TYPE"},
+    "TIME_SLOT": {"TIME_SLOT_ID"},
+    "TIER": {"TIER_ID", "LINGUISTIC_TYPE_REF"},
+    "ALIGNABLE_ANNOTATION": {"ANNOTATION_ID", "TIME_SLOT_REF1", "TIME_SLOT_REF2"},
+    "LINGUISTIC_TYPE": {"LINGUISTIC_TYPE_ID"},
+    "LANGUAGE": {"LANG_ID"},
+    "CONSTRAINT": {"STEREOTYPE"},
+    "CONTROLLED_VOCABULARY": {"CV_ID"},
+    "CV_ENTRY_ML": {"CVE_ID"},
+    "CVE_VALUE": {"LANG_REF"},
+    "DESCRIPTION": {"LANG_REF"},
+}
+OPTIONAL = {
+    "ANNOTATION_DOCUMENT": {"FORMAT", "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"},
+    "HEADER": {"MEDIA_FILE", "TIME_UNITS"},
+    "MEDIA_DESCRIPTOR": {"RELATIVE_MEDIA_URL", "TIME_ORIGIN", "EXTRACTED_FROM"},
+    "PROPERTY": {"NAME"},
+    "TIME_SLOT": {"TIME_VALUE"},
+    "TIER": {"PARTICIPANT", "ANNOTATOR", "DEFAULT_LOCALE", "PARENT_REF", "EXT_REF", "LANG_REF"},
+    "LINGUISTIC_TYPE": {"TIME_ALIGNABLE", "CONSTRAINTS", "GRAPHIC_REFERENCES", "CONTROLLED_VOCABULARY_REF", "EXT_REF"},
+    "LANGUAGE": {"LANG_DEF", "LANG_LABEL"},
+    "CONSTRAINT": {"DESCRIPTION"},
+    "CVE_VALUE": {"DESCRIPTION"},
+}
+CHILDREN = {
+    "HEADER": ["MEDIA_DESCRIPTOR", "LINKED_FILE_DESCRIPTOR", "PROPERTY"],
+    "TIME_ORDER": ["TIME_SLOT"],
+    "TIER": ["ANNOTATION"],
+    "ANNOTATION": ["ALIGNABLE_ANNOTATION"],
+    "ALIGNABLE_ANNOTATION": ["ANNOTATION_VALUE"],
+    "CONTROLLED_VOCABULARY": ["DESCRIPTION", "CV_ENTRY_ML"],
+    "CV_ENTRY_ML": ["CVE_VALUE"],
+}
+
+
+def check_schema(path: Path) -> etree.Element:
+    """Assert what the schema demands: order, attributes, unique identifiers, references that lead somewhere."""
+    root = etree.parse(path).getroot()
+    assert root.tag == "ANNOTATION_DOCUMENT"
+    for element in root.iter():
+        order = ORDER if element is root else CHILDREN.get(element.tag, [])
+        places = [order.index(child.tag) for child in element]
+        assert places == sorted(places)
+        must, may = REQUIRED.get(element.tag, set()), OPTIONAL.get(element.tag, set())
+        assert must <= set(element.attrib) <= must | may, element.attrib
+    assert [child.tag for child in root].count("HEADER") == 1
+    assert [child.tag for child in root].count("TIME_ORDER") == 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"])  # xsd:dateTime
+    names = [
+        e.attrib[k]
+        for e in root.iter()
+        for k in ("TIME_SLOT_ID", "ANNOTATION_ID", "LANG_ID", "CVE_ID")
+        if k in e.attrib
+    ]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"[A-Za-z_][\w.-]*", name) for name in names)  # xsd:ID
+    slots = {slot.attrib["TIME_SLOT_ID"]: int(slot.attrib["TIME_VALUE"]) for slot in root.iter("TIME_SLOT")}
+    assert list(slots.values()) == sorted(slots.values())
+    types = {kind.attrib["LINGUISTIC_TYPE_ID"]: kind.attrib for kind in root.iter("LINGUISTIC_TYPE")}
+    vocabularies = {each.attrib["CV_ID"] for each in root.iter("CONTROLLED_VOCABULARY")}
+    tiers = [tier.attrib["TIER_ID"] for tier in root.iter("TIER")]
+    assert len(tiers) == len(set(tiers))
+    used = []
+    for tier in root.iter("TIER"):
+        kind = types[tier.attrib["LINGUISTIC_TYPE_REF"]]
+        assert kind["TIME_ALIGNABLE"] == "true"
+        assert "CONSTRAINTS" not in kind  # an independent tier has none
+        assert kind["CONTROLLED_VOCABULARY_REF"] in vocabularies
+        reached = 0
+        for annotation in tier.iter("ALIGNABLE_ANNOTATION"):
+            ends = [annotation.attrib["TIME_SLOT_REF1"], annotation.attrib["TIME_SLOT_REF2"]]
+            used += ends
+            start, end = (slots[each] for each in ends)
+            assert reached <= start < end  # annotations of a tier never overlap and are never empty
+            reached = end
+    assert sorted(used) == sorted(slots)  # every annotation has two slots of its own
+    languages = {each.attrib["LANG_ID"] for each in root.iter("LANGUAGE")}
+    assert {each.attrib["LANG_REF"] for each in root.iter() if "LANG_REF" in each.attrib} <= languages
+    return root
+
+
+TIMELINE = Timeline(
+    [Segment(0, 2, "pour"), Segment(1, 3, "stir & wait"), Segment(1, 1, "<tap>"), Segment(2, 4, "pour")],
+    duration=9.5,
+    steps=("wash", "pour"),
+    video="tea time.mp4",
+)
+
+
+def test_files_are_valid_and_link_their_media(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "tea.eaf"
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "tea time.mp4").touch()
+    write(path, TIMELINE)
+    root = check_schema(path)
+    (media,) = root.iter("MEDIA_DESCRIPTOR")
+    assert media.attrib["MEDIA_URL"] == (tmp_path / "sub" / "tea time.mp4").as_uri()
+    assert media.attrib["RELATIVE_MEDIA_URL"] == "./tea%20time.mp4"
+    assert media.attrib["MIME_TYPE"] == "video/mp4"
+    assert [value.text for value in root.iter("CVE_VALUE")] == ["wash", "pour", "<tap>", "stir & wait"]
+    assert [tier.attrib["TIER_ID"] for tier in root.iter("TIER")] == ["stepcut", "stepcut (2)", "stepcut (3)"]
+    assert {tier.attrib["ANNOTATOR"] for tier in root.iter("TIER")} == {"stepcut"}
+    assert read(path).steps == TIMELINE.steps
+
+
+@pytest.mark.parametrize(
+    ("video", "files", "link"),
+    [
+        ("", [], None),
+        ("tea", ["tea.mkv"], "./tea.mkv"),
+        ("tea", [], "./tea.mp4"),
+        ("films/tea.mp4", ["films/tea.mp4"], "./films/tea.mp4"),
+    ],
+)
+def test_the_video_is_looked_for_beside_the_file(
+    video: str, files: list[str], link: str | None, tmp_path: Path
+) -> None:
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    write(tmp_path / "x.eaf", Timeline([Segment(0, 1, "a")], video=video))
+    root = check_schema(tmp_path / "x.eaf")
+    assert [media.attrib["RELATIVE_MEDIA_URL"] for media in root.iter("MEDIA_DESCRIPTOR")] == ([link] if link else [])
+    assert read(tmp_path / "x.eaf").video == video
+
+
+def test_one_tier_per_annotator(tmp_path: Path) -> None:
+    path = tmp_path / "x.eaf"
+    ann = Timeline([Segment(0, 1, "pour")], video="v")
+    bob = Timeline([Segment(0.5, 1.5, "stir")], video="v")
+    elan.write_tiers(path, {"ann": ann, "bob": bob})
+    root = check_schema(path)
+    assert [(t.attrib["TIER_ID"], t.attrib["ANNOTATOR"]) for t in root.iter("TIER")] == [("ann", "ann"), ("bob", "bob")]
+    assert {name: t.segments for name, t in elan.read_tiers(path).items()} == {"ann": ann.segments, "bob": bob.segments}
+    assert read(path, annotator="bob").segments == bob.segments
+    with pytest.raises(
+        AnnotationError, match="has tiers of several annotators: 'ann', 'bob'. Say which: annotator=NAME"
+    ):
+        read(path)
+    with pytest.raises(AnnotationError, match="no tier of 'eve'; it has 'ann', 'bob'"):
+        read(path, annotator="eve")
+    with pytest.raises(AnnotationError, match=r"an \.eaf file is of one video; got \['v', 'w'\]"):
+        elan.write_tiers(path, {"ann": ann, "bob": Timeline([], video="w")})
+
+
+def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
+    path = tmp_path / "x.eaf"
+    proposal, corrected = Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 2, "a")], video="v")
+    elan.write_tiers(path, {"stepcut": proposal, "ann": corrected})
+    assert read(path).segments == corrected.segments
+    elan.write_tiers(path, {"stepcut": proposal, "ann": Timeline([], video="v")})
+    assert read(path).segments == proposal.segments
+    write(path, corrected, annotator="ann")
+    assert list(elan.read_tiers(path)) == ["ann"]
+
+
+def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
+    """Version 3.0, no annotator, a dependent tier, and nothing of stepcut in it."""
+    path = tmp_path / "x.eaf"
+    path.write_text(
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<ANNOTATION_DOCUMENT AUTHOR="" DATE="2024-01-01T10:00:00+01:00" FORMAT="3.0" VERSION="3.0" '
+        'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
+        'xsi:noNamespaceSchemaLocation="http://www.mpi.nl/tools/elan/EAFv3.0.xsd">'
+        '<HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">'
+        '<MEDIA_DESCRIPTOR MEDIA_URL="file:///C:/films/tea%20time.mp4" MIME_TYPE="video/mp4"/></HEADER>'
+        '<TIME_ORDER><TIME_SLOT TIME_SLOT_ID="ts1" TIME_VALUE="500"/><TIME_SLOT TIME_SLOT_ID="ts2" TIME_VALUE="1750"/>'
+        "</TIME_ORDER>"
+        '<TIER LINGUISTIC_TYPE_REF="default-lt" TIER_ID="steps"><ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" '
+        'TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2"><ANNOTATION_VALUE>pour  tea</ANNOTATION_VALUE>'
+        "</ALIGNABLE_ANNOTATION></ANNOTATION></TIER>"
+        '<TIER LINGUISTIC_TYPE_REF="note" PARENT_REF="steps" TIER_ID="notes"><ANNOTATION><REF_ANNOTATION '
+        'ANNOTATION_ID="a2" ANNOTATION_REF="a1"><ANNOTATION_VALUE>slowly</ANNOTATION_VALUE></REF_ANNOTATION>'
+        "</ANNOTATION></TIER>"
+        '<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="default-lt" TIME_ALIGNABLE="true"/>'
+        '<LINGUISTIC_TYPE CONSTRAINTS="Symbolic_Association" LINGUISTIC_TYPE_ID="note" TIME_ALIGNABLE="false"/>'
+        "</ANNOTATION_DOCUMENT>"
+    )
+    assert read(path) == Timeline([Segment(0.5, 1.75, "pour tea")], video="tea time")
+    path.write_text(path.read_text().replace("pour  tea", " "))
+    with pytest.raises(AnnotationError, match=r"x\.eaf, annotation a1: it has no text\. Choose its step in ELAN"):
+        read(path)
+    path.write_text(path.read_text().replace(' TIME_VALUE="1750"', ""))
+    with pytest.raises(AnnotationError, match=r"annotation a1: it is not aligned with time"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "prolog",
+    [
+        '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE a SYSTEM "http://example.org/a.dtd">',
+        '<!doctype a [<!entity x "&y;&y;">]>',
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_are_refused(prolog: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.eaf"
+    path.write_bytes(f"<?xml version='1.0' encoding='{encoding}'?>\n{prolog}\n<a>&x;</a>".encode(encoding))
+    with pytest.raises(AnnotationError, match=r"(?i)x\.eaf, line 2: holds <!DOCTYPE; entities are refused, since they"):
+        read(path)
