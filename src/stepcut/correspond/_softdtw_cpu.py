@@ -1,8 +1,11 @@
 """The compiled soft-DTW kernel for CPUs: products and sums instead of logarithms, one pair after the other.
 
-With Z = exp(-R / gamma) the recursion is Z[i, j] = K[i, j] (Z[i-1, j] + Z[i, j-1] + Z[i-1, j-1]), K = exp(-cost / gamma): no
-exponential, no logarithm inside the loop. Z leaves the range of any float, so a cell is kept as mantissa and whole
-exponent, Z = m 2^e, and K likewise. Compiled once per machine, then read from numba's cache.
+With Z = exp(-R / gamma) and K = exp(-cost / gamma) the recursion is
+
+    Z[i, j] = K[i, j] (Z[i-1, j] + Z[i, j-1] + Z[i-1, j-1])
+
+without an exponential or a logarithm inside the loop. Z leaves the range of any float, so a cell is kept as mantissa
+and whole exponent, Z = m 2^e, and K likewise. Compiled once per machine, then read from numba's cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The training loop of correspond: draw frames, embed them, take the loss, step; until the smoothed loss stops falling."""
+"""The training loop: draw frames, embed them, take the loss, step, until the smoothed loss stops falling."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The losses that teach an embedding to put the same step of different videos close together: plain functions of tensors.
+"""The losses that put the same step of different videos close together: plain functions of tensors.
 
-All take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (a frame's time divided by its video's length), where
-seconds matter `durations (B,)` in seconds, and `mask (B, T)`, true on real frames, for videos with fewer than T. All
-return a scalar, count every video (or ordered pair of videos) the same, and do not care about the order of the videos.
+All take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (a frame's time divided by its video's length),
+where seconds matter `durations (B,)` in seconds, and `mask (B, T)`, true on real frames, for videos with fewer than T.
+All return a scalar, count every video (or ordered pair of videos) the same, and do not care about the order of videos.
 They compute in float32 (float64 for float64) also inside autocast.
 """
 
@@ -103,7 +103,7 @@ def tc3i(
     window: float = 10.0,
     margin: float = 2.0,
 ) -> Tensor:
-    """The paper's loss: `tcc + weight * cidm`, both as means; `weight=T` (frames sampled) makes them the paper's sums."""
+    """The paper's loss: `tcc + weight * cidm`, both as means; with `weight=T`, the frames sampled, the paper's sums."""
     cycle = tcc(embeddings, times, mask, temperature, variance_weight)
     return cycle + weight * cidm(embeddings, times, durations, mask, window, margin)
 
@@ -123,7 +123,8 @@ def lav(
     The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it is defined. Masked
     frames are left out of the path.
     """
-    on_sphere = unit(embeddings)
+    u, times, mask = _checked(embeddings, times, mask, least=2)
+    on_sphere = unit(u)
     return alignment(on_sphere, times, mask, gamma) + weight * cidm(on_sphere, times, durations, mask, window, margin)
 
 
@@ -147,7 +148,7 @@ def unit(embeddings: Tensor) -> Tensor:
     """Every embedding divided by its own length; 0 stays 0."""
     with _full_precision(embeddings):
         u = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
-        return u / u.square().sum(-1, keepdim=True).clamp_min(1e-24).sqrt()
+        return u / u.square().sum(-1, keepdim=True).clamp_min(1e-12).sqrt()
 
 
 def lav_tcc(
@@ -168,7 +169,7 @@ def lav_tcc(
 
 
 def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
-    """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong in the first digit."""
+    """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong."""
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
 
 

@@ -20,8 +20,8 @@ class MapEncoder(nn.Module):
     """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected layers, a projection.
 
     Its parameters are those of the plain 3-D network (`plain` runs it so). `forward` computes the same with 2-D
-    convolutions over channels stacked in time: with c frames of context and kernel 3, output time t sees input times t-1,
-    t, t+1 and nothing of the padding, so for c = 2 a third of the arithmetic of the 3-D convolution is zeros.
+    convolutions over channels stacked in time: with c frames of context and kernel 3, output time t sees input times
+    t-1, t, t+1 and nothing of the padding; for c = 2 a third of the arithmetic of the 3-D convolution is on zeros.
 
     >>> MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(3, 8, 2, 5, 5)).shape
     torch.Size([3, 4])

@@ -19,7 +19,7 @@ def centre_and_smooth(rows: Vectors, rate: float | Fraction, seconds: float) -> 
 
     The mean holds the kitchen and the camera, which differ between videos and say nothing of the step.
     """
-    x = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
+    x = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
     x = x - x.mean(0)
     sigma = seconds * float(rate)
     reach = min(int(4 * sigma + 0.5), len(x) - 1)
@@ -32,7 +32,7 @@ def centre_and_smooth(rows: Vectors, rate: float | Fraction, seconds: float) -> 
 
 
 def principal_axes(videos: Sequence[Tensor], components: int) -> Tensor:
-    """(d, p): the p strongest directions of all rows, scaled so that a projected row has mean square 1 per dimension."""
+    """(d, p): the p strongest directions of all rows, scaled so that a projected row has mean square 1 a dimension."""
     dim = videos[0].shape[1]
     rows = sum(len(video) for video in videos)
     scatter = torch.zeros(dim, dim, dtype=torch.float64)

@@ -2,13 +2,14 @@
 
     R[i, j] = cost[i, j] + softmin(R[i-1, j], R[i, j-1], R[i-1, j-1]),   softmin(x) = -gamma log sum exp(-x / gamma)
 
-The gradient with respect to the cost is the share of the alignments that pass each cell. With w the weights of the three
-predecessors in the softmin of a cell, it is, from the last cell back,
+The gradient with respect to the cost is the share of the alignments that pass each cell. With w the weights of the
+three predecessors in the softmin of a cell, it is, from the last cell back,
 
     E[i, j] = E[i+1, j] w_up[i+1, j] + E[i, j+1] w_left[i, j+1] + E[i+1, j+1] w_diagonal[i+1, j+1],   E[n, m] = 1
 
-Memory is O(N M) per pair. On a CPU a compiled kernel does the work (`_softdtw_cpu`); on CUDA, and where numba is absent,
-torch goes over the anti-diagonals, whose cells do not depend on one another. Gradients of gradients are not supported.
+Memory is O(N M) per pair. On a CPU a compiled kernel does the work (`_softdtw_cpu`); on CUDA, and where numba is
+absent, torch goes over the anti-diagonals, whose cells do not depend on one another. Gradients of gradients are not
+supported.
 """
 
 from __future__ import annotations

@@ -16,11 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stepcut.correspond.inputs import Input, MapInput, VectorInput
-from stepcut.correspond.loop import Curve, Plan, Terms, train
+from stepcut.correspond.check import check_video, check_videos
+from stepcut.correspond.inputs import FrameInput, Input, MapInput, VectorInput
+from stepcut.correspond.loop import Plan, Terms, train
 from stepcut.correspond.losses import alignment, cidm, tcc, unit
 from stepcut.correspond.sampling import Batch, context_rows, draw
-from stepcut.errors import FeatureError, NotLearned, OptionError, unknown
+from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.progress import Hook, silent
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
@@ -29,12 +30,16 @@ Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
 
 OWN_DEFAULTS: dict[str, dict[str, float]] = {
-    # The paper's, for feature maps.
+    # The paper's, for feature maps, and for frames with a backbone that learns.
     "maps": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
+    "frames": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
     # For vectors; docs/correspond.md says which data chose them.
     "vectors": {"learning_rate": 1e-3, "stride": 2.0, "steps": 1_000, "patience": 200},
 }
 """What a setting is when it is left at None, for each kind of features."""
+
+NOT_KEPT = ("device", "backbone")
+"""Settings that belong to a machine or are objects: they are not written down with the others."""
 
 
 @dataclass
@@ -82,8 +87,14 @@ class Embedder:
     components: int = 64
     """Vectors are projected on so many principal axes."""
     hidden: int | None = None
+    tune_backbone: bool = False
+    """Train end to end from frames `(T, H, W, 3)`, with `backbone` as part of the network."""
+    backbone: nn.Module | None = None
+    """With `tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`, `tune.TunableBackbone` for example."""
+    chunk: int = 64
+    """With `tune_backbone`: so many frames go through the backbone at once."""
     device: str | None = None
-    """"cpu", "cuda"; None takes the GPU if there is one."""
+    """`cpu` or `cuda`; None takes the GPU if there is one."""
 
     def fit(
         self,
@@ -97,16 +108,16 @@ class Embedder:
         """
         features = [np.asarray(rows) for rows in features]
         self._check(features)
-        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.kind_ = "maps" if features[0].ndim == 4 else "vectors"
+        device = _choose(self.device)
+        self.kind_ = "frames" if self.tune_backbone else "maps" if features[0].ndim == 4 else "vectors"
         source = self._input()
         self.shape_ = source.shape(features)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self.seed)
             network = source.build(self.shape_, self.dim)
-            source.begin(network, features, self.rate)
+            source.begin(network, features)
             network.to(device)
-            rows = _put_together([source.store(network, video, self.rate, device) for video in features], device)
+            rows = _put_together([source.store(network, video, device) for video in features], device)
             lengths = [len(video) for video in features]
 
             def sample(random: np.random.Generator) -> Batch:
@@ -128,8 +139,8 @@ class Embedder:
         out = []
         for number, video in enumerate(features):
             video = np.asarray(video)
-            self._check_one(video, number, self._row_shape())
-            rows = source.store(network, video, self.rate, device).to(device)
+            check_video(video, number, 2 if self.kind_ == "vectors" else 4, self.shape_["row"])
+            rows = source.store(network, video, device).to(device)
             places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), source.offsets, self.rate))
             with torch.inference_mode(), _half_precision(device, self.kind_):
                 parts = [network(source.gather(rows, part)) for part in places.to(device).split(512)]
@@ -148,7 +159,7 @@ class Embedder:
                 f"Choose from {', '.join(LOSSES)} to save the embedder."
             )
         self._learned()
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "device"}
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in NOT_KEPT}
         given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
         return {**given, "kind": self.kind_, "shape": self.shape_}
 
@@ -157,16 +168,17 @@ class Embedder:
         return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
 
     @classmethod
-    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Embedder:
-        """The embedder that gave these `settings()` and this `state()`."""
+    def restore(
+        cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]], backbone: nn.Module | None = None
+    ) -> Embedder:
+        """The embedder that gave these `settings()` and this `state()`; one that tuned a backbone needs it again."""
         given = dict(settings)
         kind, shape = given.pop("kind"), given.pop("shape")
-        self = cls(**{**given, "rate": Fraction(given["rate"])})
+        self = cls(**{**given, "rate": Fraction(given["rate"]), "backbone": backbone})
         self.kind_, self.shape_ = kind, shape
         network = self._input().build(shape, self.dim)
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
-        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.network_ = network.to(device).eval()
+        self.network_ = network.to(_choose(self.device)).eval()
         return self
 
     def _setting(self, name: str) -> Any:
@@ -175,9 +187,16 @@ class Embedder:
         return OWN_DEFAULTS[self.kind_][name] if given is None else given
 
     def _input(self) -> Input:
+        if self.kind_ == "frames":
+            if self.backbone is None:
+                raise OptionError(
+                    "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "
+                    "Give stepcut.correspond.tune.TunableBackbone(program), or leave tune_backbone out."
+                )
+            return FrameInput(self.context, self._setting("stride"), self.hidden or 256, self.backbone, self.chunk)
         if self.kind_ == "maps":
             return MapInput(self.context, self._setting("stride"), self.hidden or 256)
-        return VectorInput(self._setting("stride"), self.smooth, self.components, self.hidden or 128)
+        return VectorInput(self.rate, self._setting("stride"), self.smooth, self.components, self.hidden or 128)
 
     def _plan(self, device: torch.device) -> Plan:
         return Plan(
@@ -224,12 +243,9 @@ class Embedder:
             raise NotLearned("this Embedder has not been fitted. Call fit(features) first.")
         return network
 
-    def _row_shape(self) -> tuple[int, ...]:
-        return tuple(self.shape_.values())
-
     def _run(self, features: Sequence[NDArray[Any]]) -> str:
         """A fingerprint of the settings and the features: two runs with the same give the same weights."""
-        seen = {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name != "device"}
+        seen = {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in NOT_KEPT}
         digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode())
         for video in features:
             digest.update(f"{video.shape} {video.dtype}".encode())
@@ -239,34 +255,33 @@ class Embedder:
     def _check(self, features: Sequence[NDArray[Any]]) -> None:
         if isinstance(self.loss, str) and self.loss not in LOSSES:
             raise OptionError(unknown("loss", self.loss, LOSSES))
-        if len(features) < 2:
-            raise OptionError(
-                f"{len(features)} {'video was' if len(features) == 1 else 'videos were'} given; at least 2 are needed, "
-                f"since steps are found by what videos have in common. Add another video of the same task."
-            )
-        for name, least in (("videos", 2), ("frames", 2), ("dim", 1), ("context", 1)):
-            if getattr(self, name) < least:
-                raise OptionError(f"{name}={getattr(self, name)} is too small. Choose {least} or more.")
+        least = {
+            "videos": 2,
+            "frames": 2,
+            "dim": 1,
+            "context": 1,
+            "components": 1,
+            "chunk": 1,
+            "steps": 1,
+            "patience": 1,
+        }
+        for name, lowest in least.items():
+            given = getattr(self, name)
+            if given is not None and given < lowest:
+                raise OptionError(f"{name}={given} is too small. Choose {lowest} or more.")
+        for name in ("temperature", "gamma", "learning_rate", "window", "margin"):
+            given = getattr(self, name)
+            if given is not None and not 0 < given < math.inf:
+                raise OptionError(f"{name}={given} must be a positive number. Leave it out for the default.")
         if not 0 < float(self.rate) < math.inf:
             raise OptionError(
                 f"rate={self.rate} is not a number of rows per second. Give the rate of the features, such as 1.0."
             )
-        for number, video in enumerate(features):
-            self._check_one(video, number, features[0].shape[1:2])
+        check_videos(features)
 
-    def _check_one(self, video: NDArray[Any], number: int, row: tuple[int, ...]) -> None:
-        if video.ndim not in (2, 4) or 0 in video.shape:
-            raise FeatureError(
-                f"features[{number}] has shape {video.shape}; expected (rows, dimensions) or (rows, channels, height, "
-                f"width), none of them 0. Give one array per video."
-            )
-        if video.shape[1:2] != row:
-            raise FeatureError(
-                f"features[{number}] has {video.shape[1]} dimensions, others {row[0]}. "
-                f"Extract all videos with the same backbone and layer."
-            )
-        if not np.isfinite(video).all():
-            raise FeatureError(f"features[{number}] holds NaN or infinity. Extract this video again, or leave it out.")
+
+def _choose(device: str | None) -> torch.device:
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def _put_together(videos: list[Tensor], device: torch.device) -> Tensor:
@@ -278,5 +293,5 @@ def _put_together(videos: list[Tensor], device: torch.device) -> Tensor:
 
 
 def _half_precision(device: torch.device, kind: str) -> torch.autocast:
-    """Mixed precision for the convolutions on maps on a GPU; vectors are too little work to gain from it."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind == "maps")
+    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work to gain by it."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors")

@@ -1,0 +1,93 @@
+"""The losses of METHOD written as loops, straight from their equations: slow, obvious, in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def _frames(x: Array, mask: NDArray[np.bool_] | None) -> list[Array]:
+    return [row if mask is None else row[mask[b]] for b, row in enumerate(x)]
+
+
+def _softmax(x: list[float]) -> list[float]:
+    top = max(x)
+    e = [math.exp(v - top) for v in x]
+    return [v / sum(e) for v in e]
+
+
+def tcc(
+    u: Array, t: Array, mask: NDArray[np.bool_] | None = None, temperature: float = 0.1, lam: float = 0.001
+) -> float:
+    videos, times, dim = _frames(u, mask), _frames(t, mask), u.shape[2]
+    pairs = []
+    for a, first in enumerate(videos):
+        for b, second in enumerate(videos):
+            if a == b:
+                continue
+            losses = []
+            for i, frame in enumerate(first):
+                alpha = _softmax([-sum((frame - v) ** 2) / (dim * temperature) for v in second])
+                nearest = sum(w * v for w, v in zip(alpha, second, strict=True))
+                beta = _softmax([-sum((nearest - v) ** 2) / (dim * temperature) for v in first])
+                mu = sum(w * s for w, s in zip(beta, times[a], strict=True))
+                var = sum(w * (s - mu) ** 2 for w, s in zip(beta, times[a], strict=True))
+                var = max(var, 1e-6)
+                losses.append((times[a][i] - mu) ** 2 / var + lam * math.log(var))
+            pairs.append(sum(losses) / len(losses))
+    return float(sum(pairs) / len(pairs))
+
+
+def cidm(
+    u: Array,
+    t: Array,
+    durations: Array,
+    mask: NDArray[np.bool_] | None = None,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> float:
+    videos = []
+    for frames, times, seconds in zip(_frames(u, mask), _frames(t, mask), durations, strict=True):
+        total = 0.0
+        for x, s in zip(frames, times, strict=True):
+            for y, r in zip(frames, times, strict=True):
+                d = math.sqrt(sum((x - y) ** 2))
+                gamma = (s - r) ** 2 + 1
+                near = abs(s * seconds - r * seconds) <= window
+                total += d / gamma if near else gamma * max(0.0, margin - d)
+        videos.append(total / len(frames) ** 2)
+    return float(sum(videos) / len(videos))
+
+
+def soft_dtw(cost: Array, gamma: float = 0.1) -> float:
+    n, m = cost.shape
+    r = np.full((n + 1, m + 1), math.inf)
+    r[0, 0] = 0
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            before = [r[i - 1, j], r[i, j - 1], r[i - 1, j - 1]]
+            low = min(before)
+            r[i, j] = cost[i - 1, j - 1] + low - gamma * math.log(sum(math.exp((low - x) / gamma) for x in before))
+    return float(r[n, m])
+
+
+def lav(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 0.5) -> float:
+    u = u / np.linalg.norm(u, axis=2, keepdims=True)
+    videos, values = _frames(u, mask), []
+    for a, first in enumerate(videos):
+        for b, second in enumerate(videos):
+            if a != b:
+                values.append(soft_dtw(np.array([[sum((x - y) ** 2) for y in second] for x in first])))
+    return sum(values) / len(values) + weight * cidm(u, t, durations, mask)
+
+
+def tc3i(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 1.0) -> float:
+    return tcc(u, t, mask) + weight * cidm(u, t, durations, mask)
+
+
+def lav_tcc(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None) -> float:
+    return lav(u, t, durations, mask) + tcc(u, t, mask)
