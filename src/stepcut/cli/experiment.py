@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="main, losses, steps, cuts, views or third-person")
     parser.add_argument("--data", metavar="DIR", help="folder of a data set, NAME:DIR, or toy")
     parser.add_argument("--features", metavar="BACKBONE", help="given features by name, or a backbone for videos")
-    parser.add_argument("--fps", type=float, default=2.0, help="frames seen per second of video (default 2)")
+    parser.add_argument(
+        "--fps", type=float, help="frames seen per second of video (default 2), or rows of given features (1)"
+    )
     parser.add_argument("--tasks", nargs="+", metavar="TASK", help="only these tasks")
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="only these rows (uniform is always there)")
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds, from --seed on (default 3)")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Rows = NDArray[Any]
 
 TOY_VIEWS = {"egocentric": "ego", "side": "side"}
-EGO = "egocentric"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,6 @@ class Source:
 
     data: str
     features: str | None
-    fps: float = 2.0
 
 
 def gather(
@@ -74,7 +72,7 @@ def gather(
     features: str | None = None,
     tasks: Sequence[str] | None = None,
     views: bool = False,
-    fps: float = 2.0,
+    fps: float | None = None,
     folder: Path = Path(),
     toy: Mapping[str, Any] | None = None,
     progress: Hook = silent,
@@ -82,7 +80,8 @@ def gather(
     """The material of an experiment.
 
     `data`: "toy", the folder of a data set, or NAME:DIR where its kind cannot be told. `features`: the name of given
-    features, or of a backbone for videos. `tasks`: only these. `views`: from every camera.
+    features, or of a backbone for videos. `fps`: frames seen per second of video (2), or rows per second of given
+    features that do not say it (1). `tasks`: only these. `views`: from every camera.
     """
     name, per_view = _load(data, views, folder, toy or {}, progress)
     chosen = {view: _select(found, tasks) for view, found in per_view.items()}
@@ -96,7 +95,7 @@ def gather(
                 materials.append(material)
     if not materials:
         raise DataError(f"no task of {data} has features {kind!r} and true timelines. Choose other features or tasks.")
-    return Source(name, kind, fps), materials
+    return Source(name, kind), materials
 
 
 def _load(
@@ -106,8 +105,12 @@ def _load(
     from stepcut.data import DATASETS, load
 
     if str(data) == "toy":
-        cameras = TOY_VIEWS if views else {EGO: "ego"}
-        return "toy", {view: [_toy_task(folder / f"toy-{eye}", eye, toy, progress)] for view, eye in cameras.items()}
+        from stepcut.data.toy import make_kitchen
+
+        places = {view: folder / f"toy-{eye}" for view, eye in (TOY_VIEWS if views else {"": "ego"}).items()}
+        for view, place in places.items():
+            make_kitchen(place, view=TOY_VIEWS.get(view, "ego"), progress=progress, **toy)
+        return "toy", {view: load("toy", place) for view, place in places.items()}
     name, root = _which(str(data))
     if not views:
         return name, {"": load(name, root)}
@@ -143,15 +146,6 @@ def _which(data: str) -> tuple[str, str]:
     raise DataError(f"{data}: no data set is known by this folder. 'stepcut data list' names those that are.")
 
 
-def _toy_task(folder: Path, eye: str, toy: Mapping[str, Any], progress: Hook) -> Task:
-    from stepcut.data import Task, TaskVideo
-    from stepcut.data.toy import make_kitchen
-
-    kitchen = make_kitchen(folder, view=eye, progress=progress, **toy)
-    videos = [TaskVideo(path.stem, path, timeline=kitchen.timelines[path.stem]) for path in kitchen.videos]
-    return Task("toy kitchen", videos, kitchen.steps, tuple(sorted(kitchen.edges)))
-
-
 def _select(found: Sequence[Task], wanted: Sequence[str] | None) -> list[Task]:
     if not wanted:
         return list(found)
@@ -177,7 +171,7 @@ def _choose_features(features: str | None, tasks: Sequence[Task]) -> str | None:
     return "efficientnet-lite0" if filmed else None
 
 
-def _material(task: Task, view: str, kind: str | None, fps: float, progress: Hook) -> Material | None:
+def _material(task: Task, view: str, kind: str | None, fps: float | None, progress: Hook) -> Material | None:
     """The material of one task; None where no video has both a truth and these features."""
     true = {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
     files: dict[str, Path] = {}
@@ -192,10 +186,10 @@ def _material(task: Task, view: str, kind: str | None, fps: float, progress: Hoo
             raise DataError(
                 f"task {task.name!r}: features of {kind} come at {sorted(rates)} rows a second. Use one rate."
             )
-        rate = rates.pop() if rates else 1.0
+        rate = rates.pop() if rates else fps or 1.0
         durations = {n: len(np.load(p, mmap_mode="r", allow_pickle=False)) / rate for n, p in files.items()}
     elif filmed := {name: v.path for name, v in true.items() if v.path is not None}:
-        files, durations, rate = _see(filmed, kind, fps, progress)
+        files, durations, rate = _see(filmed, kind, fps or 2.0, progress)
     if not durations:
         return None
     truth = {name: v.timeline for name, v in true.items() if name in durations and v.timeline is not None}

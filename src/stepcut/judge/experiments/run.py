@@ -34,7 +34,7 @@ def run_experiment(
     rows: Sequence[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
-    fps: float = 2.0,
+    fps: float | None = None,
     train: Mapping[str, Any] | None = None,
     toy: Mapping[str, Any] | None = None,
     progress: Hook = silent,
@@ -43,8 +43,8 @@ def run_experiment(
 
     `steps` is K, or "true" for the number of steps that each task truly has. `rows` limits the table to some of its
     rows. `folder` keeps finished cells and trained embeddings (default: in the cache), so the same call goes on where
-    it was interrupted. `jobs` is how many cells run at once (default: as many as cores and memory allow). `train` holds
-    settings of the embedder, `toy` those of the toy kitchen.
+    it was interrupted. `jobs` is how many cells run at once (default: as many as cores and memory allow). `fps` is how
+    many frames are seen per second of video. `train` holds settings of the embedder, `toy` those of the toy kitchen.
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     _check(experiment, seeds, steps, rows)

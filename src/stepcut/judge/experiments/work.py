@@ -97,7 +97,7 @@ def train_embedder(cell: Cell, material: Material, folder: Path, train: Mapping[
 
     from stepcut.correspond import Embedder
 
-    settings = {"loss": cell.embedding.replace("+", "_"), "rate": material.rate, "seed": cell.seed, **train}
+    settings = {"loss": cell.embedding, "rate": material.rate, "seed": cell.seed, **train}
     made_of = json.dumps([__version__, material.fingerprint, settings], sort_keys=True).encode()
     path = folder / "embeddings" / f"{hashlib.sha256(made_of).hexdigest()[:20]}.safetensors"
     if path.exists():
