@@ -1,0 +1,122 @@
+"""The tables of docs/protocols.md: rows of no video on the true EgoProceL annotations, beside the published ones.
+
+    python benchmarks/protocols.py EGOPROCEL_DIR [--write docs/protocols.md] [--quick]
+
+EGOPROCEL_DIR holds the annotations as `stepcut data info egoprocel` describes them. Nothing is learned, so no data
+chose any setting; random is the mean of five seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import numpy as np
+
+from stepcut.data import load
+from stepcut.judge import score
+from stepcut.judge.clock import put_on_one_clock
+from stepcut.judge.evaluate import baseline
+from stepcut.judge.experiments.published import MAIN, PART_OF, PARTS, STEPS
+from stepcut.timeline import Timeline
+from stepcut.version import __version__
+
+CLOCK = 5.0
+Labels = list[np.ndarray]
+
+
+def read_truth(root: str) -> dict[str, list[Labels]]:
+    """Part -> the true labels of each of its tasks, on one clock."""
+    parts: dict[str, list[Labels]] = {part: [] for part in PARTS}
+    for task in load("egoprocel", root):
+        true = {name: timeline for name, timeline in task.timelines.items() if len(timeline)}
+        blank = {name: Timeline(duration=timeline.end) for name, timeline in true.items()}
+        parts[PART_OF[task.name]].append(put_on_one_clock(blank, true, CLOCK).true)
+    return parts
+
+
+def figures(tasks: list[Labels], row: str, steps: int, protocol: str, seeds: int = 1) -> tuple[float, float]:
+    """F1 and IoU of a row of no video, the mean over tasks and seeds."""
+    results = [
+        score(baseline(row, true, steps, seed), true, protocol, rate=CLOCK) for true in tasks for seed in range(seeds)
+    ]
+    return float(np.mean([r.f1 for r in results])), float(np.mean([r.iou for r in results]))
+
+
+def line(name: str, cells: list[tuple[float, float] | None]) -> str:
+    """A row of a Markdown table: F1 / IoU per part, then their mean."""
+    known = [cell for cell in cells if cell is not None]
+    mean = tuple(np.mean(known, axis=0)) if len(known) == len(cells) else None
+    shown = ["–" if cell is None else f"{cell[0]:.1f} / {cell[1]:.1f}" for cell in [*cells, mean]]
+    return f"| {name} | {' | '.join(shown)} |"
+
+
+def head(*more: str) -> list[str]:
+    """The head of a table with a column per part."""
+    columns = ["F1 / IoU", *PARTS, "mean", *more]
+    return [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+
+
+def proof(parts: dict[str, list[Labels]], seeds: int) -> list[str]:
+    """The random row, ours and the paper's."""
+    lines = head()
+    lines.append(line("random, K = 7, ours", [figures(parts[p], "random", 7, "paper", seeds) for p in PARTS]))
+    lines.append(line("random, K = 7, published", [(f["F1"], f["IoU"]) for f in MAIN["random"].values()]))
+    lines += ["", "| F1 of random on CMU-MMAC | K = 7 | K = 10 | K = 12 | K = 15 |", "|---|---|---|---|---|"]
+    ours = [figures(parts["CMU-MMAC"], "random", k, "paper", seeds)[0] for k in STEPS["random"]]
+    lines.append("| ours | " + " | ".join(f"{value:.1f}" for value in ours) + " |")
+    theirs = [row["CMU-MMAC"]["F1"] for row in STEPS["random"].values()]
+    lines.append("| published | " + " | ".join(f"{value:.1f}" for value in theirs) + " |")
+    return lines
+
+
+def blind(parts: dict[str, list[Labels]], seeds: int) -> list[str]:
+    """The rows of no video under every protocol."""
+    lines = head()
+    for protocol in ("paper", "paper-per-video", "strict", "legacy"):
+        for row in ("random", "uniform", "one-cluster"):
+            count = seeds if row == "random" else 1
+            cells = [figures(parts[p], row, 7, protocol, count) for p in PARTS]
+            lines.append(line(f"{row}, `{protocol}`", cells))
+    cnc = [(f["F1"], f["IoU"]) for f in MAIN["tc3i + procut"].values()]
+    lines.append(line("the paper's method, published (`paper`)", cnc))
+    return lines
+
+
+def fewer(parts: dict[str, list[Labels]]) -> list[str]:
+    """Uniform with few and with many clusters."""
+    lines = ["| uniform, mean over the six parts | K = 1 | 2 | 3 | 5 | 7 | 10 | 15 |", "|---|" + "---|" * 7]
+    for protocol in ("paper", "strict"):
+        each = [np.mean([figures(parts[p], "uniform", k, protocol) for p in PARTS], 0) for k in (1, 2, 3, 5, 7, 10, 15)]
+        lines.append(f"| `{protocol}`, F1 / IoU | " + " | ".join(f"{f1:.1f} / {iou:.1f}" for f1, iou in each) + " |")
+    return lines
+
+
+def main() -> None:
+    """Print the tables, or put them into a page between their marks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="the folder of the EgoProceL annotations")
+    parser.add_argument("--write", help="a page with marks <!-- table NAME --> ... <!-- end -->")
+    parser.add_argument("--quick", action="store_true", help="one seed for random in place of five")
+    args = parser.parse_args()
+    seeds = 1 if args.quick else 5
+    parts = read_truth(args.data)
+    made = f"(seeds 0 to {seeds - 1} for random, clock {CLOCK:g} Hz, stepcut {__version__}, `benchmarks/protocols.py`)"
+    tables = {"proof": proof(parts, seeds), "blind": blind(parts, seeds), "fewer": fewer(parts)}
+    page = Path(args.write).read_text(encoding="utf-8") if args.write else None
+    for name, lines in tables.items():
+        text = "\n".join([*lines, "", made])
+        if page is None:
+            print(f"\n{name}\n{text}")
+            continue
+        mark = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        page, count = mark.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
+        if not count:
+            raise SystemExit(f"{args.write}: the mark <!-- table {name} --> is missing")
+    if args.write and page is not None:
+        Path(args.write).write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
