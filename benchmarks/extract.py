@@ -1,0 +1,256 @@
+"""How fast features are extracted, against the limit measured in the same run; and how much memory an hour takes.
+
+    python benchmarks/extract.py                          films made on the spot, and ../shared/data/g1_bottle if there
+    python benchmarks/extract.py VIDEOS... --device cuda  own videos, on a GPU
+    python benchmarks/extract.py --quick                  a minute instead of several
+
+The limit. On a CPU decoding and backbone share the cores, so it is 1 / (decode time + backbone time) per frame, each
+measured alone with all cores and the fastest engine. On a GPU they run side by side: the slower of the two. All
+rates are frames sampled (2 per second of video), not frames decoded. Rounds are interleaved; medians are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepcut.see.backbones import Backbone, load_backbone
+from stepcut.see.features import extract
+from stepcut.see.video import find_videos, sample_frames
+
+FPS = 2
+ROOT = Path(__file__).resolve().parent.parent
+BOTTLE = ROOT.parent / "shared" / "data" / "g1_bottle" / "videos"
+GOALS = {"cpu": 0.90, "cuda": 0.85}
+MEMORY_GOAL = 1500
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("videos", nargs="*", help="folders or files; without any, films are made")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one round, short films, a minute of video for the memory")
+    parser.add_argument("--only", choices=["speed", "memory"], help="leave the other out")
+    parser.add_argument("--peak", nargs=2, metavar=("VIDEO", "DEVICE"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.peak:
+        return print_peak(*args.peak)
+    rounds = 1 if args.quick else args.rounds
+    with tempfile.TemporaryDirectory() as folder:
+        sets = {}
+        if args.videos:
+            sets["given videos"] = find_videos(args.videos)
+        else:
+            sets["made: 640x480 H.264"] = make_films(
+                Path(folder), count=2 if args.quick else 6, seconds=10 if args.quick else 20
+            )
+            if BOTTLE.is_dir():
+                sets["g1_bottle: 640x480 AV1"] = find_videos(BOTTLE)[: 4 if args.quick else None]
+        for name, videos in sets.items() if args.only != "memory" else ():
+            measure_speed(name, videos, args.device, rounds)
+        if args.only != "speed":
+            measure_memory(Path(folder), args.device, minutes=1 if args.quick else 60)
+    return 0
+
+
+def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> None:
+    """Print rates of decoding, backbone and both, the limit they set, and the ratio to it."""
+    best = load_backbone(device=device)
+    plain = load_backbone(device=device, engine="torch")
+    on_gpu = getattr(best, "device", "cpu").startswith("cuda")
+    frames = np.stack([picture for video in videos[:4] for _, picture in sample_frames(video, FPS, best.size)])
+    frames = np.concatenate([frames] * (-(-512 // len(frames)) if on_gpu else 1))
+    count = sum(1 for video in videos for _ in sample_frames(video, FPS, 16))
+    ways: dict[str, tuple[Callable[[], float], int]] = {
+        "decode side by side": (lambda: decode_all(videos, side_by_side=True), count),
+        "decode one by one": (lambda: decode_all(videos, side_by_side=False), count),
+        "backbone": (lambda: run_backbone(best, frames), len(frames)),
+        "stepcut": (lambda: extract_all(videos, best), count),
+    }
+    if not on_gpu:
+        ways["stepcut on torch"] = (lambda: extract_all(videos, plain), count)
+    best.extract(frames[:4])
+    plain.extract(frames[:4])
+    wall: dict[str, list[float]] = {way: [] for way in ways}  # seconds per frame
+    work: dict[str, list[float]] = {way: [] for way in ways}  # seconds of CPU time per frame
+    for _ in range(rounds):
+        for way, (run, number) in ways.items():
+            busy = time.process_time()
+            wall[way].append(run() / number)
+            work[way].append((time.process_time() - busy) / number)
+    print(f"\n{name}: {len(videos)} videos, {count} frames sampled, {best!r}, {os.cpu_count()} cores, {rounds} rounds")
+    for way in ways:
+        rate, cost = 1 / statistics.median(wall[way]), statistics.median(work[way])
+        print(f"  {way:<20} {rate:8.1f} frames/s   {1000 * cost:6.1f} ms of CPU time per frame")
+    goal = GOALS["cuda" if on_gpu else "cpu"]
+    what = "the slower of decode and backbone" if on_gpu else "1 / (decode + backbone)"
+    reached = ratios(wall, on_gpu)
+    print(f"  ratio to {what}: {statistics.median(reached):.2f} (goal {goal:.2f}; rounds {spread(reached)})")
+    if not on_gpu:
+        thrift = ratios(work, on_gpu)
+        print(
+            f"  the same in CPU time, which other programs disturb less: {statistics.median(thrift):.2f} ({spread(thrift)})"
+        )
+        gains = [slow / fast for slow, fast in zip(wall["stepcut on torch"], wall["stepcut"], strict=True)]
+        print(f"  ratio to plain torch: {statistics.median(gains):.2f} ({spread(gains)})")
+
+
+def ratios(times: dict[str, list[float]], on_gpu: bool) -> list[float]:
+    """Per round, the limit's time per frame over that of stepcut."""
+    rounds = zip(
+        times["decode side by side"], times["decode one by one"], times["backbone"], times["stepcut"], strict=True
+    )
+    return [
+        (max(min(side, one), backbone) if on_gpu else min(side, one) + backbone) / ours
+        for side, one, backbone, ours in rounds
+    ]
+
+
+def spread(values: list[float]) -> str:
+    return f"{min(values):.2f} to {max(values):.2f}"
+
+
+def decode_all(videos: list[Path], side_by_side: bool) -> float:
+    """Seconds to sample all videos at the backbone's size and do nothing with the frames."""
+    cores = os.cpu_count() or 1
+    workers = min(len(videos), cores) if side_by_side else 1
+
+    def one(video: Path) -> None:
+        for _ in sample_frames(video, FPS, 224, threads=max(1, cores // workers)):
+            pass
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(one, videos))
+    return time.perf_counter() - start
+
+
+def run_backbone(backbone: Backbone, frames: np.ndarray) -> float:
+    batch = getattr(backbone, "batch", 32)
+    start = time.perf_counter()
+    for at in range(0, len(frames), batch):
+        backbone.extract(frames[at : at + batch])
+    return time.perf_counter() - start
+
+
+def extract_all(videos: list[Path], backbone: Backbone) -> float:
+    """Seconds for all that `stepcut features` does: hashing, decoding, backbone, storing. The engine is warm."""
+    with tempfile.TemporaryDirectory() as cache:
+        start = time.perf_counter()
+        _, failures = extract(videos, backbone, fps=FPS, cache=cache)
+        seconds = time.perf_counter() - start
+    if failures:
+        raise SystemExit(f"{failures[0]}")
+    return seconds
+
+
+def measure_memory(folder: Path, device: str, minutes: int) -> None:
+    """Print the peak resident memory of extracting one long 1080p video, less that of torch and the engine alone."""
+    film = make_long_film(folder / "long.mp4", minutes)
+    alone, whole = peak("-", device), peak(str(film), device)
+    print(f"\npeak memory, {minutes} minutes of 1920x1080 H.264, {film.stat().st_size / 1e6:.0f} MB:")
+    print(f"  {whole:.0f} MB, of which {alone:.0f} MB are torch, the engine and its weights")
+    print(f"  {whole - alone:.0f} MB over that (goal: under {MEMORY_GOAL} MB)")
+
+
+def peak(video: str, device: str) -> float:
+    words = [sys.executable, __file__, "--peak", video, device]
+    return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+
+def print_peak(video: str, device: str) -> int:
+    """In a process of its own: extract `video` ("-": none) and print the peak resident memory in MB."""
+    import torch
+
+    backbone = load_backbone(device=device)
+    backbone.extract(np.zeros((4, backbone.size, backbone.size, 3), np.uint8))
+    torch.zeros(1)
+    if video != "-":
+        with tempfile.TemporaryDirectory() as cache:
+            extract(video, backbone, fps=FPS, cache=cache, strict=True)
+    print(peak_resident())
+    return 0
+
+
+def peak_resident() -> float:
+    """MB. From /proc where there is one: the other counter remembers the parent's peak."""
+    with contextlib.suppress(OSError), open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 1000
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+
+
+def make_films(folder: Path, count: int, seconds: int) -> list[Path]:
+    """Films of a texture that drifts and shakes, 30 frames per second, with B-frames and an audio-like data rate."""
+    films = []
+    for number in range(count):
+        film = folder / f"film{number}.mp4"
+        write_film(film, drift(number, seconds * 30, 640, 480), 640, 480, 30)
+        films.append(film)
+    return films
+
+
+def drift(seed: int, count: int, width: int, height: int) -> Iterator[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 255, (height // 8, width // 4, 3), dtype=np.uint8)
+    texture = coarse.repeat(16, axis=0).repeat(8, axis=1)[: 2 * height, : 2 * width]
+    x = y = 0
+    for _ in range(count):
+        x, y = (x + int(rng.integers(0, 9))) % width, (y + int(rng.integers(0, 5))) % height
+        yield np.ascontiguousarray(texture[y : y + height, x : x + width])
+
+
+def write_film(path: Path, pictures: Iterator[np.ndarray], width: int, height: int, rate: int) -> None:
+    import av
+
+    with av.open(str(path), "w") as out:
+        stream: Any = out.add_stream(
+            "libx264", rate=rate, options={"preset": "veryfast", "crf": "28", "g": str(4 * rate)}
+        )
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        for number, picture in enumerate(pictures):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts = number
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode())
+
+
+def make_long_film(path: Path, minutes: int, rate: int = 5) -> Path:
+    """One encoded minute of 1080p at `rate` frames per second, its packets repeated to the wanted length."""
+    import av
+
+    minute = path.with_suffix(".minute.mp4")
+    write_film(minute, drift(0, 60 * rate, 1920, 1080), 1920, 1080, rate)
+    with av.open(str(path), "w") as out:
+        stream: Any = None
+        for number in range(minutes):
+            with av.open(str(minute)) as source:
+                given = source.streams.video[0]
+                stream = stream or out.add_stream_from_template(given)
+                shift = int(Fraction(60 * number) / Fraction(given.time_base))
+                for packet in source.demux(given):
+                    if packet.dts is not None:
+                        packet.pts, packet.dts, packet.stream = packet.pts + shift, packet.dts + shift, stream
+                        out.mux(packet)
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())
