@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +151,7 @@ def _some(names: Mapping[str, Timeline] | list[str]) -> str:
     return (", ".join(listed[:5]) or "none") + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 
-def _numbers(timeline: Timeline, times: NDArray[np.float64], vocabulary: list[str]) -> NDArray[np.int64]:
+def _numbers(timeline: Timeline, times: NDArray[np.floating[Any]], vocabulary: list[str]) -> NDArray[np.int64]:
     place = {step: number for number, step in enumerate(vocabulary)}
     translate = np.array([*(place[step] for step in timeline.steps), -1], dtype=np.int64)
     return translate[timeline.labels(times)]

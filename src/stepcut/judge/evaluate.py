@@ -109,7 +109,7 @@ def evaluate(
     given = [_open(one) for one in _as_list(proc_or_timelines)]
     if not given:
         raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
-    true, origin = _read_truth(truth)
+    true, origin = read_truth(truth)
     pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, _ in given]
     options: dict[str, Any] = {"protocol": protocol, "background": background, "rate": clock}
     ours = [score(pair.pred, pair.true, names=pair.steps, **options) for pair in pairs]
@@ -221,7 +221,7 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
     return found.timelines, found.steps, str(found.config.get("seed", "unknown"))
 
 
-def _read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
+def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
     """True timelines by video, and a word for where they come from."""
     if isinstance(truth, str | os.PathLike):
         from stepcut.formats import read_folder

@@ -191,8 +191,14 @@ class Score:
         for i, counts in enumerate(self._counts):
             figures = self._protocol.rate(counts, self._matching(i))
             mapped, true = self.mapped(i), self._true[i]
-            other = (100 * metrics.mof(mapped, true), 100 * metrics.edit(mapped, true), self._tau(i))
-            scores.append(VideoScore(*(100 * value for value in figures), *other))
+            scores.append(
+                VideoScore(
+                    **_percent(figures),
+                    mof=100 * metrics.mof(mapped, true),
+                    edit=100 * metrics.edit(mapped, true),
+                    tau=self._tau(i),
+                )
+            )
         return scores
 
     # ------------------------------------------------------------------ inside
@@ -228,7 +234,7 @@ class Score:
             figures = each_step(self._total, self._matchings[0]).get(step, Rates(0.0, 0.0, 0.0, 0.0))
             cluster = columns[step] - 1 if step in columns else None
         frames = int(self._total[step].sum())
-        return StepScore(step, self.name(step), cluster, *(100 * value for value in figures), frames)
+        return StepScore(step, self.name(step), cluster, **_percent(figures), frames=frames)
 
 
 def score(
@@ -272,6 +278,10 @@ def score(
     if not any(t.any() for t in actual):
         raise OptionError("true holds background only, so there is nothing to score; number the true steps from 1.")
     return Score(found, actual, chosen, names, rate)
+
+
+def _percent(figures: Rates) -> dict[str, float]:
+    return {name: 100 * value for name, value in figures._asdict().items()}
 
 
 def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
