@@ -1,0 +1,274 @@
+"""Judge order and use: `python benchmarks/use.py DATA [--quick] [--method cnc] [--only graph next check ...]`.
+
+DATA is the folder of CaptainCook4D (see `stepcut data info captaincook4d`). Parts `graph`, `next` and `check` start
+from the true step sequences; `features` and `guide` from features, cut by a method that has seen no label; `toy` needs
+no data. Every figure stands beside something simpler. --quick takes one recipe and few training steps: it shows that
+the script runs, not how good anything is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from stepcut.data.captaincook4d import read
+from stepcut.data.task import Task
+from stepcut.data.toy import STEPS, toy_features
+from stepcut.judge import score
+from stepcut.methods import METHODS
+from stepcut.order import graph_of_labels, learn_graph, sequence
+from stepcut.table import Cell, Table
+from stepcut.use.calibrate import learn_expectations
+from stepcut.use.guide import Guide
+from stepcut.version import __version__
+from use_figures import (
+    Labels,
+    Tally,
+    area,
+    choose_settings,
+    count_edges,
+    f1,
+    is_wrong,
+    next_hits,
+    reports,
+    suspicion,
+    tally_checks,
+    true_edges,
+    true_labels,
+    true_sequence,
+    with_ends,
+)
+
+BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has
+PARTS = ("graph", "next", "check", "features", "guide", "toy")
+Array = np.ndarray[Any, Any]
+
+
+def graph_table(tasks: Sequence[Task]) -> Table:
+    """Edge F1 on true sequences."""
+
+    @cache
+    def walks(name: str, clean: bool) -> list[list[int]]:
+        task = next(task for task in tasks if task.name == name)
+        return [true_sequence(task, video) for video in task if not (clean and is_wrong(video))]
+
+    def everything(task: Task) -> list[list[int]]:
+        return walks(task.name, False)
+
+    rows: list[list[Cell]] = []
+    for task in tasks:
+        true, every, clean = true_edges(task), everything(task), walks(task.name, True)
+        others = [other for other in tasks if other is not task]
+        chosen = choose_settings(others, everything) if others else {}
+        ours = learn_graph(every).edges
+        figures = [
+            f1(ours, true),
+            f1(learn_graph(every, **chosen).edges, true),
+            f1(learn_graph(clean).edges, true),
+            f1(with_ends(ours, range(len(task.steps))), with_ends(true, range(len(task.steps)))),
+            f1(count_edges(every, len(task.steps), 0.5), true),
+            f1(count_edges(every, len(task.steps), 1.0), true),
+            f1(count_edges(clean, len(task.steps), 1.0), true),
+        ]
+        rows.append([task.name, len(every), len(clean), *figures])
+    columns = ["recipe", "videos", "clean", "ours", "chosen", "ours clean", "with ends", "most", "all", "all clean"]
+    return _mean(Table(columns, rows, "The procedure graph from true sequences, edge F1 in percent", [
+        "ours: all recordings, errors included; chosen: the same, settings chosen on the other recipes;",
+        "clean: recordings without a missing or misordered step; with ends: START and END edges counted as well;",
+        "most, all: the baseline that counts who came first, in most or in all videos that do both.",
+    ]))  # fmt: skip
+
+
+def next_table(tasks: Sequence[Task]) -> Table:
+    """Top-1 and top-3 of the next step."""
+    rows: list[list[Cell]] = []
+    for task in tasks:
+        hits = next_hits(task)
+        rows.append([task.name, *hits["ours"], *hits["most frequent next"]])
+    columns = ["recipe", "ours top-1", "ours top-3", "frequent top-1", "frequent top-3"]
+    note = "Leaving one recording out; frequent: the step that most often followed the last one."
+    return _mean(Table(columns, rows, "The next step from true sequences, percent right", [note]))
+
+
+def check_table(tasks: Sequence[Task]) -> Table:
+    """Precision and recall of missing and order errors on true sequences."""
+    rows: list[list[Cell]] = []
+    for rate in (0.05, 0.2):
+        names = [f"{what}, by {unit}" for unit in ("step", "recording") for what in ("missing step", "order error")]
+        tallies = {
+            name: Tally() for name in [*names, "either, by recording", "any alarm on a normal recording", "normal"]
+        }
+        for task in tasks:
+            cuts = {video.name: (true_labels(video), None, None) for video in task}
+            tally_checks(task, reports(task, cuts, rate), tallies)
+        alarms, normal = tallies.pop("any alarm on a normal recording"), tallies.pop("normal")
+        rows += [[f"{rate:.0%}", name, tally.precision, tally.recall] for name, tally in tallies.items()]
+        rows.append([f"{rate:.0%}", f"false alarms, {alarms.false} of {normal.hit} normal recordings", None, None])
+    columns = ["asked for", "what", "precision", "recall"]
+    return Table(columns, rows, "Check on true sequences, percent", [
+        "Learned from the recordings without missing or misordered steps; each of those is tested by the others.",
+    ])  # fmt: skip
+
+
+def fitted(task: Task, backbone: str, method: str, seed: int, quick: bool, without: Sequence[str] = ()) -> Any:
+    """A method that has learned from the features of a task, labels unseen."""
+    settings: dict[str, Any] = {"train": {"steps": 20}} if quick and method == "cnc" else {}
+    rows = [video.read_features(backbone) for video in task if video.name not in without]
+    return METHODS[method](steps=len(task.steps), rate=1.0, seed=seed, **settings).fit(rows)
+
+
+def backbone_of(task: Task) -> str:
+    """The first backbone that some recording of the task has features of."""
+    return next(b for b in BACKBONES if any(b in video.features for video in task))
+
+
+def features_table(tasks: Sequence[Task], method: str, seed: int, quick: bool) -> Table:
+    """From features: the graph of found sequences, and the ROC of the check."""
+    rows: list[list[Cell]] = []
+    for full in tasks:
+        backbone = backbone_of(full)
+        task = full.with_features(backbone)
+        model = fitted(task, backbone, method, seed, quick)
+        inputs = [video.read_features(backbone) for video in task]
+        found: list[Labels] = model.labels_
+        true = [true_labels(v, len(x)) + 1 for v, x in zip(task, inputs, strict=True)]
+        result = score(found, true, "strict")
+        mapped = [np.where(result.mapped(i) > 0, result.mapped(i) - 1, -1) for i in range(len(found))]
+        graph = graph_of_labels({str(i): labels for i, labels in enumerate(mapped)}, 1.0)
+        counted = count_edges([sequence(labels) for labels in mapped], len(task.steps), 0.5)
+        shares, strange = model.memberships(inputs), model.strangeness(inputs)
+        cuts = {v.name: cut for v, cut in zip(task, zip(found, shares, strange, strict=True), strict=True)}
+        said = reports(task, cuts, 0.05)
+        wrong = [is_wrong(video) for video in task]
+        lengths = [-float(len(x)) for x in inputs]
+        rows.append([
+            task.name, backbone, result.f1, f1(graph.edges, true_edges(task)), f1(counted, true_edges(task)),
+            area([suspicion(said[video.name]) for video in task], wrong),
+            area([said[video.name].score for video in task], wrong), area(lengths, wrong), 50.0,
+        ])  # fmt: skip
+        print(f"  {task.name}: done", file=sys.stderr)
+    columns = ["recipe", "features", "cut F1", "graph", "most first", "ROC", "ROC any", "ROC length", "chance"]
+    return _mean(Table(columns, rows, f"From features, method {method}, seed {seed}, percent", [
+        "cut F1: strict; graph, most first: edge F1 from the found sequences, ours and the counting baseline;",
+        "ROC: area for 'a step is missing or misordered', by missed and misordered; any: by every kind of deviation;",
+        "length: the baseline that suspects the shorter video.",
+    ]))  # fmt: skip
+
+
+def guide_figures(model: Any, labels: Sequence[Labels], held: Array, steps: Sequence[str]) -> tuple[Labels, Labels]:
+    """The step of every second of a held-out recording: cut offline with all of it in view, and guided online."""
+    graph = graph_of_labels({str(i): cut for i, cut in enumerate(labels)}, 1.0)
+    guide = Guide(model.online(), 1.0, graph, learn_expectations(labels, 1.0), steps)
+    online = np.array([guide.push(float(second), row).step for second, row in enumerate(held)])
+    return model.predict([held])[0], online
+
+
+def guide_row(name: str, model: Any, inputs: Sequence[Array], held: Sequence[Array], truth: Sequence[Labels],
+              held_truth: Sequence[Labels], steps: Sequence[str]) -> list[Cell]:  # fmt: skip
+    """Agreement of the guide with the offline cut, and how often each of the two is right, in percent."""
+    matching = score(model.labels_, [t + 1 for t in truth], "strict").matching
+    to_true = np.full(len(steps) + 1, -2)
+    for cluster, step in matching.items():
+        to_true[cluster] = step - 1
+    agree, offline_right, online_right, last_right = [], [], [], []
+    for rows, true in zip(held, held_truth, strict=True):
+        offline, online = guide_figures(model, model.labels_, rows, steps)
+        known = true >= 0
+        agree.append(np.mean(offline == online))
+        offline_right.append(np.mean(to_true[offline][known] == true[known]))
+        online_right.append(np.mean(to_true[online][known] == true[known]))
+        raw = model.online()
+        last_right.append(np.mean(np.array([raw.push(row).argmax() for row in rows]) == offline))
+    return [
+        name,
+        len(inputs),
+        len(held),
+        *(100 * float(np.mean(v)) for v in (agree, last_right, online_right, offline_right)),
+    ]
+
+
+GUIDE_COLUMNS = ["task", "learned from", "held out", "guide = cut", "newest frame = cut", "guide right", "cut right"]
+GUIDE_NOTES = [
+    "guide = cut: share of seconds where the guide, which sees the past only, says what the cut of the whole video does;",
+    "newest frame = cut: the same for the most probable step of the newest frame alone, without the filter;",
+    "right: after the matching of the training videos, on seconds that belong to a step.",
+]
+
+
+def guide_table(tasks: Sequence[Task], method: str, seed: int, quick: bool, folds: int) -> Table:
+    """Online against offline on held-out recordings of CaptainCook4D."""
+    rows: list[list[Cell]] = []
+    for full in tasks:
+        backbone = backbone_of(full)
+        task = full.with_features(backbone)
+        found: list[list[Cell]] = []
+        for fold in range(folds if folds else len(task)):
+            out = [video for place, video in enumerate(task) if place % (folds or len(task)) == fold]
+            model = fitted(task, backbone, method, seed, quick, [video.name for video in out])
+            inside = [video for video in task if video not in out]
+            inputs = [video.read_features(backbone) for video in inside]
+            held = [video.read_features(backbone) for video in out]
+            truth = [true_labels(v, len(x)) for v, x in zip(inside, inputs, strict=True)]
+            held_truth = [true_labels(v, len(x)) for v, x in zip(out, held, strict=True)]
+            found.append(guide_row(task.name, model, inputs, held, truth, held_truth, task.steps))
+            print(f"  {task.name}, fold {fold}: done", file=sys.stderr)
+            if quick:
+                break
+        means = np.mean([row[3:] for row in found], axis=0).tolist()
+        rows.append([task.name, found[0][1], sum(int(row[2] or 0) for row in found), *means])
+    return _mean(
+        Table(GUIDE_COLUMNS, rows, f"The guide, method {method}, seed {seed}, {folds or 'all'} folds", GUIDE_NOTES)
+    )
+
+
+def toy_table(method: str, seed: int, quick: bool) -> Table:
+    """Online against offline on held-out videos of the toy kitchen's features."""
+    features, timelines = toy_features(videos=16, seed=seed, rate=1.0, duration=240)
+    truth = [t.labels(np.arange(len(x))) for t, x in zip(timelines, features, strict=True)]
+    settings: dict[str, Any] = {"train": {"steps": 20}} if quick and method == "cnc" else {}
+    model = METHODS[method](steps=len(STEPS), rate=1.0, seed=seed, **settings).fit(features[:12])
+    row = guide_row("toy kitchen", model, features[:12], features[12:], truth[:12], truth[12:], STEPS)
+    return Table(GUIDE_COLUMNS, [row], f"The guide, method {method}, seed {seed}", GUIDE_NOTES)
+
+
+def _mean(table: Table) -> Table:
+    """The table with a row of means under it."""
+    last: list[Cell] = ["mean"]
+    for place in range(1, len(table.columns)):
+        cells = [row[place] for row in table.rows]
+        last.append(float(np.mean(cells)) if all(isinstance(cell, float) for cell in cells) else None)
+    return Table(table.columns, [*table.rows, last], table.caption, table.notes)
+
+
+def main() -> None:
+    """Print the tables that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="the folder of CaptainCook4D")
+    parser.add_argument("--quick", action="store_true", help="one recipe, few training steps")
+    parser.add_argument("--method", default=next(iter(METHODS)), choices=list(METHODS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folds", type=int, default=3, help="for the guide; 0 leaves out one recording at a time")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    args = parser.parse_args()
+    tasks = [task for task in read(args.data).tasks if task.graph is not None]
+    few = tasks[1:2] if args.quick else tasks
+    tables = {
+        "graph": lambda: graph_table(tasks[1:3] if args.quick else tasks),
+        "next": lambda: next_table(few),
+        "check": lambda: check_table(few),
+        "features": lambda: features_table(few, args.method, args.seed, args.quick),
+        "guide": lambda: guide_table(few, args.method, args.seed, args.quick, args.folds),
+        "toy": lambda: toy_table(args.method, args.seed, args.quick),
+    }
+    print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes")
+    for part in args.only:
+        print(f"\n{tables[part]()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""The sums behind benchmarks/use.py: graphs, next steps, checks and guidance, each beside something simpler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from stepcut.data.task import Task, TaskVideo
+from stepcut.order import ProcedureGraph, learn_graph
+from stepcut.order.likelihood import close_order, count_first, majority_order, reduce_order
+from stepcut.use.calibrate import Expectations, learn_expectations
+from stepcut.use.check import Report, check_labels
+
+WRONG = {"missing step", "order error"}
+Labels = NDArray[np.int64]
+Edges = set[tuple[int, int]]
+
+
+def true_sequence(task: Task, video: TaskVideo) -> list[int]:
+    """The true steps of one recording by number, in the order in which they begin."""
+    assert video.timeline is not None
+    return [task.steps.index(segment.step) for segment in video.timeline]
+
+
+def true_labels(video: TaskVideo, frames: int | None = None) -> Labels:
+    """The true step of every second, -1 for background."""
+    assert video.timeline is not None
+    return video.timeline.labels(np.arange(round(video.timeline.end) if frames is None else frames))
+
+
+def is_wrong(video: TaskVideo) -> bool:
+    """Whether a step is missing or out of order, as annotated."""
+    return any(what in WRONG for _, what in video.errors)
+
+
+# ---------------------------------------------------------------------- the graph
+
+
+def true_edges(task: Task) -> Edges:
+    """The edges of the true graph between steps, transitively reduced; START and END are left out."""
+    matrix = np.zeros((len(task.steps),) * 2, dtype=bool)
+    for before, after in task.graph or ():
+        matrix[task.steps.index(before), task.steps.index(after)] = True
+    return {(a, b) for a, b in np.argwhere(reduce_order(close_order(matrix))).tolist()}
+
+
+def with_ends(edges: Edges, steps: Iterable[int]) -> Edges:
+    """The edges with START (-1) before every step that nothing precedes, and END (-2) after every last one."""
+    first = {(-1, s) for s in steps if all(b != s for _, b in edges)}
+    return edges | first | {(s, -2) for s in steps if all(a != s for a, _ in edges)}
+
+
+def f1(found: Edges, true: Edges) -> float:
+    """Of edges, in percent."""
+    return 100 * 2 * len(found & true) / max(len(found) + len(true), 1)
+
+
+def count_edges(sequences: Sequence[Sequence[int]], steps: int, share: float) -> Edges:
+    """The baseline: who came first in at least this share of the videos that do both; reduced."""
+    orders = [list(dict.fromkeys(sequence)) for sequence in sequences]
+    closed = majority_order(count_first(orders, steps), share)
+    return {(a, b) for a, b in np.argwhere(reduce_order(closed)).tolist()}
+
+
+def choose_settings(tasks: Sequence[Task], sequences: Callable[[Task], list[list[int]]]) -> dict[str, float]:
+    """The settings of `learn_graph` with the best mean edge F1 on these tasks."""
+    grid = [dict(zip(("slip", "scrambled", "penalty"), values, strict=True)) for values in product(
+        (0.02, 0.05, 0.1), (0.05, 0.1, 0.2), (0.5, 1.0, 1.5, 2.0)
+    )]  # fmt: skip
+
+    def mean(settings: dict[str, float]) -> float:
+        return float(np.mean([f1(learn_graph(sequences(t), **settings).edges, true_edges(t)) for t in tasks]))
+
+    return max(grid, key=mean)
+
+
+# ---------------------------------------------------------------------- what comes next
+
+
+def most_frequent(graph: ProcedureGraph, done: Sequence[int]) -> list[int]:
+    """The baseline: steps by how often they followed the last one, then by how often they occur."""
+    last = done[-1] if done else -1
+    return sorted(graph.steps, key=lambda s: (-graph.transitions.get((last, s), 0), -graph.occurs[s], s))
+
+
+def next_hits(task: Task) -> dict[str, tuple[float, float]]:
+    """Top-1 and top-3 in percent, each recording predicted by a graph learned from the others."""
+    hits: dict[str, list[tuple[bool, bool]]] = {"ours": [], "most frequent next": []}
+    walks = [true_sequence(task, video) for video in task]
+    for place, walk in enumerate(walks):
+        graph = learn_graph([other for at, other in enumerate(walks) if at != place])
+        for length, step in enumerate(walk):
+            guesses = {
+                "ours": [s for s, _ in graph.next(walk[:length])],
+                "most frequent next": most_frequent(graph, walk[:length]),
+            }
+            for name, guess in guesses.items():
+                hits[name].append((guess[:1] == [step], step in guess[:3]))
+    return {name: tuple(100 * np.mean(values, axis=0)) for name, values in hits.items()}
+
+
+# ---------------------------------------------------------------------- checks
+
+
+def reports(
+    task: Task, cuts: dict[str, tuple[Labels, NDArray[np.float64] | None, NDArray[np.float64] | None]], rate: float
+) -> dict[str, Report]:
+    """A report per recording; what is usual is learned from the recordings without such errors, never from itself."""
+    normal = [video.name for video in task if video.name in cuts and not is_wrong(video)]
+
+    def learned(names: Sequence[str]) -> Expectations:
+        labels, shares, strange = zip(*(cuts[name] for name in names), strict=True)
+        return learn_expectations(
+            labels, 1.0, None if shares[0] is None else shares, None if strange[0] is None else strange, rate
+        )
+
+    everything = learned(normal)
+    found = {}
+    for name, (labels, shares, strange) in cuts.items():
+        usual = learned([other for other in normal if other != name]) if name in normal else everything
+        found[name] = check_labels(labels, 1.0, usual, shares, strange, task.steps, name)
+    return found
+
+
+def suspicion(report: Report) -> float:
+    """How much a report speaks for a missing or misordered step."""
+    return max(report.excess["missed"], report.excess["misordered"])
+
+
+def area(scores: Sequence[float], wrong: Sequence[bool]) -> float:
+    """Area under the ROC in percent: how often a wrong recording scores above a right one (ties count half)."""
+    ranks, bad = rankdata(scores), np.asarray(wrong)
+    right = len(bad) - bad.sum()
+    return float(100 * (ranks[bad].sum() - bad.sum() * (bad.sum() + 1) / 2) / (bad.sum() * right))
+
+
+class Tally:
+    """Hits, false alarms and misses."""
+
+    def __init__(self) -> None:
+        self.hit = self.false = self.missed = 0
+
+    def add(self, found: set[int], true: set[int]) -> None:
+        """Count sets of steps."""
+        self.hit += len(found & true)
+        self.false += len(found - true)
+        self.missed += len(true - found)
+
+    @property
+    def precision(self) -> float:
+        """In percent."""
+        return 100 * self.hit / max(self.hit + self.false, 1)
+
+    @property
+    def recall(self) -> float:
+        """In percent."""
+        return 100 * self.hit / max(self.hit + self.missed, 1)
+
+
+def tally_checks(task: Task, found: dict[str, Report], tallies: dict[str, Tally]) -> None:
+    """Compare reports with the annotated errors: step by step, and recording by recording."""
+    for video in task:
+        report = found[video.name]
+        missing = {task.steps.index(step) for step, what in video.errors if what == "missing step"}
+        swapped = {task.steps.index(step) for step, what in video.errors if what == "order error"}
+        missed, misordered = {f.step for f in report.missed}, {f.step for f in report.misordered}
+        tallies["missing step, by step"].add(missed, missing)
+        tallies["order error, by step"].add(misordered, swapped)
+        tallies["missing step, by recording"].add({1} if missed else set(), {1} if missing else set())
+        tallies["order error, by recording"].add({1} if misordered else set(), {1} if swapped else set())
+        either = suspicion(report) > 1
+        tallies["either, by recording"].add({1} if either else set(), {1} if missing or swapped else set())
+        if not is_wrong(video):
+            tallies["any alarm on a normal recording"].add({1} if not report.ok else set(), set())
+            tallies["normal"].add({1}, {1})
