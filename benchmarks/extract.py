@@ -103,7 +103,7 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
     if not on_gpu:
         thrift = ratios(work, on_gpu)
         print(
-            f"  the same in CPU time, which other programs disturb less: {statistics.median(thrift):.2f} ({spread(thrift)})"
+            f"  the same in CPU time, less disturbed by other programs: {statistics.median(thrift):.2f} ({spread(thrift)})"
         )
         gains = [slow / fast for slow, fast in zip(wall["stepcut on torch"], wall["stepcut"], strict=True)]
         print(f"  ratio to plain torch: {statistics.median(gains):.2f} ({spread(gains)})")

@@ -29,6 +29,10 @@ from stepcut.see.video.sample import Rate
 __all__ = ["Failure", "Features", "cache_dir", "export", "extract", "find_features", "load_features"]
 
 
+_MOST_WORKERS = 16
+"""Videos decoded side by side at most: each holds its decoder's frames in memory."""
+
+
 @dataclass(frozen=True)
 class _Job:
     """One video: where it is, where its features are or will be, and how many rows to expect if they are not there."""
@@ -132,7 +136,7 @@ def _compute_all(
         owners.setdefault(job.target, []).append(number)
     if not owners:
         return failed
-    workers = min(len(owners), max(2, cores // 2), 8)
+    workers = min(len(owners), max(2, cores), _MOST_WORKERS)
     events: queue.Queue[tuple[int, int | BaseException | None]] = queue.Queue()
     stop = threading.Event()
     shared = _Shared(backbone)
