@@ -9,11 +9,11 @@ They compute in float32 (float64 for float64) also inside autocast.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from stepcut.correspond.kernels import Contrast, Cycle
 from stepcut.correspond.softdtw import soft_dtw
 from stepcut.errors import OptionError
 
@@ -44,21 +44,9 @@ def tcc(
     """
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask, least=2)
-        count, frames, dim = u.shape
-        scale = 1.0 / (dim * temperature)
-        # Only products of frames are needed: |u_i|^2 is the same for all j, so the softmax over j does not see it, and
-        # v~ . u_k = sum_j alpha_j (v_j . u_k). Distances do not change when all frames move together; moving the
-        # middle to 0 keeps the products small, so little is lost to rounding.
-        flat = (u - _middle(u, real)).reshape(count * frames, dim)
-        products = (flat @ flat.T).view(count, frames, count, frames).transpose(1, 2)  # (B, B, T, T): u_ai . u_bj
-        norms = flat.square().sum(1).view(count, frames).masked_fill(~real, torch.inf)  # inf: a padded frame is far
-        alpha = torch.softmax((2 * products - norms[None, :, None, :]) * scale, dim=-1)
-        back = _multiply(alpha, products.transpose(0, 1))  # (B, B, T, T): v~_i . u_k
-        beta = torch.softmax((2 * back - norms[:, None, None, :]) * scale, dim=-1)
-        mu = (beta * t[:, None, None, :]).sum(-1)  # (B, B, T)
-        var = (beta * (t[:, None, None, :] - mu[..., None]).square()).sum(-1).clamp_min(variance_floor)
-        loss = (t[:, None, :] - mu).square() / var + variance_weight * var.log()
-        return (loss * _pair_weights(real, loss.dtype)).sum()
+        scale = 1.0 / (u.shape[2] * temperature)
+        value: Tensor = Cycle.apply(_centred(u, real), t, real, scale, variance_weight, variance_floor)  # type: ignore[no-untyped-call]
+        return value
 
 
 def cidm(
@@ -80,16 +68,10 @@ def cidm(
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask, least=1)
         seconds = _checked_durations(durations, t)
-        # Differences, not products: exact for frames that nearly coincide, and at d = 0 the gradient is 0.
-        d = torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist")  # (B, T, T)
         apart = t[:, :, None] - t[:, None, :]
-        gamma = apart.square() + 1
         near = apart.abs() * seconds[:, None, None] <= window + ON_THE_EDGE
-        loss = torch.where(near, d / gamma, gamma * (margin - d).clamp_min(0))
-        both = (real[:, :, None] & real[:, None, :]).to(loss.dtype)
-        pairs = both.sum((1, 2))
-        videos = (pairs > 0).sum().clamp_min(1)
-        return ((loss * both).sum((1, 2)) / pairs.clamp_min(1)).sum() / videos
+        value: Tensor = Contrast.apply(_centred(u, real), apart.square() + 1, near, margin, _pair_weights(u, real))  # type: ignore[no-untyped-call]
+        return value
 
 
 def tc3i(
@@ -132,11 +114,14 @@ def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gam
     """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
     with _full_precision(embeddings):
         u, _, real = _checked(embeddings, times, mask, least=2)
-        order = (~real).to(torch.uint8).argsort(dim=1, stable=True)  # real frames first, in their order
-        path = u.gather(1, order[:, :, None].expand_as(u))
+        if real is not None:  # real frames first, in their order
+            order = (~real).to(torch.uint8).argsort(dim=1, stable=True)
+            u = u.gather(1, order[:, :, None].expand_as(u))
         count = u.shape[0]
         a, b = torch.triu_indices(count, count, offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
-        cost = torch.cdist(path[a], path[b], compute_mode="donot_use_mm_for_euclid_dist").square()
+        cost = torch.cdist(u[a], u[b], compute_mode="donot_use_mm_for_euclid_dist").square()
+        if real is None:
+            return soft_dtw(cost, gamma).mean()
         frames = real.sum(1)
         lengths = torch.stack([frames[a], frames[b]], dim=1)
         filled = (lengths > 0).all(1)
@@ -173,48 +158,30 @@ def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[obj
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
 
 
-class _Multiply(torch.autograd.Function):
-    """`a @ b` on stacks of small matrices, nothing transposed without copying it.
+def _centred(u: Tensor, real: Tensor | None) -> Tensor:
+    """The frames with their middle at 0: no distance changes, and products of frames lose less to rounding.
 
-    The backward pass of `torch.matmul` hands transposed views to a CPU kernel that takes ten times as long on them.
+    The middle needs no gradient, since no distance depends on it.
     """
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        a, b = a.contiguous(), b.contiguous()
-        ctx.save_for_backward(a, b)
-        return a @ b
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = ctx.saved_tensors
-        grad = grad.contiguous()
-        return grad @ b.mT.contiguous(), a.mT.contiguous() @ grad
+    if real is None:
+        return u - u.detach().mean((0, 1))
+    return u - u.detach().sum((0, 1)) / real.sum().clamp_min(1)  # padded frames hold 0
 
 
-def _multiply(a: Tensor, b: Tensor) -> Tensor:
-    product: Tensor = _Multiply.apply(a, b)  # type: ignore[no-untyped-call]
-    return product
+def _pair_weights(u: Tensor, real: Tensor | None) -> Tensor | float:
+    """What a pair of frames of one video weighs in the mean over videos of the mean over their real pairs."""
+    if real is None:
+        return 1.0 / (u.shape[0] * u.shape[1] ** 2)
+    both = (real[:, :, None] & real[:, None, :]).to(u.dtype)
+    pairs = both.sum((1, 2))
+    videos = (pairs > 0).sum().clamp_min(1)
+    return both / (pairs.clamp_min(1) * videos)[:, None, None]
 
 
-def _middle(u: Tensor, real: Tensor) -> Tensor:
-    """The mean of the real frames, (1, 1, d); without gradient, since no distance depends on it."""
-    inside = u.detach() * real[:, :, None]
-    return inside.sum((0, 1), keepdim=True) / real.sum().clamp_min(1)
-
-
-def _pair_weights(real: Tensor, dtype: torch.dtype) -> Tensor:
-    """(B, B, T): what frame i of video a, gone to video b, weighs in the mean; 0 for a == b and for padding."""
-    count = real.shape[0]
-    filled = real.any(1)
-    pairs = filled[:, None] & filled[None, :] & ~torch.eye(count, dtype=torch.bool, device=real.device)
-    inside = real.to(dtype) / real.sum(1, keepdim=True).clamp_min(1)  # (B, T): rows sum to 1
-    return inside[:, None, :] * (pairs.to(dtype) / pairs.sum().clamp_min(1))[:, :, None]
-
-
-def _checked(embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Shapes that fit, float32 or float64, and a mask; padded frames hold 0, so nothing of them gets through."""
+def _checked(
+    embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Shapes that fit, float32 or float64, and the mask; padded frames hold 0, so nothing of them gets through."""
     if embeddings.ndim != 3 or embeddings.shape[0] < least:
         raise OptionError(
             f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, dimensions) with at least "
@@ -233,7 +200,7 @@ def _checked(embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int)
     dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
     u, t = embeddings.to(dtype), times.to(embeddings.device, dtype)
     if mask is None:
-        return u, t, torch.ones(t.shape, dtype=torch.bool, device=u.device)
+        return u, t, None
     real = mask.to(u.device, torch.bool)
     return u.masked_fill(~real[:, :, None], 0), t.masked_fill(~real, 0), real
 
