@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepcut.cli.common import add_common
 from stepcut.errors import OptionError
 
+if TYPE_CHECKING:
+    from stepcut.timeline import Timeline
+
 EXAMPLES = """examples:
   stepcut convert sandwich.eaf sandwich.json           the suffixes say what it is
+  stepcut convert sandwich.proc eaf/ --to elan         what was learned, for annotators to correct
   stepcut convert truth/ tasks.json --to label-studio --rate 30    a folder into one file
   stepcut convert tasks.json eaf/ --to elan            and one file into a folder
 
@@ -20,7 +25,7 @@ formats: json, csv, tsv, elan, label-studio, egoprocel, activitynet, mstcn, vtt,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the words of the command."""
-    parser.add_argument("source", metavar="IN", help="a label file, or a folder of them")
+    parser.add_argument("source", metavar="IN", help="a label file, a folder of them, or a learned procedure")
     parser.add_argument("target", metavar="OUT", help="the file to write; with --to, also a folder (a file per video)")
     parser.add_argument("--from", dest="source_format", metavar="FORMAT", help="what IN is, where it is not plain")
     parser.add_argument("--to", dest="target_format", metavar="FORMAT", help="what OUT is to be, instead of by suffix")
@@ -33,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read everything in IN and write it to OUT; what the format cannot hold is said on standard error."""
     from stepcut.errors import unknown
-    from stepcut.formats import FORMATS, losses, read_folder, write, write_folder
+    from stepcut.formats import FORMATS, losses, write, write_folder
     from stepcut.formats.guess import format_to_write
 
-    found = read_folder(args.source, args.source_format, args.rate, args.annotator)
+    found = _read(args)
     if args.video is not None:
         if args.video not in found:
             raise OptionError(unknown("video", args.video, found))
@@ -58,3 +63,18 @@ def run(args: argparse.Namespace) -> int:
         count = f"{len(found)} video{'s' if len(found) > 1 else ''}"
         print(f"{count} written to {target} as {FORMATS[name].title}.", file=sys.stderr)
     return 0
+
+
+def _read(args: argparse.Namespace) -> dict[str, Timeline]:
+    """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
+    from stepcut.folder import is_procedure, load
+    from stepcut.formats import read_folder
+    from stepcut.timeline import Timeline
+
+    if args.source_format is None and is_procedure(Path(args.source)):
+        procedure = load(args.source)
+        return {
+            name: Timeline(t.segments, t.duration, t.steps, procedure.videos.get(name) or name)
+            for name, t in procedure.timelines.items()
+        }
+    return read_folder(args.source, args.source_format, args.rate, args.annotator)

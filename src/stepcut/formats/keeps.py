@@ -132,9 +132,12 @@ def stated_losses(keeps: Keeps) -> list[str]:
 
 def actual_losses(timeline: Timeline, keeps: Keeps, options: Options = NONE) -> list[str]:
     """Which of the stated losses this timeline does suffer; the name of the video is passed over."""
-    everything, found = Keeps(), []
+    everything = Keeps()
+    unknown = keeps.times == "frames" and options.rate is None  # then what a frame costs cannot be measured
+    found = stated_losses(Keeps(times=keeps.times)) if unknown else []
+    passed = {"video", "empty", *(("times", "instants", "overlaps") if unknown else ())}
     for each in fields(Keeps):
-        if each.name in ("video", "empty") or getattr(keeps, each.name) == getattr(everything, each.name):
+        if each.name in passed or getattr(keeps, each.name) == getattr(everything, each.name):
             continue
         # The shortest length depends on the unit of time, so the two are probed together.
         unit: dict[str, Any] = {"times": keeps.times} if each.name == "instants" and keeps.overlaps else {}

@@ -1,0 +1,103 @@
+"""docs/annotate.md from its first line to its last: learn, export, correct, read back, evaluate."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import xml.etree.ElementTree as etree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepcut.cli.main import main
+from stepcut.data.toy import toy_features
+from stepcut.formats import read, read_folder
+from stepcut.timeline import Timeline
+
+DOC = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf-8")
+# Learning to the end takes minutes on this machine; what is tested is the way of the labels, not their quality.
+QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"steps": 2}']
+
+
+def correct_in_elan(path: Path, truth: Timeline) -> None:
+    """What a person does in ELAN: every annotation of the tier is replaced by what they see, and saved."""
+    tree = etree.parse(path)
+    root = tree.getroot()
+    order, tier = root.find("TIME_ORDER"), root.find("TIER")
+    assert order is not None
+    assert tier is not None
+    for element in (order, tier):
+        for child in list(element):
+            element.remove(child)
+    for number, segment in enumerate(truth):
+        for end, time in enumerate((segment.start, segment.end)):
+            slot = {"TIME_SLOT_ID": f"ts{2 * number + end}", "TIME_VALUE": str(round(time * 1000))}
+            etree.SubElement(order, "TIME_SLOT", slot)
+        ends = {"TIME_SLOT_REF1": f"ts{2 * number}", "TIME_SLOT_REF2": f"ts{2 * number + 1}"}
+        annotation = etree.SubElement(etree.SubElement(tier, "ANNOTATION"), "ALIGNABLE_ANNOTATION")
+        annotation.attrib.update({"ANNOTATION_ID": f"a{number}", **ends})
+        etree.SubElement(annotation, "ANNOTATION_VALUE").text = segment.step
+    tree.write(path, encoding="UTF-8", xml_declaration=True)
+
+
+def correct_in_label_studio(tasks: Path, export: Path, truth: dict[str, Timeline]) -> None:
+    """What Label Studio exports after a person has corrected the predictions of every task."""
+    record: list[dict[str, Any]] = json.loads(tasks.read_text())
+    for task in record:
+        rate = task["data"]["fps"]
+        regions = [
+            {
+                "type": "timelinelabels",
+                "from_name": "steps",
+                "to_name": "video",
+                "value": {
+                    "ranges": [{"start": round(s.start * rate) + 1, "end": round(s.end * rate)}],
+                    "timelinelabels": [s.step],
+                },
+            }
+            for s in truth[task["data"]["name"]]
+        ]
+        task["annotations"] = [{"completed_by": 1, "was_cancelled": False, "result": regions}]
+        task["data"]["video"] = "/data/upload/1/5fd0-" + task["data"]["video"]
+    export.write_text(json.dumps(record))
+
+
+def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, timelines = toy_features(videos=3, duration=40)
+    truth = {timeline.video: timeline for timeline in timelines}
+    (tmp_path / "tea").mkdir()
+    for features, timeline in zip(rows, timelines, strict=True):
+        np.save(tmp_path / "tea" / f"{timeline.video}.npy", features)
+    done = []
+    with contextlib.chdir(tmp_path):
+        for kind, block in re.findall(r"```(sh|python)\n(.*?)```", DOC, flags=re.DOTALL):
+            if kind == "python":
+                exec(block, {})
+                continue
+            for line in block.splitlines():
+                words = line.split()
+                assert words[0] == "stepcut"
+                capsys.readouterr()
+                extra = QUICK if words[1] == "learn" else []
+                assert main([*words[1:], *extra]) == 0, capsys.readouterr().err
+                done.append(line)
+                if line == "stepcut convert tea.proc eaf/ --to elan":
+                    assert read("eaf/" + timelines[0].video + ".eaf").steps[:2] == ("boil water", "pour")
+                    for name, timeline in truth.items():
+                        correct_in_elan(Path("eaf") / f"{name}.eaf", timeline)
+                if line.startswith("stepcut convert tea.proc tasks.json"):
+                    correct_in_label_studio(Path("tasks.json"), Path("export.json"), truth)
+                if words[1] == "evaluate":
+                    assert "uniform" in capsys.readouterr().out
+        # What was corrected is what comes back, by both ways.
+        for folder, slack in (("truth", 0.002), ("corrected", 0.04)):
+            again = read_folder(folder)
+            assert set(again) == set(truth)
+            for name, timeline in truth.items():
+                assert again[name].sequence() == timeline.sequence()
+                for found, true in zip(again[name], timeline, strict=True):
+                    assert (found.start, found.end) == pytest.approx((true.start, true.end), abs=slack)
+    assert len(done) == 7
