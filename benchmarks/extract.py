@@ -102,9 +102,7 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
     print(f"  ratio to {what}: {statistics.median(reached):.2f} (goal {goal:.2f}; rounds {spread(reached)})")
     if not on_gpu:
         thrift = ratios(work, on_gpu)
-        print(
-            f"  the same in CPU time, less disturbed by other programs: {statistics.median(thrift):.2f} ({spread(thrift)})"
-        )
+        print(f"  the same in CPU time, less disturbed by others: {statistics.median(thrift):.2f} ({spread(thrift)})")
         gains = [slow / fast for slow, fast in zip(wall["stepcut on torch"], wall["stepcut"], strict=True)]
         print(f"  ratio to plain torch: {statistics.median(gains):.2f} ({spread(gains)})")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from stepcut.progress import Hook, Stage, silent
 from stepcut.see.backbones import Backbone, load_backbone
 from stepcut.see.compute import Stopped, batch_size, compute_features
 from stepcut.see.contract import Failure, Features
+from stepcut.see.cores import count_cores
 from stepcut.see.store import cache_dir, clear_leftovers, content_hash, feature_file, read_rows, save_rows
 from stepcut.see.vectors import find_features, load_features
 from stepcut.see.video import as_rate, find_videos, name_videos, probe
@@ -72,7 +72,7 @@ def extract(
             raise error
         failures[number] = Failure(names[number], str(paths[number]), error)
 
-    cores = os.cpu_count() or 1
+    cores = count_cores()
     with ThreadPoolExecutor(cores) as pool:
         looked = [pool.submit(_look, n, p, network, rate, folder) for n, p in zip(names, paths, strict=True)]
         jobs: dict[int, _Job] = {}

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import platform
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -31,17 +32,27 @@ class Backbone(Protocol):
         """(n, size, size, 3) RGB to (n, dim) vectors or (n, dim, h, w) maps."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where and with what a network runs."""
+
+    device: str
+    engine: str
+    threads: int | None = None
+
+
 class Network:
     """A backbone of stepcut's own. The engine is built at the first use, so a run that finds all stored loads none."""
 
     def __init__(
-        self, name: str, dim: int, size: int, weights_id: str, program: Callable[[], Program], device: str, engine: str
+        self, name: str, dim: int, size: int, weights_id: str, program: Callable[[], Program], place: Place
     ) -> None:
         self.name, self.dim, self.size = name, dim, size
-        self.device, self.engine = device, engine
-        machine = f"{engine}-{platform.machine()}" if engine == "openvino" else f"{engine}-{device.split(':')[0]}"
-        self.fingerprint = f"{name} {weights_id} {machine}"
-        self.batch = 128 if device.startswith("cuda") else 16
+        self.device, self.engine, self.threads = place.device, place.engine, place.threads
+        # The engine's precision follows the machine (OpenVINO) or the device (torch).
+        kind = platform.machine() if place.engine == "openvino" else place.device.split(":")[0]
+        self.fingerprint = f"{name} {weights_id} {place.engine}-{kind}"
+        self.batch = 128 if place.device.startswith("cuda") else 16
         self._program = program
         self._run: Callable[[NDArray[np.uint8]], NDArray[np.float16]] | None = None
 
@@ -65,13 +76,13 @@ class Network:
         if self.engine == "openvino":
             from stepcut.see.backbones.openvino_engine import OpenVinoEngine
 
-            return OpenVinoEngine(self._program(), self.size)
+            return OpenVinoEngine(self._program(), self.size, self.threads)
         from stepcut.see.backbones.torch_engine import TorchEngine
 
-        return TorchEngine(self._program(), self.device)
+        return TorchEngine(self._program(), self.device, self.threads)
 
 
-def _lite0(device: str, engine: str, weights: Any, layer: str | None, family: str | None) -> Network:
+def _lite0(place: Place, weights: Any, layer: str | None, family: str | None) -> Network:
     from stepcut.see.backbones.lite0 import DIM, SIZE, lite0, weights_file
     from stepcut.see.backbones.weights import hash_file, read_weights
 
@@ -80,12 +91,10 @@ def _lite0(device: str, engine: str, weights: Any, layer: str | None, family: st
             f"layer={layer!r}, family={family!r}: efficientnet-lite0 has no such choice; it is for backbone='resnet50'."
         )
     file = weights_file() if weights is None else weights
-    return Network(
-        "efficientnet-lite0", DIM, SIZE, hash_file(file)[:16], lambda: lite0(read_weights(file)[0]), device, engine
-    )
+    return Network("efficientnet-lite0", DIM, SIZE, hash_file(file)[:16], lambda: lite0(read_weights(file)[0]), place)
 
 
-def _resnet50(device: str, engine: str, weights: Any, layer: str | None, family: str | None) -> Network:
+def _resnet50(place: Place, weights: Any, layer: str | None, family: str | None) -> Network:
     from stepcut.see.backbones.resnet50 import FAMILIES, SIZE, family_of, map_shape, resnet50
     from stepcut.see.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
 
@@ -102,9 +111,7 @@ def _resnet50(device: str, engine: str, weights: Any, layer: str | None, family:
     arrays, metadata = read_weights(file)
     kind = family or family_of(arrays, metadata)
     program = resnet50(arrays, layer, kind)  # now, so that a file that does not fit is told of before any decoding
-    return Network(
-        "resnet50", channels, SIZE, f"{layer} {kind} {hash_file(file)[:16]}", lambda: program, device, engine
-    )
+    return Network("resnet50", channels, SIZE, f"{layer} {kind} {hash_file(file)[:16]}", lambda: program, place)
 
 
 BACKBONES: dict[str, Callable[..., Network]] = {"efficientnet-lite0": _lite0, "resnet50": _resnet50}
@@ -118,11 +125,13 @@ def load_backbone(
     layer: str | None = None,
     family: str | None = None,
     engine: str = "auto",
+    threads: int | None = None,
 ) -> Backbone:
     """The backbone of that name, or the object itself if it is one already.
 
     `weights`: a file (resnet50 needs one). `layer`: conv2a to conv5c of resnet50. `family`: "v1.5" or "v1", where the
     file does not tell. `device`: auto, cpu, cuda. `engine`: auto (the fastest installed), openvino, torch.
+    `threads`: CPU threads of the engine, all cores unless given.
     """
     if not isinstance(backbone, str):
         if isinstance(backbone, Backbone):
@@ -134,8 +143,8 @@ def load_backbone(
         )
     if backbone not in BACKBONES:
         raise OptionError(unknown("backbone", backbone, [*BACKBONES, "vectors"]))
-    place = choose_device(device)
-    return BACKBONES[backbone](place, choose_engine(engine, place), weights, layer, family)
+    where = choose_device(device)
+    return BACKBONES[backbone](Place(where, choose_engine(engine, where), threads), weights, layer, family)
 
 
 def choose_device(device: str = "auto") -> str:

@@ -6,7 +6,6 @@ by which that converter reports usage is kept from being loaded.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.see.backbones.program import Add, Conv, MaxPool, Program
+from stepcut.see.cores import count_cores
 
 _TOGETHER = 4
 """Frames per request: enough to keep one core busy, few enough to share a batch among the cores."""
@@ -27,7 +27,7 @@ class OpenVinoEngine:
 
     def __init__(self, program: Program, size: int, threads: int | None = None) -> None:
         openvino = import_openvino()
-        cores = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = threads or count_cores()
         options = {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores, "ENABLE_CPU_PINNING": False}
         self.compiled = openvino.Core().compile_model(build(program, size), "CPU", options)
         self.queue = openvino.AsyncInferQueue(self.compiled, cores)

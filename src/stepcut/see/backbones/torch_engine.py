@@ -15,7 +15,9 @@ from stepcut.see.backbones.program import Add, Conv, MaxPool, Mean, Program
 class TorchEngine:
     """A program with its weights on one device."""
 
-    def __init__(self, program: Program, device: str = "cpu") -> None:
+    def __init__(self, program: Program, device: str = "cpu", threads: int | None = None) -> None:
+        if threads is not None:
+            torch.set_num_threads(threads)
         self.device = torch.device(device)
         self.dtype = torch.float16 if self.device.type == "cuda" else torch.float32
         self.precision = "f16" if self.dtype is torch.float16 else "f32"

@@ -41,7 +41,8 @@ def _read_safetensors(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
     try:
         with safe_open(file, "np") as opened:
-            return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})  # noqa: SIM118
+            names = opened.keys()
+            return {name: opened.get_tensor(name) for name in names}, dict(opened.metadata() or {})
     except SafetensorError as error:
         raise OptionError(f"weights='{file}': damaged ({error}). Get the file again.") from error
 
