@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.colours import colour
 from stepcut.errors import AnnotationError
 
 BACKGROUND = -1
@@ -185,22 +184,9 @@ class Timeline:
 
     def _repr_svg_(self) -> str:
         """A bar with a coloured block per segment, for notebooks."""
-        from html import escape
+        from stepcut.show.drawing import draw_bar
 
-        width, height, end = 900, 34, self.end or 1.0
-        blocks = []
-        for segment in self.segments:
-            x, w = segment.start / end * width, max(segment.duration / end * width, 0.5)
-            tip = f"{escape(segment.step)} {clock(segment.start)}–{clock(segment.end)}"
-            fill = colour(self.steps.index(segment.step))
-            blocks.append(
-                f'<rect x="{x:.1f}" y="0" width="{w:.1f}" height="{height}" fill="{fill}"><title>{tip}</title></rect>'
-            )
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="100%" height="{height}" '
-            f'role="img" aria-label="{escape(repr(self))}"><rect width="{width}" height="{height}" fill="#e8e8e8"/>'
-            f"{''.join(blocks)}</svg>"
-        )
+        return draw_bar(self)
 
 
 def clock(seconds: float) -> str:

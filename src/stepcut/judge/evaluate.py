@@ -102,7 +102,7 @@ def evaluate(
     timelines; a list of these is the same thing learned with several seeds, and gives means and standard deviations.
     `truth`: a folder of annotation files, a dict, or a task of a data set. `seeds` is how often `random` is drawn,
     from `seed` on; nothing is learned anew here (`stepcut experiment` does that). `graph`: the true edges
-    (before, after) between step names, where known.
+    (before, after) between step names, where known (a task may bring its own).
     """
     if not isinstance(seeds, int) or seeds < 1:
         raise OptionError(f"seeds={seeds!r} is not allowed; give a whole number of at least 1.")
@@ -124,7 +124,8 @@ def evaluate(
             score(baseline(row, pairs[0].true, sizes[0], number), pairs[0].true, names=pairs[0].steps, **options)
             for number in range(seed, seed + (seeds if row == "random" else 1))
         ]
-    edges = None if graph is None else set(graph)
+    known = getattr(truth, "graph", None) if graph is None else graph
+    edges = None if known is None else set(known)
     rows = [[row, *_cells(each, edges)] for row, each in scores.items()]
     columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
     learned = " ".join(seed for _, _, seed in given)
@@ -193,15 +194,34 @@ def _cells(scores: Sequence[Score], edges: set[tuple[str, str]] | None) -> list[
     return cells if edges is None else [*cells, spread([graph_f1(one, edges) for one in scores])]
 
 
-def graph_f1(one: Score, edges: set[tuple[str, str]]) -> float:
-    """F1 of the edges of the graph learned from the found sequences, after the matching, in percent."""
-    from stepcut.judge.metrics import edge_rates, runs
-    from stepcut.order import learn_graph
+def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
+    """F1 of the edges of the graph learned from the found labels, after the matching, in percent; both sides reduced."""
+    from stepcut.judge.metrics import edge_rates
+    from stepcut.order import graph_of_labels
 
-    count = len(one.matchings)
-    sequences = [[s for s in runs(one.mapped(i))[:, 0].tolist() if s > 0] for i in range(count)]
-    found = learn_graph([sequence for sequence in sequences if sequence]).edges
-    return 100 * edge_rates({(one.name(a), one.name(b)) for a, b in found}, edges).f1
+    mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
+    labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
+    if not any((steps >= 0).any() for steps in labels.values()):
+        return 0.0
+    found = graph_of_labels(labels, one.rate).edges
+    return 100 * edge_rates({(one.name(a + 1), one.name(b + 1)) for a, b in found}, reduce_edges(edges)).f1
+
+
+def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The edges that no path of other edges replaces.
+
+    >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
+    [('a', 'b'), ('b', 'c')]
+    """
+    from stepcut.order.likelihood import close_order, reduce_order
+
+    given = set(edges)
+    steps = sorted({step for edge in given for step in edge})
+    matrix = np.zeros((len(steps), len(steps)), dtype=bool)
+    for before, after in given:
+        matrix[steps.index(before), steps.index(after)] = True
+    kept = reduce_order(close_order(matrix))
+    return {(steps[a], steps[b]) for a, b in np.argwhere(kept).tolist()}
 
 
 def _as_list(given: Any) -> list[Any]:

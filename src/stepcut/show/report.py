@@ -1,0 +1,137 @@
+"""The report: one HTML file that needs nothing else, says what was learned in words, and prints well."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from stepcut.colours import colour, ink
+from stepcut.procedure import Procedure
+from stepcut.progress import duration
+from stepcut.show.drawing import draw_bar
+from stepcut.show.moments import Moment, by_step, find_moments
+from stepcut.show.style import REPORT_STYLE
+from stepcut.storage import write_text
+from stepcut.timeline import Timeline
+from stepcut.version import __version__
+
+if TYPE_CHECKING:
+    from stepcut.use.check import Report
+
+
+def write_report(
+    procedure: Procedure,
+    path: str | os.PathLike[str],
+    truth: Any = None,
+    checks: Sequence[Report] = (),
+    pictures: int = 4,
+    title: str = "",
+) -> None:
+    """Write a procedure as one self-contained page.
+
+    `truth` is whatever `stepcut.evaluate` takes; with it, scores and true timelines are shown. `checks` are reports of
+    `procedure.check`. `pictures` is how many are shown of each step.
+    """
+    write_text(path, make_report(procedure, truth, checks, pictures, title))
+
+
+def make_report(
+    procedure: Procedure, truth: Any = None, checks: Sequence[Report] = (), pictures: int = 4, title: str = ""
+) -> str:
+    """The page as text."""
+    scores, true = _judge(procedure, truth)
+    parts = [
+        _section("What was learned", f"<p>{escape(_in_words(procedure))}</p>"),
+        _section("The steps", _gallery(procedure, find_moments(procedure, pictures))),
+        _section("Timelines", _timelines(procedure, true)),
+        _section("Orders", procedure.orders._repr_html_()),
+        _section("What must precede what", procedure.graph._repr_svg_() + _listed(str(procedure.graph))),
+    ]
+    if checks:
+        parts.append(_section("Checked videos", "".join(check._repr_html_() for check in checks)))
+    if scores is not None:
+        parts.append(_section("Scores", scores._repr_html_()))
+    choice = getattr(procedure.method, "choice_", None)
+    if choice is not None:
+        parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{choice._repr_svg_()}"))
+    parts.append(_section("Settings and versions", _listed(json.dumps(procedure.config, indent=1))))
+    name = escape(title or "A learned procedure")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{REPORT_STYLE}</style></head>'
+        f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>stepcut {__version__}</footer></main></body></html>"
+    )
+
+
+def _in_words(procedure: Procedure) -> str:
+    total = sum(timeline.end for timeline in procedure.timelines.values())
+    graph, orders = procedure.graph, procedure.orders
+    words = [
+        f"{len(procedure.steps)} steps were found in {len(procedure.timelines)} videos, {duration(total)} in all, "
+        "without labels.",
+        f"The videos do them in {len(orders)} distinct orders.",
+    ]
+    for said, steps in (("left out by some", graph.optional), ("done more than once by some", graph.repeated)):
+        if steps:
+            words.append(f"{said.capitalize()}: {', '.join(graph.name(step) for step in sorted(steps))}.")
+    skipped = procedure.config.get("skipped", {})
+    words += [f"{name} could not be used: {reason}" for name, reason in skipped.items()]
+    return " ".join(words)
+
+
+def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
+    """A card per step: its name on its colour, how often and how long, and pictures."""
+    graph, cards = procedure.graph, []
+    for number, (name, mine) in enumerate(zip(procedure.steps, by_step(moments, len(procedure.steps)), strict=True)):
+        seen = graph.occurs.get(number, 0)
+        length = graph.durations.get(number)
+        often = f"in {seen} of {len(procedure.timelines)} videos" + (f", about {length.median:.0f} s" if length else "")
+        pictures = "".join(
+            f'<img src="{moment.address}" alt="{escape(name)} in {escape(moment.video)} at {moment.time:.0f} s" '
+            f'title="{escape(moment.video)}, {moment.time:.0f} s">'
+            for moment in mine
+        )
+        paint = f"background:{colour(number)};color:{ink(colour(number))}"
+        cards.append(
+            f'<article><h3 style="{paint}">{number} · {escape(name)}</h3><p>{often}</p><div>{pictures}</div></article>'
+        )
+    return f'<div class="gallery">{"".join(cards)}</div>'
+
+
+def _timelines(procedure: Procedure, true: Mapping[str, tuple[Timeline, dict[str, str]]]) -> str:
+    """A bar per video on one scale; the true one above, in the colours of the steps it was matched with."""
+    end = max(timeline.end for timeline in procedure.timelines.values())
+    rows = []
+    for name, timeline in procedure.timelines.items():
+        above = ""
+        if name in true:
+            truth, colours = true[name]
+            above = draw_bar(truth, colours, end, height=12, label=f"truth of {name}")
+        rows.append(f"<tr><th>{escape(name)}</th><td>{above}{draw_bar(timeline, end=end)}</td></tr>")
+    note = "<p>The narrow bar above each is the truth.</p>" if true else ""
+    return f'<table class="timelines">{"".join(rows)}</table>{note}'
+
+
+def _judge(procedure: Procedure, truth: Any) -> tuple[Any, dict[str, tuple[Timeline, dict[str, str]]]]:
+    """Scores, and the true timelines with the colour of the step that each true step was matched with."""
+    if truth is None:
+        return None, {}
+    from stepcut.judge.evaluate import evaluate, read_truth
+
+    scores = evaluate(procedure, truth)
+    score, found = scores.score, scores.clusters
+    matched = {
+        score.name(step): colour(procedure.steps.index(found[k])) for k, step in score.matching.items() if k >= 0
+    }
+    return scores, {name: (timeline, matched) for name, timeline in read_truth(truth)[0].items()}
+
+
+def _section(heading: str, body: str) -> str:
+    return f"<section><h2>{escape(heading)}</h2>{body}</section>"
+
+
+def _listed(text: str) -> str:
+    return f"<details><summary>in full</summary><pre>{escape(text)}</pre></details>"
