@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,28 @@ def test_cancelling_keeps_what_is_finished(folder: Path, tmp_path: Path) -> None
     features, _ = extract(folder, backbone, fps=10, cache=tmp_path)
     assert backbone.seen <= sum(len(f.rows) for f in features)
     assert (backbone.seen < sum(len(f.rows) for f in features)) == (kept > 0)
+
+
+def test_cancelling_stops_the_workers_at_once(folder: Path, tmp_path: Path) -> None:
+    cancelled = threading.Event()
+
+    class Slow(Mean):
+        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+            if self.seen:
+                cancelled.wait(10)
+                time.sleep(0.05)
+            return super().extract(frames)
+
+    def hook(event: Event) -> None:
+        if event.done:
+            cancelled.set()
+            raise RuntimeError("enough")
+
+    backbone = Slow()
+    with pytest.raises(RuntimeError, match="enough"):
+        extract(folder, backbone, fps=20, cache=tmp_path, progress=hook)
+    assert backbone.seen < 68
+    assert list((tmp_path / "features").iterdir()) == []
 
 
 def test_killed_at_any_point_then_run_again_gives_the_same_bits(folder: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -157,19 +158,12 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
             break
         frames = _decode(samples, container, stream)
         key = next((frame for frame in frames if frame.key_frame and frame.pts is not None), None)
-        # Files are indexed by decoding time, so the seek may land on a key frame that is shown after the target.
+        # Files are indexed by decoding time, so the seek may land on a key frame that is shown after the target. Frames
+        # that are shown before the key frame (their references may be missing) come before it, so they are gone by now.
         if key is not None and (key.pts - zero) * base <= target:
-            return zero, _after(key, frames)
+            return zero, chain([key], frames)
         back = back * 2 + 1
     return None, None
-
-
-def _after(key: Any, frames: Iterator[Any]) -> Iterator[Any]:
-    """A key frame and what is shown after it; what comes later but is shown before it may lack its references."""
-    yield key
-    for frame in frames:
-        if frame.pts is None or frame.pts > key.pts:
-            yield frame
 
 
 def _decode(samples: Samples, container: Any, stream: Any) -> Iterator[Any]:
