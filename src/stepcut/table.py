@@ -1,4 +1,4 @@
-"""Table: rows of figures with a caption, as text, CSV, LaTeX (booktabs), JSON or a notebook's HTML."""
+"""Table: rows of figures with a caption, as text, CSV, LaTeX (booktabs), JSON, Markdown or a notebook's HTML."""
 
 from __future__ import annotations
 
@@ -93,6 +93,14 @@ class Table:
             lines.append(f"\\caption{{{_tex(self.caption)}}}")
         return "\n".join([*lines, "\\end{table}"]) + "\n"
 
+    def markdown(self) -> str:
+        """A pipe table with the caption above and the notes as a list beneath."""
+        head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(self._numeric_rule())}|"]
+        body = [f"| {' | '.join(_md(self.show(cell)) for cell in row)} |" for row in self.rows]
+        caption = [f"{_md(self.caption)}", ""] if self.caption else []
+        notes = ["", *(f"- {_md(note)}" for note in self.notes)] if self.notes else []
+        return "\n".join([*caption, *head, *body, *notes]) + "\n"
+
     def json(self) -> str:
         """One JSON object: caption, columns, a list of rows as objects, notes."""
         columns, plain = self._plain()
@@ -101,8 +109,14 @@ class Table:
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def format(self, name: str) -> str:
-        """The table as `text`, `csv`, `latex` or `json`."""
-        forms = {"text": self.text, "csv": self.csv, "latex": self.latex, "json": self.json}
+        """The table as `text`, `csv`, `latex`, `json` or `markdown`."""
+        forms = {
+            "text": self.text,
+            "csv": self.csv,
+            "latex": self.latex,
+            "json": self.json,
+            "markdown": self.markdown,
+        }
         form = choose("format", name, forms)
         return form()
 
@@ -133,6 +147,9 @@ class Table:
             rows.append(cells)
         return columns, rows
 
+    def _numeric_rule(self) -> list[str]:
+        return ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
+
     def _numeric(self, place: int) -> bool:
         cells = [row[place] for row in self.rows if row[place] is not None]
         return bool(cells) and all(
@@ -143,6 +160,11 @@ class Table:
 def _looks_numeric(text: str) -> bool:
     """Figures such as `41.1 ± 0.3` line up to the right as well."""
     return text[:1].isdigit() or text in ("–", "")
+
+
+def _md(text: str) -> str:
+    """Text that a Markdown reader shows as it is."""
+    return "".join("\\" + c if c in "\\|*_<>`" else c for c in text)
 
 
 def _finite(cell: str | int | float | None) -> str | int | float | None:

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
+from stepcut.data import Task, TaskVideo
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.formats import write_folder
 from stepcut.judge import evaluate
 from stepcut.judge.clock import put_on_one_clock
+from stepcut.learning import learn
 from stepcut.table import Spread, Table
 from stepcut.timeline import Segment, Timeline
 
@@ -104,6 +106,36 @@ def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
     table = evaluate(true, true, graph=[("pour", "stir"), ("stir", "serve")])
     assert table.columns[-1] == "graph F1"
     assert table.rows[0][-1] == pytest.approx(100.0)
+
+
+def test_a_graph_is_compared_after_reduction() -> None:
+    true = truth(6)
+    with_shortcut = evaluate(true, true, graph=[("pour", "stir"), ("stir", "serve"), ("pour", "serve")])
+    assert with_shortcut.rows[0][-1] == pytest.approx(100.0)
+
+
+def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
+    videos = [TaskVideo(name, timeline=timeline) for name, timeline in truth().items()]
+    task = Task("tea", videos, STEPS, graph=(("pour", "stir"), ("stir", "serve")))
+    table = evaluate(renamed(truth()), task)
+    assert table.columns[-1] == "graph F1"
+    assert "data tea " in table.caption
+
+
+def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
+    true = truth(3)
+    rng = np.random.default_rng(1)
+    features = {}
+    for name, timeline in true.items():
+        labels = timeline.labels(np.arange(int(timeline.end)) + 0.5)
+        features[name] = np.eye(4, 8)[labels] + 0.05 * rng.normal(size=(len(labels), 8))
+    settings = {"train": {"steps": 3, "components": 4, "dim": 4}, "segmenter": "kmeans"}
+    procedure = learn(features, steps=3, seed=4, method="cnc", **settings)
+    table = evaluate(procedure, true)
+    assert "K = 3, 3 videos" in table.caption
+    assert "seeds 4 (random: 0 to 4)" in table.caption
+    procedure.save(tmp_path / "tea.proc")
+    assert evaluate(tmp_path / "tea.proc", true).json() == table.json()
 
 
 # ---------------------------------------------------------------------- odd input is reported
@@ -237,3 +269,16 @@ def test_a_spread_is_one_cell_for_people_and_two_for_machines() -> None:
     assert r"41.1 $\pm$ 0.3" in table.latex()
     assert table.csv() == "row,F1,F1 sd\na,41.12,0.31\nb,2.0,\n"
     assert json.loads(table.json())["rows"][1] == {"row": "b", "F1": 2.0, "F1 sd": None}
+
+
+def test_markdown_is_a_pipe_table_with_nothing_left_to_interpret() -> None:
+    table = Table(["row", "F1"], [["a|b_c", Spread(41.12, 0.31)]], "K = 7", ["note *1*"])
+    assert table.format("markdown").splitlines() == [
+        "K = 7",
+        "",
+        "| row | F1 |",
+        "|---|---:|",
+        "| a\\|b\\_c | 41.1 ± 0.3 |",
+        "",
+        "- note \\*1\\*",
+    ]

@@ -183,6 +183,9 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
     results = run_experiment("main", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1)
     assert results.table().column("row") == ["random", "uniform", "one-cluster"]
     assert "neither features nor videos" in results.record["notes"][0]
+    third = run_experiment("third-person", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1).table()
+    assert third.columns == ["row", "folder precision", "folder recall", "folder F1"]
+    assert "protocol legacy" in third.caption
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the embedder")
     parser.add_argument("--toy", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the toy kitchen")
     parser.add_argument("--from", dest="source", metavar="FILE", help="make the table again from a results file")
-    parser.add_argument("--format", default="text", help="text (default), csv, latex or json")
+    parser.add_argument("--format", default="text", help="text (default), csv, latex, json or markdown")
     parser.add_argument("--plot", metavar="FILE", help="draw it as well: .png, .svg or .pdf")
     add_common(parser)
 

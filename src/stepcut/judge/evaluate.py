@@ -195,7 +195,7 @@ def _cells(scores: Sequence[Score], edges: set[tuple[str, str]] | None) -> list[
 
 
 def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
-    """F1 of the edges of the graph learned from the found labels, after the matching, in percent; both sides reduced."""
+    """F1 of the edges of the graph of the found labels after the matching, in percent; both sides reduced."""
     from stepcut.judge.metrics import edge_rates
     from stepcut.order import graph_of_labels
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -37,7 +38,9 @@ def doings(labels: Labels, rate: float, sliver: float = SLIVER) -> list[Doing]:
     numbers = np.asarray(labels, dtype=np.int64)
     bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)] if len(numbers) else []
     runs = [(int(numbers[a]), a, b) for a, b in pairwise(bounds) if numbers[a] != BACKGROUND]
-    total = {step: sum(b - a for other, a, b in runs if other == step) for step, _, _ in runs}
+    total: Counter[int] = Counter()
+    for step, a, b in runs:
+        total[step] += b - a
     kept = [(step, a, b) for step, a, b in runs if b - a >= sliver * total[step]]
     merged = []
     for step, group in groupby(kept, key=lambda run: run[0]):

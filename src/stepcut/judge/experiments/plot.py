@@ -19,7 +19,7 @@ def draw(results: Results, path: Path, protocol: str) -> None:
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    keys = results._rows()
+    keys = results.rows()
     if results.experiment.steps is not None:
         rows = list(dict.fromkeys(str(key[0]) for key in keys))
         for number, row in enumerate(rows):

@@ -52,7 +52,7 @@ class Results:
         choose("protocol", name, PROTOCOLS)
         columns = self._columns()
         body: list[list[Cell]] = []
-        for keys in self._rows():
+        for keys in self.rows():
             body.append([*keys, *self._figures(keys, name, columns)])
             known = self._published(keys, name)
             if known:
@@ -83,7 +83,7 @@ class Results:
     def _shown(self) -> tuple[str, ...]:
         return self.experiment.figures
 
-    def _rows(self) -> list[tuple[str | int, ...]]:
+    def rows(self) -> list[tuple[str | int, ...]]:
         """The rows of the table in the order of the plan: name, then camera and K where they vary."""
         seen: dict[tuple[str | int, ...], None] = {}
         for record in self.record["cells"]:
@@ -186,7 +186,7 @@ class Results:
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
         """For every row that looks at videos: how far above the clock."""
-        for keys in self._rows():
+        for keys in self.rows():
             clock = self._of(("uniform", *keys[1:]), protocol)
             if str(keys[0]) in ("uniform", "random", "one-cluster") or not clock:
                 continue

@@ -142,8 +142,15 @@ def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
             raise OptionError(f"jobs={jobs} is not allowed; give a whole number of at least 1.")
         return jobs
     largest = max(material.bytes for material in materials)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**33
-    return max(1, min(os.cpu_count() or 1, int(free / (6 * largest + 2**29))))
+    return max(1, min(os.cpu_count() or 1, int(_free_memory() / (6 * largest + 2**29))))
+
+
+def _free_memory() -> float:
+    """Bytes that are free now; 8 GB where the system does not say."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return 8e9
 
 
 def _each(

@@ -1,0 +1,77 @@
+"""The tables of docs/experiments.md: experiments of the paper on real features and on the toy kitchen.
+
+    python benchmarks/experiments.py DATA_DIR [--out DIR] [--write docs/experiments.md] [--only NAME ...] [--quick]
+
+DATA_DIR holds captaincook4d/ and egoprocel/ as `stepcut data info NAME` describes them. Work that is finished is kept
+in --out, so the script goes on where it stopped. `--quick` takes one task and one seed. Every loss and segmenter runs
+with its own defaults: no setting was chosen here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from stepcut.judge.experiments import Results, run_experiment
+from stepcut.progress import Bar
+
+CLIPS = {"data": "captaincook4d", "features": "omnivore", "steps": "true", "seeds": 2}
+TWO = ["Spiced Hot Chocolate", "Tomato Mozzarella Salad"]
+TOY = {"data": "toy", "steps": "true", "seeds": 2}
+
+# Name in the page -> (experiment, settings, protocols to show)
+RUNS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "egoprocel-main": ("main", {"data": "egoprocel", "steps": 7, "seeds": 3}, ("paper",)),
+    "clips-main": ("main", CLIPS, ("strict", "paper")),
+    "clips-losses": ("losses", {**CLIPS, "tasks": TWO}, ("strict",)),
+    "clips-cuts": ("cuts", {**CLIPS, "tasks": TWO}, ("strict",)),
+    "clips-steps": ("steps", {**CLIPS, "tasks": TWO}, ("strict", "paper")),
+    "toy-main": ("main", TOY, ("strict",)),
+    "toy-views": ("views", TOY, ("strict",)),
+}
+
+
+def run(name: str, root: Path, out: Path, quick: bool, jobs: int | None) -> Results:
+    """One experiment, or what is left of it."""
+    experiment, settings, _ = RUNS[name]
+    data = settings["data"] if settings["data"] == "toy" else f"{settings['data']}:{root / settings['data']}"
+    options = {**settings, "data": data}
+    if quick:
+        options["seeds"] = 1
+        options["tasks"] = {"captaincook4d": TWO[:1], "egoprocel": ["Tent"]}.get(settings["data"])
+    results = run_experiment(experiment, folder=out, jobs=jobs, progress=Bar(), **options)
+    results.save(out / f"{name}.json")
+    return results
+
+
+def main() -> None:
+    """Run, then print the tables or put them into the page between their marks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="the folder that holds captaincook4d/ and egoprocel/")
+    parser.add_argument("--out", type=Path, default=Path("experiments-out"), help="finished work (default %(default)s)")
+    parser.add_argument("--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->")
+    parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS), help="only these")
+    parser.add_argument("--jobs", type=int, help="cells at once (default: what cores and memory allow)")
+    parser.add_argument("--quick", action="store_true", help="one task and one seed")
+    args = parser.parse_args()
+    for name in args.only:
+        results = run(name, args.data, args.out, args.quick, args.jobs)
+        versions = ", ".join(f"{package} {number}" for package, number in results.record["versions"].items())
+        tables = [results.table(protocol).markdown() for protocol in RUNS[name][2]]
+        text = "\n".join([*tables, f"({versions})"])
+        if args.write is None:
+            print(f"\n{name}\n{text}")
+            continue
+        page = args.write.read_text(encoding="utf-8")
+        mark = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        page, count = mark.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
+        if not count:
+            sys.exit(f"{args.write}: the mark <!-- table {name} --> is missing")
+        args.write.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
