@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepcut.cut import fuzzy
-from stepcut.cut.fuzzy import fuzzy_c_means, memberships, objective
+from stepcut.cut.fuzzy import cpu, fuzzy_c_means, gpu, memberships, objective
+from stepcut.cut.fuzzy.cpu import CpuEngine
+from stepcut.cut.fuzzy.engine import Frames
+from stepcut.cut.fuzzy.gpu import TorchEngine
 from stepcut.errors import FeatureError, OptionError
 
 
@@ -74,10 +76,36 @@ def test_more_restarts_are_never_worse() -> None:
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     x = blobs(500)
     whole = fuzzy_c_means(x, 3, start=x[:3])
-    monkeypatch.setitem(fuzzy.CHUNK, "cpu", 37)
+    monkeypatch.setattr(cpu, "CHUNK", 37)
     parts = fuzzy_c_means(x, 3, start=x[:3])
     np.testing.assert_allclose(parts[1], whole[1], atol=1e-3)
     np.testing.assert_allclose(parts[0], whole[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("m", [1.05, 2.0, 2.5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_torch_does_what_the_compiled_loops_do(m: float, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "CHUNK", 150)
+    x = blobs(333, dim=7, k=5)
+    frames = Frames(x, np.random.default_rng(1).random(333) if weighted else None)
+    centres = frames.inward(x[:5] + 0.1)
+    with TorchEngine(frames, "cpu") as torch_, CpuEngine(frames) as loops:
+        here, there = loops.turn(centres, m), torch_.turn(centres, m)
+        assert here[0] == pytest.approx(there[0], rel=1e-4)
+        np.testing.assert_allclose(here[1], there[1], atol=1e-4)
+        np.testing.assert_allclose(loops.memberships(centres, m), torch_.memberships(centres, m), atol=1e-3)
+        np.testing.assert_allclose(loops.distances(centres[0]), torch_.distances(centres[0]), atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_threads_do_not_matter(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = blobs(500)
+    monkeypatch.setattr(cpu, "CHUNK", 37)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    one = fuzzy_c_means(x, 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    other = fuzzy_c_means(x, 3)
+    assert np.array_equal(one[0], other[0])
 
 
 @pytest.mark.parametrize("m", [1.0001, 1.05, 2.0, 10.0])

@@ -1,0 +1,328 @@
+"""How fast the cut is, and how low its energies are, beside the peers: `python benchmarks/cut.py --help`.
+
+Peers that are not installed are left out, saying so. Those that need an environment of their own are found with
+`--peers-python`. Every ratio is between medians of interleaved runs on the same input in this one process's time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cut_race import Peer, find_peers, race
+from stepcut.cut import SEGMENTERS
+from stepcut.cut.fuzzy import fuzzy_c_means, objective
+from stepcut.cut.graph import chain, energy, expand, window_links
+from stepcut.table import Table
+from stepcut.version import __version__
+
+
+def make_costs(frames: int, steps: int, kind: str, data: Path | None) -> Any:
+    """1 - memberships (T, K): by chance, or of CaptainCook4D frames, repeated to the wanted length."""
+    if kind == "random":
+        shares = np.random.default_rng(0).dirichlet(np.ones(steps), size=frames)
+        return 1 - shares
+    assert data is not None
+    real = real_shares(data, steps)
+    return 1 - real[np.arange(frames) % len(real)].astype(np.float64)
+
+
+@cache
+def real_shares(data: Path, steps: int) -> Any:
+    """The memberships of all frames of one recipe."""
+    import cut_data
+
+    rows = np.concatenate(cut_data.recipe_tasks(data, only="Scrambled Eggs")[0].rows)
+    return fuzzy_c_means(rows, steps, restarts=1, iterations=50)[0]
+
+
+# ---------------------------------------------------------------------- the exact chain
+
+
+def measure_chain(options: argparse.Namespace, able: dict[str, str]) -> list[Table]:
+    lengths = [1_000, 20_000] if options.quick else [1_000, 20_000, 100_000, 1_000_000]
+    most_for_peers = 20_000 if options.quick else 100_000
+    rows: list[list[Any]] = []
+    slopes: list[list[Any]] = []
+    weight = 2.0
+    for kind in ("random", "real") if options.data else ("random",):
+        for steps in (7, 15):
+            every = make_costs(lengths[-1], steps, kind, options.data)
+            points = []
+            for frames in lengths:
+                unary = np.ascontiguousarray(every[:frames])
+                links = np.stack([np.arange(frames - 1), np.arange(1, frames)], axis=1)
+                arrays = {"unary": unary, "weight": weight, "links": links, "weights": np.full(frames - 1, weight)}
+                with tempfile.TemporaryDirectory() as folder:
+                    names = [n for n in ("PyMaxflow", "gco-wrapper") if n in able] if frames <= most_for_peers else []
+                    peers = {name: Peer(name, able[name], arrays, Path(folder)) for name in names}
+                    seconds = race(lambda unary=unary: chain(unary, weight), peers, 3 if options.quick else 5)
+                    lowest = energy(unary, links, weight, chain(unary, weight))
+                    for name, value in seconds.items():
+                        labels = chain(unary, weight) if name == "stepcut" else peers[name].result().ravel()
+                        above = energy(unary, links, weight, labels.astype(np.int64)) - lowest
+                        ratio = value / seconds["stepcut"]
+                        rows.append([kind, frames, steps, name, value * 1e3, ratio, lowest + above, above])
+                    for peer in peers.values():
+                        peer.close()
+                points.append((frames, seconds["stepcut"]))
+            x, y = np.log([p[0] for p in points[1:]]), np.log([p[1] for p in points[1:]])
+            if len(x) > 1:
+                slopes.append([kind, steps, float(np.polyfit(x, y, 1)[0]), points[-1][1] * 1e3])
+    columns = ["costs", "frames", "K", "who", "ms", "times stepcut", "energy", "above the lowest"]
+    tables = [Table(columns, rows, "The chain: exact dynamic programming against alpha-expansion", digits=2)]
+    if slopes:
+        columns = ["costs", "K", "slope", "ms at the longest"]
+        caption = f"Growth of the exact chain from {lengths[1]:,} to {lengths[-1]:,} frames: time ~ frames^slope"
+        tables.append(Table(columns, slopes, caption, digits=2))
+    return tables
+
+
+# ---------------------------------------------------------------------- alpha-expansion over a window
+
+
+def measure_expand(options: argparse.Namespace, able: dict[str, str]) -> list[Table]:
+    frames, rate = (2_000 if options.quick else 20_000), 2.0
+    rows: list[list[Any]] = []
+    for kind in ("random", "real") if options.data else ("random",):
+        for smoothness in (1.0, 5.0):
+            unary = make_costs(frames, 7, kind, options.data)
+            links, weights = window_links(frames, 10.0, rate, smoothness * rate)
+
+            def ours(unary: Any = unary, links: Any = links, weights: Any = weights, s: float = smoothness) -> Any:
+                return expand(unary, links, weights, start=chain(unary, s * rate))
+
+            with tempfile.TemporaryDirectory() as folder:
+                arrays = {"unary": unary, "links": links, "weights": weights}
+                names = [name for name in ("gco-wrapper",) if name in able]
+                peers = {name: Peer(name, able[name], arrays, Path(folder)) for name in names}
+                seconds = race(ours, peers, 1 if options.quick else 3)
+                for name, value in seconds.items():
+                    labels = ours() if name == "stepcut" else peers[name].result().astype(np.int64)
+                    rows.append([kind, smoothness, name, value, energy(unary, links, weights, labels)])
+                for peer in peers.values():
+                    peer.close()
+    caption = f"Alpha-expansion, {frames:,} frames at {rate:g} a second, K = 7, links up to 10 seconds ({len(links):,})"
+    return [Table(["costs", "smoothness", "who", "seconds", "energy"], rows, caption, digits=2)]
+
+
+# ---------------------------------------------------------------------- fuzzy c-means
+
+
+def make_blobs(frames: int, dim: int, k: int) -> Any:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((frames, dim), dtype=np.float32)
+    return np.add(x, 2 * rng.standard_normal((k, dim), dtype=np.float32)[rng.integers(k, size=frames)], out=x)
+
+
+def product_rate(device: str, size: int = 1024) -> float:
+    """The rate of this machine's matrix product, in GFLOP/s, float32, square: the best of many."""
+    import torch
+
+    size = size * 8 if device != "cpu" else size
+    a = torch.randn(size, size, device=device)
+    best = float("inf")
+    for _ in range(10):
+        start = time.perf_counter()
+        for _ in range(3):
+            a @ a
+        wait(device)
+        best = min(best, (time.perf_counter() - start) / 3)
+    return 2 * size**3 / best / 1e9
+
+
+def wait(device: str) -> None:
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def measure_fuzzy(options: argparse.Namespace, able: dict[str, str]) -> list[Table]:
+    frames, dim, k, m, turns = (5_000 if options.quick else 20_000), 128, 7, 2.0, 20
+    x = make_blobs(frames, dim, k)
+    shares = np.random.default_rng(0).uniform(size=(frames, k))
+    shares /= shares.sum(axis=1, keepdims=True)
+    power = shares**m
+    start = power.T @ x.astype(np.float64) / power.sum(axis=0)[:, None]
+
+    def ours() -> Any:
+        # A peer's n-th turn computes the centres once more from its memberships; ours begins with those.
+        return fuzzy_c_means(x, k, m, start=start, iterations=turns - 1, tolerance=0, device=options.device)[1]
+
+    with tempfile.TemporaryDirectory() as folder:
+        arrays = {"x": x.astype(np.float64), "shares": shares, "m": m, "turns": turns}
+        names = [name for name in ("scikit-fuzzy", "fuzzy-c-means") if name in able]
+        peers = {name: Peer(name, able[name], arrays, Path(folder)) for name in names}
+        seconds = race(ours, peers, 3 if options.quick else 5)
+        reached = {"stepcut": objective(x, ours(), m)}
+        reached.update({name: objective(x, peer.result(), m) for name, peer in peers.items()})
+        for peer in peers.values():
+            peer.close()
+    rows: list[list[Any]] = [
+        [name, value * 1e3, value / seconds["stepcut"], reached[name], 100 * (reached[name] / reached["stepcut"] - 1)]
+        for name, value in seconds.items()
+    ]
+    caption = (
+        f"Fuzzy c-means, {frames:,} frames, d {dim}, K {k}, m {m:g}, {turns} turns from one start, on {options.device}"
+    )
+    columns = ["who", "ms", "times stepcut", "objective", "% above stepcut"]
+    return [Table(columns, rows, caption, digits=2), measure_share(options)]
+
+
+def measure_share(options: argparse.Namespace) -> Table:
+    """What share of the matrix-product rate the turns reach, input and output included."""
+    sizes = [(20_000, 7), (20_000, 15)] if options.quick else [(20_000, 7), (200_000, 15), (1_000_000, 15)]
+    devices = ["cpu"] if options.device == "cpu" else ["cpu", options.device]
+    rows: list[list[Any]] = []
+    for frames, k in sizes:
+        x = make_blobs(frames, 128, k)
+        for device in devices:
+            best = product_rate(device)
+            times = []
+            for turns in (5, 25, 5, 25, 5, 25):
+                begun = time.perf_counter()
+                fuzzy_c_means(x, k, 2.0, start=x[:k], iterations=turns, tolerance=0, device=device)
+                wait(device)
+                times.append(time.perf_counter() - begun)
+            whole = statistics.median(times[1::2])
+            per_turn = (whole - statistics.median(times[::2])) / 20
+            speed = 4 * frames * 128 * k / per_turn / 1e9  # two products of 2 T d K operations
+            rows.append([device, frames, k, whole, per_turn * 1e3, speed, best, 100 * speed / best])
+    columns = ["device", "frames", "K", "seconds, 25 turns", "ms a turn", "GFLOP/s", "matrix product", "share %"]
+    return Table(columns, rows, "Fuzzy c-means against the matrix product of the machine (float32, d 128)", digits=1)
+
+
+# ---------------------------------------------------------------------- subset selection
+
+
+def measure_subset(options: argparse.Namespace, _: dict[str, str]) -> list[Table]:
+    from stepcut.cut.subset import choose_subset, distances
+
+    rows: list[list[Any]] = []
+    for k in (7, 15):
+        frames = 2_000 if options.quick else 20_000
+        x = make_blobs(frames, 128, k)
+        apart = distances(x, x[np.random.default_rng(1).choice(frames, 10 * k, replace=False)])
+
+        def plain(apart: Any = apart, k: int = k) -> list[int]:
+            served, chosen = apart.max(axis=0), []
+            for _ in range(k):
+                chosen.append(int(np.argmax([np.maximum(served - row, 0).sum() for row in apart])))
+                served = np.minimum(served, apart[chosen[-1]])
+            return chosen
+
+        times: dict[str, list[float]] = {"lazy": [], "plain": []}
+        for _turn in range(3):
+            for name, work in (("lazy", lambda a=apart, k=k: choose_subset(a, k)[0]), ("plain", plain)):
+                begun = time.perf_counter()
+                chosen = work()
+                times[name].append(time.perf_counter() - begun)
+                if name == "lazy":
+                    lazy = chosen
+        ratio = statistics.median(times["plain"]) / statistics.median(times["lazy"])
+        gains = choose_subset(apart, k)[1]
+        rows.append(
+            [frames, 10 * k, k, statistics.median(times["lazy"]) * 1e3, ratio, gains, 10 * k * k, lazy == chosen]
+        )
+    columns = ["frames", "states", "K", "lazy ms", "plain/lazy", "gains lazy", "gains plain", "same choice"]
+    return [Table([*columns[:-1], columns[-1]], [[*r[:-1], str(r[-1])] for r in rows], "Subset selection", digits=1)]
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def use_memory(what: str, frames: int) -> None:
+    """Do one thing at its largest, then say how much memory the process had before and at its peak."""
+    steps, dim = 15, 128
+    if what in ("chain", "expand"):
+        unary = np.random.default_rng(0).random((frames, steps), dtype=np.float32)
+        links, weights = window_links(frames if what == "expand" else 1, 10.0, 2.0, 2.0)
+    else:
+        x = make_blobs(frames, dim, steps)
+
+    def act() -> Any:
+        if what == "chain":
+            return chain(unary, 2.0)
+        if what == "expand":
+            return expand(unary, links, weights, start=chain(unary, 2.0))
+        if what == "fuzzy c-means":
+            return fuzzy_c_means(x, steps, restarts=1, iterations=5)
+        return SEGMENTERS[what](steps=steps).fit_predict([x])
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    act()
+    print(json.dumps({"before": before, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+
+
+def measure_memory(options: argparse.Namespace, _: dict[str, str]) -> list[Table]:
+    rows: list[list[Any]] = []
+    most = 50_000 if options.quick else 1_000_000
+    sizes = {"fuzzy c-means": most, "procut": most, "chain": most, "expand": 20_000, "kmeans": 200_000}
+    sizes |= {"subset": 200_000, "asot": 200_000}
+    for what, frames in sizes.items():
+        frames = min(frames, most)
+        command = [sys.executable, __file__, "--memory-of", what, "--frames", str(frames)]
+        answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        rows.append([what, frames, answer["before"], answer["peak"]])
+    caption = "Peak memory of the process, d 128, K 15, default settings (before: with imports and input alone)"
+    return [Table(["what", "frames", "before, MB", "peak, MB"], rows, caption, digits=0)]
+
+
+PARTS: dict[str, Callable[[argparse.Namespace, dict[str, str]], list[Table]]] = {
+    "chain": measure_chain,
+    "expand": measure_expand,
+    "fuzzy": measure_fuzzy,
+    "subset": measure_subset,
+    "memory": measure_memory,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "parts", nargs="*", default=[], help=f"what to measure: {', '.join(PARTS)}; all of it by default"
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, few rounds")
+    parser.add_argument("--data", type=Path, help="the folder of CaptainCook4D, for real memberships")
+    parser.add_argument("--peers-python", action="append", default=[], help="a Python that has peers; may be repeated")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda: then fuzzy c-means alone is measured")
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    parser.add_argument("--frames", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.memory_of:
+        use_memory(options.memory_of, options.frames)
+        return
+    parts = ["fuzzy"] if options.device != "cpu" else options.parts or list(PARTS)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    print(f"stepcut {__version__}, Python {platform.python_version()}, {machine}, seed 0")
+    names = {
+        "chain": ["PyMaxflow", "gco-wrapper"],
+        "expand": ["gco-wrapper"],
+        "fuzzy": ["scikit-fuzzy", "fuzzy-c-means"],
+    }
+    wanted = sorted({name for part in parts for name in names.get(part, [])})
+    able = find_peers(wanted, [sys.executable, *options.peers_python])
+    if not options.data:
+        print("--data is not given: random costs only.")
+    for part in parts:
+        for table in PARTS[part](options, able):
+            print(f"\n{table}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

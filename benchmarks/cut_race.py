@@ -1,0 +1,69 @@
+"""Races between stepcut and peers that live in a Python of their own: interleaved runs, medians."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+Arrays = dict[str, Any]
+
+
+class Peer:
+    """A peer at work in a process of its own, one run per call."""
+
+    def __init__(self, name: str, python: str, arrays: Arrays, folder: Path) -> None:
+        given, self.found = folder / f"{name}.npz", folder / f"{name}.npy"
+        np.savez(given, **arrays)
+        command = [python, str(HERE / "cut_peers.py"), name, str(given), str(self.found)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.peak = 0.0
+
+    def __call__(self) -> float:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        self.peak = float(answer["peak_mb"])
+        return float(answer["seconds"])
+
+    def result(self) -> Any:
+        return np.load(self.found, allow_pickle=False)
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
+def find_peers(names: list[str], pythons: list[str]) -> dict[str, str]:
+    """Which Python can run which peer."""
+    able: dict[str, str] = {}
+    for name in names:
+        for python in pythons:
+            command = [python, str(HERE / "cut_peers.py"), "--can", name]
+            if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+                able[name] = python
+                break
+        else:
+            print(f"{name} is not installed here; left out (--peers-python names a Python that has it).")
+    return able
+
+
+def race(ours: Callable[[], Any], peers: dict[str, Peer], rounds: int) -> dict[str, float]:
+    """The median seconds of each, run by turns; the first run of each does not count."""
+    times: dict[str, list[float]] = {"stepcut": [], **{name: [] for name in peers}}
+    for turn in range(rounds + 1):
+        start = time.perf_counter()
+        ours()
+        seconds = {"stepcut": time.perf_counter() - start, **{name: peer() for name, peer in peers.items()}}
+        if turn:
+            for name, value in seconds.items():
+                times[name].append(value)
+    return {name: statistics.median(values) for name, values in times.items()}
