@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from stepcut.data import DATASETS, Task, TaskVideo, examine, load
+from stepcut.data.egoprocel_json import Frames, collapse_views, fullest
 from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
 from stepcut.formats import write
 from stepcut.timeline import Segment, Timeline
@@ -160,6 +161,18 @@ def test_egoprocel_json_collapses_views(tmp_path: Path) -> None:
         assert second is not None
         assert second.segments[0].start == 50.0
     assert sum("is not in it" in line for line in found.missing) == 14
+
+
+def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:
+    def frames(*starts: int) -> Frames:
+        return Frames(["1", "2"][: len(starts)], starts, [start + 10 for start in starts])
+
+    here, nearby, elsewhere, shorter = frames(100, 200), frames(140, 160), frames(100, 251), frames(100)
+    assert [len(group) for group in collapse_views([here, nearby, elsewhere])] == [2, 1]
+    assert [len(group) for group in collapse_views([shorter, here, shorter, frames()])] == [4]
+    assert [len(group) for group in collapse_views([here] * 12)] == [6, 6]  # two recordings annotated alike
+    assert [len(group) for group in collapse_views([frames()])] == [1]
+    assert fullest([shorter, here, nearby]) is here
 
 
 # ---------------------------------------------------------------------- the others

@@ -35,6 +35,7 @@ TWO = (Segment(0.0, 1.5, "pour tea"), Segment(1.5, 62.25, "stir"))
         "1.5,62.25,stir\n0,1.5,pour tea\n",
         "0e0,1.5e0,pour tea\n1.5,6.225e1,stir\n",
         "0,1.5,pour tea,,\n1.5,62.25,stir,,\n",
+        '"0","1,5",pour tea\n"1,5","62,25",stir\n',
     ],
 )
 def test_csv_in_many_dialects(text: str, tmp_path: Path) -> None:

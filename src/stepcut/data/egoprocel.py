@@ -143,6 +143,9 @@ def _read_task(
     names = name_numbers([line for each in lines.values() for line in each])
     _report_spellings(title, lines, names, loaded)
     steps = tuple(names.values())
+    published = TASKS[title].steps
+    if len(steps) != published:
+        loaded.problems.append(f"{title}: {len(steps)} steps occur in its files; {published} were published.")
     task_videos = []
     for name, each in lines.items():
         segments = [Segment(line.start, line.end, names[line.number]) for line in each]

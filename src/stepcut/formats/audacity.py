@@ -22,7 +22,7 @@ def read_audacity(path: Path, _options: Options = NONE) -> list[Timeline]:
         if not text.strip() or text.startswith("\\"):
             continue
         cells = text.split("\t", 2)
-        times = [seconds(cell, decimal_comma=True) for cell in cells[:2]]
+        times = [seconds(cell) for cell in cells[:2]]
         start, end = (*times, None, None)[:2]
         if start is None or end is None:
             fail(path, f"{text!r} does not begin with two times", "Audacity writes START<tab>END<tab>LABEL", line)
@@ -46,4 +46,4 @@ def write_audacity(path: Path, timelines: Sequence[Timeline], _options: Options 
 def looks_like(text: str) -> bool:
     """Whether the first line of a text begins with two times and a tab."""
     cells = text.lstrip().split("\n", 1)[0].split("\t")
-    return len(cells) >= 2 and all(seconds(cell, decimal_comma=True) is not None for cell in cells[:2])
+    return len(cells) >= 2 and all(seconds(cell) is not None for cell in cells[:2])

@@ -46,8 +46,8 @@ def write_egoprocel(path: Path, timelines: Sequence[Timeline], _options: Options
 
 def parse(path: Path) -> list[Numbered]:
     """The lines of a file, names without their numbers."""
-    rows, comma = read_rows(path)
-    if rows and is_header(rows[0], comma):
+    rows = read_rows(path)
+    if rows and is_header(rows[0]):
         rows = rows[1:]
     lines = []
     for row in rows:
@@ -57,7 +57,7 @@ def parse(path: Path) -> list[Numbered]:
         match = _NUMBERED.fullmatch(text)
         if match is None:
             fail(path, f"{text!r} does not begin with the step's number", "Write '1 break egg'", line=row.line)
-        start, end = (parse_time(row, column, comma, path) for column in (0, 1))
+        start, end = (parse_time(row, column, path) for column in (0, 1))
         build_segment(start, end, text, path, row.line)
         lines.append(Numbered(start, end, int(match[1]), match[2]))
     return lines
@@ -81,8 +81,8 @@ def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
 
 def looks_like(path: Path) -> bool:
     """Whether a table has no header and every label in it begins with a number."""
-    rows, comma = read_rows(path)
-    if not rows or is_header(rows[0], comma):
+    rows = read_rows(path)
+    if not rows or is_header(rows[0]):
         return False
     return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)
 

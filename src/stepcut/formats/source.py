@@ -75,15 +75,13 @@ def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None 
     raise AnnotationError(f"{where}: {what}. {advice}.")
 
 
-def seconds(text: str, decimal_comma: bool = False) -> float | None:
-    """A time as people write it, or None: `12.5`, `00:01:02.5`, `1:02,5`.
+def seconds(text: str) -> float | None:
+    """A time as people write it, or None: `12.5`, `12,5`, `00:01:02.5`, `1:02`.
 
-    >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5", decimal_comma=True), seconds("start")
+    >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5"), seconds("start")
     (12.5, 62.5, 1.5, None)
     """
-    cell = text.strip()
-    if decimal_comma or ":" in cell:
-        cell = cell.replace(",", ".")
+    cell = text.strip().replace(",", ".")
     match = re.fullmatch(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?|\.\d+)", cell, flags=re.ASCII)
     if match:
         hours, minutes, rest = match.groups()

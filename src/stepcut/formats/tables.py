@@ -26,6 +26,9 @@ COLUMNS = {
     "video": ("video", "video_id", "video_name", "file", "filename", "recording", "recording_id"),
 }
 
+BARE = {"start": 0, "end": 1, "label": 2}
+"""The columns of a file without a header."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -37,14 +40,14 @@ class Row:
 
 def read_csv(path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
-    rows, comma = read_rows(path)
-    columns = {"start": 0, "end": 1, "label": 2}
-    if rows and is_header(rows[0], comma):
+    rows = read_rows(path)
+    columns = BARE
+    if rows and is_header(rows[0]):
         columns = header_columns(rows[0], path)
         rows = rows[1:]
     videos: dict[str, list[Segment]] = {} if "video" in columns else {path.stem: []}
     for row in rows:
-        segment = _segment(row, columns, comma, path)
+        segment = _segment(row, columns, path)
         video = row.cells[columns["video"]].strip() if "video" in columns else path.stem
         videos.setdefault(video, []).append(segment)
     return [Timeline(segments, video=video) for video, segments in videos.items()]
@@ -60,26 +63,19 @@ def write_tsv(path: Path, timelines: Sequence[Timeline], _options: Options = NON
     _write(path, timelines, "\t")
 
 
-def read_rows(path: Path) -> tuple[list[Row], bool]:
-    """The rows of a delimited file, and whether its numbers have a decimal comma. Blank and `#` lines are left out."""
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a delimited file; the delimiter is the one that finds the most times. Blank and `#` lines go."""
     text = read_text(path)
-    best: tuple[int, list[Row], bool] = (-1, [], False)
-    for delimiter in "\t;,":
-        comma = delimiter == ";" or (delimiter == "\t" and "," in text)
-        rows = _split(text, delimiter, path)
-        timed = sum(_is_timed(row.cells, comma) for row in rows)
-        if timed > best[0]:
-            best = (timed, rows, comma)
-    if best[0] == 0:  # nothing but a header: the delimiter that gives the most columns
-        options = [_split(text, delimiter, path) for delimiter in "\t;,"]
-        rows = max(options, key=lambda each: len(each[0].cells) if each else 0)
-        return rows, False
-    return best[1], best[2]
+    options = [_split(text, delimiter, path) for delimiter in "\t;,"]
+    if not options[0]:
+        fail(path, "holds nothing but comments", "Write it again, or delete it if the video has no labels")
+    # Where no row has times there is but a header, and the delimiter is the one that gives the most columns.
+    return max(options, key=lambda rows: (sum(_is_timed(row.cells) for row in rows), max(len(r.cells) for r in rows)))
 
 
-def is_header(row: Row, comma: bool) -> bool:
+def is_header(row: Row) -> bool:
     """Whether a row names the columns: no cell of it is a time."""
-    return not any(seconds(cell, comma) is not None for cell in row.cells)
+    return not any(seconds(cell) is not None for cell in row.cells)
 
 
 def header_columns(row: Row, path: Path) -> dict[str, int]:
@@ -102,23 +98,25 @@ def header_columns(row: Row, path: Path) -> dict[str, int]:
     return columns
 
 
-def _segment(row: Row, columns: dict[str, int], comma: bool, path: Path) -> Segment:
+def _segment(row: Row, columns: dict[str, int], path: Path) -> Segment:
     if len(row.cells) <= max(columns[c] for c in ("start", "end", "label")):
         fail(path, f"{row.cells} has too few columns", "Each line needs start, end and label", line=row.line)
-    start, end = (parse_time(row, columns[c], comma, path) for c in ("start", "end"))
+    start, end = (parse_time(row, columns[c], path) for c in ("start", "end"))
     label = row.cells[columns["label"]].strip()
+    if columns == BARE and len(row.cells) == 5 and seconds(label) is not None and seconds(row.cells[3]) is not None:
+        fail(path, f"are {','.join(row.cells[:4])} two times or four?", "Part the columns by semicolons", line=row.line)
     if not label:
         fail(path, "the label is empty", "Name the step, or delete the line", line=row.line)
     confidence = None
     if "confidence" in columns and columns["confidence"] < len(row.cells):
         cell = row.cells[columns["confidence"]]
-        confidence = seconds(cell, comma) if cell.strip() else None
+        confidence = seconds(cell) if cell.strip() else None
     return build_segment(start, end, label, path, row.line, confidence)
 
 
-def parse_time(row: Row, column: int, comma: bool, path: Path) -> float:
+def parse_time(row: Row, column: int, path: Path) -> float:
     """The time in one cell; anything else is refused with its line."""
-    value = seconds(row.cells[column], comma)
+    value = seconds(row.cells[column])
     if value is None:
         fail(path, f"{row.cells[column]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=row.line)
     return value
@@ -134,8 +132,8 @@ def build_segment(
         fail(path, str(error).rstrip("."), "Correct the times", line=line)
 
 
-def _is_timed(cells: Sequence[str], comma: bool) -> bool:
-    return len(cells) >= 3 and sum(seconds(cell, comma) is not None for cell in cells) >= 2
+def _is_timed(cells: Sequence[str]) -> bool:
+    return len(cells) >= 3 and sum(seconds(cell) is not None for cell in cells) >= 2
 
 
 def _split(text: str, delimiter: str, path: Path) -> list[Row]:
@@ -144,7 +142,7 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
     line = 1
     try:
         for cells in reader:
-            comment = bool(cells) and cells[0].startswith("#") and not _is_timed(cells, comma=False)
+            comment = bool(cells) and cells[0].startswith("#") and not _is_timed(cells)
             if any(cell.strip() for cell in cells) and not comment:
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
