@@ -28,16 +28,16 @@ class Cuttable:
     group: str
 
 
-def toy_tasks(seeds: int = 5) -> list[Cuttable]:
+def toy_tasks(seeds: int = 5, smooth: float = 0.0) -> list[Cuttable]:
     """Toy features of eight videos each, a seed per task."""
     tasks = []
     for seed in range(seeds):
         rows, timelines = toy_features(videos=8, seed=seed)
-        tasks.append(make(f"toy {seed}", rows, timelines, timelines[0].steps, "toy"))
+        tasks.append(make(f"toy {seed}", rows, timelines, timelines[0].steps, "toy", smooth))
     return tasks
 
 
-def recipe_tasks(root: Path, only: str = "") -> list[Cuttable]:
+def recipe_tasks(root: Path, only: str = "", smooth: float = 0.0) -> list[Cuttable]:
     """The CaptainCook4D recipes under `root` that have features, or the one of that name."""
     tasks = []
     for task in load("captaincook4d", root):
@@ -48,12 +48,12 @@ def recipe_tasks(root: Path, only: str = "") -> list[Cuttable]:
             videos = [v for v in task.with_features(backbone) if v.timeline is not None]
             rows = [video.read_features(backbone) for video in videos]
             timelines = [video.timeline for video in videos if video.timeline is not None]
-            tasks.append(make(f"{task.name}, {backbone}", rows, timelines, task.steps, "captaincook4d"))
+            tasks.append(make(f"{task.name}, {backbone}", rows, timelines, task.steps, "captaincook4d", smooth))
     return tasks
 
 
 def make(
-    name: str, rows: list[NDArray[Any]], timelines: list[Timeline], steps: tuple[str, ...], group: str
+    name: str, rows: list[NDArray[Any]], timelines: list[Timeline], steps: tuple[str, ...], group: str, smooth: float
 ) -> Cuttable:
     number = {step: n + 1 for n, step in enumerate(steps)}
     true = []
@@ -61,13 +61,13 @@ def make(
         own = timeline.labels(np.arange(len(video)) + 0.5)
         names = np.array([0, *(number[step] for step in timeline.steps)])
         true.append(names[own + 1])
-    return Cuttable(name, prepare(rows), true, steps, group)
+    return Cuttable(name, prepare(rows, smooth), true, steps, group)
 
 
-def prepare(rows: list[NDArray[Any]], smooth: float = 3.0) -> list[NDArray[np.float32]]:
-    """Every video centred on its own mean and smoothed over `smooth` seconds, then up to 64 principal components."""
+def prepare(rows: list[NDArray[Any]], smooth: float) -> list[NDArray[np.float32]]:
+    """Every video centred on its own mean, smoothed over `smooth` seconds, at most 64 principal components."""
     centred = [video - video.mean(axis=0) for video in rows]
-    smoothed = [gaussian_filter1d(video, smooth, axis=0, mode="nearest") for video in centred]
+    smoothed = [gaussian_filter1d(video, smooth, axis=0, mode="nearest") if smooth else video for video in centred]
     joined = np.concatenate(smoothed)
     _, axes = np.linalg.eigh(joined.T @ joined)
     return [(video @ axes[:, -DIMENSIONS:]).astype(np.float32) for video in smoothed]

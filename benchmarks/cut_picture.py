@@ -1,0 +1,64 @@
+"""Draws docs/images/cut.svg, one toy video cut by each segmenter: `python benchmarks/cut_picture.py`."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cut_data import toy_tasks
+from stepcut.colours import colour
+from stepcut.cut import SEGMENTERS
+from stepcut.judge import score
+from stepcut.version import __version__
+
+LEFT, WIDTH, HEIGHT, GAP = 110, 640, 26, 8
+
+
+def draw(labels: Any, y: int) -> str:
+    """One bar: a block per stretch of equal labels."""
+    edges = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), len(labels)]
+    blocks = []
+    for first, last in pairwise(edges):
+        x, width = LEFT + WIDTH * first / len(labels), WIDTH * (last - first) / len(labels)
+        fill = colour(int(labels[first]))
+        blocks.append(f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT}" fill="{fill}"/>')
+    return "".join(blocks)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "cut.svg")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    task = toy_tasks(options.seed + 1)[options.seed]
+    bars = [("true steps", task.true[0] - 1, "")]
+    for name, kind in SEGMENTERS.items():
+        labels = kind(steps=len(task.steps), seed=options.seed).fit_predict(task.rows)
+        result = score(labels, task.true)
+        # A cluster takes the colour of the step it is matched with; one that matches none is grey.
+        names = np.array([result.matching.get(k, 0) - 1 for k in range(len(task.steps))])
+        bars.append((name, names[labels[0]], f"{result.f1:.0f}"))
+    height = (len(bars) + 1) * (HEIGHT + GAP) + 2 * GAP
+    total = LEFT + WIDTH + 60
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {height}" font-family="sans-serif" '
+        f'font-size="13">'
+        f'<rect width="{total}" height="{height}" fill="white"/>'
+    ]
+    for number, (name, labels, figure) in enumerate(bars):
+        y = GAP + number * (HEIGHT + GAP)
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 18}" text-anchor="end">{name}</text>{draw(labels, y)}')
+        parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{y + 18}">{figure}</text>')
+    note = f"Toy video 0 of seed {options.seed}, grey: background or no match; right: F1 (strict) of all 8 videos, K = "
+    note += f"{len(task.steps)}; stepcut {__version__}"
+    parts.append(f'<text x="{GAP}" y="{height - GAP - 4}" font-size="11">{note}</text></svg>')
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
