@@ -18,7 +18,9 @@ import pytest
 from stepcut.errors import VideoError
 from stepcut.see.video.sample import Scaler
 from stepcut.use.sources import (
+    Load,
     camera_device,
+    decoded,
     frames_of_address,
     frames_of_camera,
     hide_password,
@@ -26,7 +28,7 @@ from stepcut.use.sources import (
     keep_pace,
     open_shots,
 )
-from stepcut.use.stream import Shot, Stream
+from stepcut.use.stream import Say, Shot, Stream
 
 Picture = Any
 
@@ -35,7 +37,7 @@ def picture(value: int = 0, height: int = 8, width: int = 8) -> Picture:
     return np.full((height, width, 3), value, dtype=np.uint8)
 
 
-def stream(connect: Callable[[], Iterator[Any]], rate: float = 1000.0, **waits: float) -> Stream:
+def stream(connect: Callable[[Say], Iterator[Any]], rate: float = 1000.0, **waits: float) -> Stream:
     quick = {"patience": 5.0, "stall": 5.0, "first_wait": 0.01, "longest_wait": 0.02}
     return Stream("fake", connect, lambda frame: frame, rate, **{**quick, **waits})
 
@@ -48,7 +50,7 @@ def paced(values: range) -> Iterator[Picture]:
 
 
 def test_shots_come_with_growing_times() -> None:
-    with stream(lambda: paced(range(50))) as shots:
+    with stream(lambda _: paced(range(50))) as shots:
         taken = [next(shots) for _ in range(5)]
     times = [shot.time for shot in taken]
     assert times == sorted(set(times))
@@ -59,7 +61,7 @@ def test_shots_come_with_growing_times() -> None:
 def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
     attempts = []
 
-    def refuse() -> Iterator[Picture]:
+    def refuse(_: Say) -> Iterator[Picture]:
         attempts.append(1)
         raise OSError("Connection refused")
 
@@ -74,7 +76,7 @@ def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
 def test_a_stream_that_drops_is_opened_again_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     connections = []
 
-    def drop() -> Iterator[Picture]:
+    def drop(_: Say) -> Iterator[Picture]:
         connections.append(1)
         yield from paced(range(3))
         raise OSError("Connection reset by peer")
@@ -94,7 +96,7 @@ def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog
     caplog.set_level(logging.WARNING, "stepcut")
     connections = []
 
-    def come_and_go() -> Iterator[Picture]:
+    def come_and_go(_: Say) -> Iterator[Picture]:
         connections.append(1)
         if len(connections) in (2, 3, 4):
             raise OSError("no route")
@@ -111,7 +113,7 @@ def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog
 def test_a_stream_that_stalls_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     go_on = threading.Event()
 
-    def stall() -> Iterator[Picture]:
+    def stall(_: Say) -> Iterator[Picture]:
         yield picture(1)
         assert go_on.wait(10)
         yield from paced(range(2, 20))
@@ -128,7 +130,7 @@ def test_a_stream_that_stalls_says_so_and_goes_on(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_stream_that_changes_resolution_gives_pictures_of_one_size() -> None:
-    def change() -> Iterator[Any]:
+    def change(_: Say) -> Iterator[Any]:
         for height, width in [(48, 64), (24, 32), (96, 48)] * 10:
             yield av.VideoFrame.from_ndarray(picture(9, height, width), format="rgb24")
             time.sleep(0.003)
@@ -141,7 +143,7 @@ def test_a_stream_that_changes_resolution_gives_pictures_of_one_size() -> None:
 def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
     value = 0
 
-    def flood() -> Iterator[Picture]:
+    def flood(_: Say) -> Iterator[Picture]:
         nonlocal value
         while True:
             value += 1
@@ -157,16 +159,47 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
     assert third.time - second.time < second.time - first.time  # the newest, not the next in line
 
 
+def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path: Path) -> None:
+    transport_stream(tmp_path / "film.ts", frames=60)
+    notes: list[str] = []
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    kinds = []
+    for frame in decoded("film", av.open(str(tmp_path / "film.ts")), notes.append, clock):
+        kinds.append(frame.key_frame)
+        now += 0.2  # work on the frame: nothing is left of the time to wait for the source
+    assert notes == ["too fast to decode; key frames only"]
+    assert not all(kinds[:10])
+    assert all(kinds[-5:])
+
+
+def test_a_machine_that_waits_again_takes_every_frame_again() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    load, states = Load(clock), []
+    for waiting in [0.1] * 40 + [0.0] * 80 + [0.09] * 40:
+        now += 0.1
+        if load.waited(waiting):
+            states.append(load.hurried)
+    assert states == [True, False]
+
+
 def test_an_error_of_ours_is_not_taken_for_a_drop() -> None:
     def broken(frame: Picture) -> Picture:
         raise ZeroDivisionError(f"a bug in scaling {frame.shape}")
 
-    with Stream("fake", lambda: paced(range(3)), broken, 100.0) as shots, pytest.raises(ZeroDivisionError):
+    with Stream("fake", lambda _: paced(range(3)), broken, 100.0) as shots, pytest.raises(ZeroDivisionError):
         next(shots)
 
 
 def test_a_closed_stream_ends() -> None:
-    shots = stream(lambda: paced(range(1000)))
+    shots = stream(lambda _: paced(range(1000)))
     next(shots)
     shots.close()
     assert len(list(shots)) <= 1
@@ -199,7 +232,7 @@ def transport_stream(path: Path, frames: int = 30) -> bytes:
         track.width, track.height, track.pix_fmt = 64, 48, "yuv420p"
         track.codec_context.gop_size = 5
         for number in range(frames):
-            container.mux(track.encode(av.VideoFrame.from_ndarray(picture(5 * number, 48, 64), format="rgb24")))
+            container.mux(track.encode(av.VideoFrame.from_ndarray(picture(5 * number % 256, 48, 64), format="rgb24")))
         container.mux(track.encode(None))
     return path.read_bytes()
 
@@ -238,12 +271,12 @@ def test_an_address_where_nothing_answers_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(VideoError, match=rf"tcp://\*\*\*@127.0.0.1:{port}: cannot be opened \(.*refused"):
-        next(frames_of_address(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0))
+        next(frames_of_address(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
 
 
 def test_a_camera_that_is_not_there_says_so() -> None:
     with pytest.raises(VideoError, match=r"camera /dev/no-such-camera .*cannot be opened"):
-        next(frames_of_camera("/dev/no-such-camera"))
+        next(frames_of_camera("/dev/no-such-camera", say=print))
 
 
 def test_cameras_go_by_the_names_of_the_platform() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from stepcut.errors import VideoError
 from stepcut.see.video.sample import Scaler, sample_frames
-from stepcut.use.stream import Shot, Stream
+from stepcut.use.stream import Connect, Say, Shot, Stream
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
@@ -35,7 +35,7 @@ def open_shots(
         return
     scale = Scaler((size, size) if isinstance(size, int) else size)
     camera = CAMERA.match(source)
-    by_address = partial(frames_of_address, source, waits.get("stall", 10.0))
+    by_address: Connect = partial(frames_of_address, source, waits.get("stall", 10.0))
     connect = partial(frames_of_camera, camera["which"] or "0") if camera else by_address
     with Stream(hide_password(source), connect, scale, float(rate), **waits) as stream:
         yield stream
@@ -65,7 +65,7 @@ def keep_pace(
         yield Shot(shot.time, shot.picture, skipped, shot.notes)
 
 
-def frames_of_address(address: str, stall: float) -> Iterator[Any]:
+def frames_of_address(address: str, stall: float, say: Say) -> Iterator[Any]:
     """The frames of a network stream; PyAV gives up after `stall` seconds without data."""
     import av
 
@@ -75,10 +75,10 @@ def frames_of_address(address: str, stall: float) -> Iterator[Any]:
         container = av.open(address, options=options, timeout=(stall, stall))
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise VideoError(f"{hide_password(address)}: cannot be opened ({error_text(error)})") from error
-    yield from _decoded(hide_password(address), container)
+    yield from decoded(hide_password(address), container, say)
 
 
-def frames_of_camera(which: str) -> Iterator[Any]:
+def frames_of_camera(which: str, say: Say) -> Iterator[Any]:
     """The frames of a camera by its number or, on Windows, by its name."""
     import av
 
@@ -87,7 +87,7 @@ def frames_of_camera(which: str) -> Iterator[Any]:
         container = av.open(device, format=driver)
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise VideoError(f"camera {which} ({device}): cannot be opened ({error_text(error)})") from error
-    yield from _decoded(f"camera {which}", container)
+    yield from decoded(f"camera {which}", container, say)
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:
@@ -108,18 +108,54 @@ def camera_device(which: str, platform: str) -> tuple[str, str]:
     return (f"/dev/video{which}" if which.isdigit() else which), "v4l2"
 
 
-def _decoded(name: str, container: Any) -> Iterator[Any]:
-    """The frames that can be decoded; damaged packets are passed over."""
+def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = time.monotonic) -> Iterator[Any]:
+    """The frames that can be decoded; damaged packets are passed over.
+
+    A machine too slow to decode all of a stream never waits for it: then only key frames are decoded until it does.
+    """
     import av
 
     with container:
         if not container.streams.video:
             raise VideoError(f"{name}: it holds no picture")
-        for packet in container.demux(container.streams.video[0]):
+        stream = container.streams.video[0]
+        packets = container.demux(stream)
+        load, began = Load(clock), clock()
+        while (packet := next(packets, None)) is not None:
+            if load.waited(clock() - began):
+                hurried = load.hurried
+                stream.codec_context.skip_frame = "NONKEY" if hurried else "DEFAULT"
+                say("too fast to decode; key frames only" if hurried else "every frame is decoded again")
             try:
                 yield from packet.decode()
             except av.error.InvalidDataError:
                 continue
+            finally:
+                began = clock()
+
+
+class Load:
+    """Whether a source is faster than the machine: for some seconds there was next to no waiting for it."""
+
+    SPAN = 3.0
+    """Seconds over which waiting is summed."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock, self.hurried = clock, False
+        self._since, self._waiting = clock(), 0.0
+
+    def waited(self, seconds: float) -> bool:
+        """Count a wait for the source; gives whether `hurried` has just changed."""
+        self._waiting += seconds
+        span = self.clock() - self._since
+        if span < self.SPAN:
+            return False
+        share = self._waiting / span
+        before = self.hurried
+        # Two limits, so that it does not flicker.
+        self.hurried = share < (0.5 if before else 0.02)
+        self._since, self._waiting = self.clock(), 0.0
+        return self.hurried != before
 
 
 def hide_password(address: str) -> str:

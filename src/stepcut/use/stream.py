@@ -23,6 +23,9 @@ from stepcut.errors import VideoError
 log = logging.getLogger("stepcut")
 
 Picture = NDArray[np.uint8]
+Say = Callable[[str], None]
+Connect = Callable[[Say], Iterator[Any]]
+"""Opens a source and gives its frames, as long as they come; tells what is worth knowing in words."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Stream(Iterator[Shot]):
     def __init__(
         self,
         name: str,
-        connect: Callable[[], Iterator[Any]],
+        connect: Connect,
         scale: Callable[[Any], Picture],
         rate: float,
         patience: float = 30.0,
@@ -51,7 +54,7 @@ class Stream(Iterator[Shot]):
         first_wait: float = 0.5,
         longest_wait: float = 30.0,
     ) -> None:
-        """`connect()` opens the source and gives its frames; `scale(frame)` makes a picture of one.
+        """`connect` opens the source and gives its frames; `scale(frame)` makes a picture of one.
 
         patience      seconds to wait for the very first frame; then a VideoError says that it never started
         stall         seconds without a frame after which the stream says so
@@ -104,6 +107,11 @@ class Stream(Iterator[Shot]):
     ) -> None:
         self.close()
 
+    def say(self, note: str) -> None:
+        """Pass a note on with the next shot."""
+        with self._news:
+            self._note(note)
+
     def _check_patience(self) -> None:
         """Say once that nothing comes; give up only on a source that never gave a frame."""
         silent = time.monotonic() - self._seen
@@ -130,8 +138,7 @@ class Stream(Iterator[Shot]):
                 if self._stop.is_set():
                     return
                 if self._start is not None:
-                    with self._news:
-                        self._note(f"the source dropped ({self._reason}); trying again in {wait:g} s")
+                    self.say(f"the source dropped ({self._reason}); trying again in {wait:g} s")
                 self._stop.wait(wait)
                 wait = min(2 * wait, self.longest_wait)
         except BaseException as error:  # whatever it is, whoever asks for the next shot hears of it
@@ -142,7 +149,7 @@ class Stream(Iterator[Shot]):
     def _read_until_it_drops(self) -> str:
         """Read frames as long as they come; gives the reason for the end."""
         try:
-            frames = self.connect()
+            frames = self.connect(self.say)
             try:
                 for frame in frames:
                     if self._stop.is_set():
