@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 from fractions import Fraction
@@ -176,6 +177,18 @@ def test_rates_that_are_none(value: object) -> None:
 def test_rates_are_exact() -> None:
     assert as_rate(29.97) == Fraction(2997, 100)
     assert as_rate(1 / 3) == Fraction(1, 3)
+
+
+def test_frames_are_let_go_at_once(films: dict[str, Path]) -> None:
+    """No decoded frame may linger in a reference cycle: a large one takes megabytes."""
+    gc.collect()
+    gc.disable()
+    try:
+        samples = sample_frames(films["plain.mp4"], 20)
+        alive = [sum(isinstance(thing, av.VideoFrame) for thing in gc.get_objects()) for _ in samples]
+    finally:
+        gc.enable()
+    assert max(alive) <= 6
 
 
 def test_a_film_of_one_frame(tmp_path: Path) -> None:

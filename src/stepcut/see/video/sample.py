@@ -201,12 +201,15 @@ class Scaler:
         self._reformat = VideoReformatter().reformat
         # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.
         self._how = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
+        self._turn: Turn | None = None
         self._last: tuple[Any, Picture] | None = None
 
     def __call__(self, frame: Any) -> Picture:
         if self._last is not None and self._last[0] is frame:
             return self._last[1]
-        turn: Turn = turn_of(frame)
+        if self._turn is None:  # once: asking a frame ties it into a reference cycle, which keeps 3 MB alive for long
+            self._turn = turn_of(frame)
+        turn = self._turn
         height, width = self.size or (frame.height, frame.width)
         if turn.transpose and self.size:
             height, width = width, height
