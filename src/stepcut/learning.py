@@ -79,7 +79,7 @@ def learn(
         raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
     assert not isinstance(method, str)
 
-    config = {
+    config: dict[str, Any] = {
         "method": next((name for name, kind in METHODS.items() if type(method) is kind), None),
         "settings": method.settings(),
         "seed": seed,

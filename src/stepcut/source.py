@@ -39,10 +39,10 @@ def read_source(
     `name`, `fps`, `weights`, `layer`, `device`.
     """
     failures: list[Failure] = []
-    if isinstance(source, Mapping) or _holds_arrays(source):
+    places = _places(source)
+    if places is None:
         features = _from_arrays(source, rate)
     else:
-        places = [source] if isinstance(source, str | os.PathLike) else list(source)
         given = [_feature_files(place) for place in places]
         if all(given) and given:
             features = load_features([file for files in given for file in files], rate)
@@ -75,10 +75,14 @@ def read_like(config: Mapping[str, Any], rate: Fraction, video: Any) -> Features
     return features
 
 
-def _holds_arrays(source: object) -> bool:
+def _places(source: Source) -> list[Place] | None:
+    """The files and folders that were given; None where arrays were."""
     if isinstance(source, str | os.PathLike):
-        return False
-    return bool(source) and all(not isinstance(one, str | os.PathLike) for one in source)  # type: ignore[attr-defined]
+        return [source]
+    if isinstance(source, Mapping):
+        return None
+    places = [one for one in source if isinstance(one, str | os.PathLike)]
+    return places if len(places) == len(source) else None
 
 
 def _from_arrays(source: Any, rate: Rate) -> list[Features]:
@@ -101,7 +105,12 @@ def _from_videos(
     options = {key: backbone[key] for key in ("weights", "layer", "device") if backbone.get(key) is not None}
     network = load_backbone(backbone.get("name", "efficientnet-lite0"), **options)
     features, failures = extract(
-        places, network, fps=Fraction(backbone.get("fps", 2)), cache=cache, progress=progress, strict=strict
+        places,
+        network,
+        fps=Fraction(backbone.get("fps", 2)),
+        cache=cache and Path(cache),
+        progress=progress,
+        strict=strict,
     )
     if not features:
         raise VideoError(f"none of the {len(places)} videos could be used{_reasons(failures)}.")
