@@ -108,7 +108,7 @@ def _from_videos(
         places,
         network,
         fps=Fraction(backbone.get("fps", 2)),
-        cache=cache and Path(cache),
+        cache=None if cache is None else Path(cache),
         progress=progress,
         strict=strict,
     )
