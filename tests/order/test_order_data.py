@@ -1,0 +1,31 @@
+"""The graph on real sequences: the five CaptainCook4D recipes against their true graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepcut.data.captaincook4d import read
+from stepcut.data.task import Task
+from stepcut.order import learn_graph
+from stepcut.order.likelihood import close_order, reduce_order
+
+pytestmark = pytest.mark.data
+
+
+def edge_f1(task: Task) -> float:
+    true = np.zeros((len(task.steps),) * 2, dtype=bool)
+    for before, after in task.graph or ():
+        true[task.steps.index(before), task.steps.index(after)] = True
+    edges = {(a, b) for a, b in np.argwhere(reduce_order(close_order(true))).tolist()}
+    walks = [[task.steps.index(s.step) for s in video.timeline] for video in task if video.timeline is not None]
+    found = learn_graph(walks).edges
+    return 2 * len(found & edges) / (len(found) + len(edges))
+
+
+def test_the_graphs_of_real_recipes_are_found(shared_data: Path) -> None:
+    tasks = [task for task in read(shared_data / "captaincook4d").tasks if task.graph is not None]
+    assert len(tasks) == 5
+    assert np.mean([edge_f1(task) for task in tasks]) >= 0.80
