@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -26,8 +27,8 @@ def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
     return centres
 
 
-class KMeans(CentreSegmenter):
-    """k-means, the best of `restarts` starts. `normalise`: frames of length 1 first.
+class MeansSegmenter(CentreSegmenter):
+    """Every frame goes to its nearest centre, and the centres come from k-means.
 
     `prior` appends the normalised time, times `prior` and the RMS length of a frame, as one more dimension; 0 is off.
     Memberships are those of fuzzy c-means around the same centres.
@@ -55,14 +56,14 @@ class KMeans(CentreSegmenter):
         """Learns the weight of time on the way."""
         self.clock_ = np.zeros(())
         if self.prior > 0:
-            square = sum(
-                float(np.square(super(KMeans, self)._prepare(rows), dtype=np.float64).sum()) for rows in videos
-            )
+            plain = super()._prepare
+            square = sum(float(np.square(plain(rows), dtype=np.float64).sum()) for rows in videos)
             self.clock_ = np.asarray(self.prior * np.sqrt(square / sum(map(len, videos))))
-        return self._choose(self._stack(videos))
+        return self._choose_centres(self._stack(videos))
 
-    def _choose(self, rows: Rows) -> Rows:
-        return find_means(rows, self.steps, self.seed, self.restarts)
+    @abstractmethod
+    def _choose_centres(self, rows: Rows) -> Rows:
+        """(steps, d) from all frames of all videos."""
 
     def _prepare(self, rows: NDArray[Any]) -> Rows:
         prepared = super()._prepare(rows)
@@ -70,3 +71,10 @@ class KMeans(CentreSegmenter):
 
     def _memberships(self, rows: NDArray[Any]) -> Rows:
         return memberships(self._prepare(rows), self.centres_, FUZZIFIER)
+
+
+class KMeans(MeansSegmenter):
+    """k-means, the best of `restarts` starts. `normalise`: frames of length 1 first."""
+
+    def _choose_centres(self, rows: Rows) -> Rows:
+        return find_means(rows, self.steps, self.seed, self.restarts)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.cut.contract import Rows, check_number
-from stepcut.cut.kmeans import KMeans, find_means
+from stepcut.cut.kmeans import MeansSegmenter, find_means
 
 
-class Subset(KMeans):
+class Subset(MeansSegmenter):
     """k-means to `states` states (10 per step where not given), then the greedy choice of `steps` of them."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Subset(KMeans):
         if self.states is not None:
             check_number("states", self.states, self.steps, whole=True)
 
-    def _choose(self, rows: Rows) -> Rows:
+    def _choose_centres(self, rows: Rows) -> Rows:
         wanted = 10 * self.steps if self.states is None else self.states
         states = find_means(rows, min(wanted, len(rows)), self.seed, self.restarts)
         chosen, _ = choose_subset(distances(rows, states), self.steps)
