@@ -113,7 +113,7 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("csv", "0,1,a\n2,x,b\n", r"line 2: 'x' is not a time\. Write seconds"),
         ("csv", "0,1,a\n\n3,2,b\n", r"line 3: .* it ends at 2 s, before it starts at 3 s\. Correct the times"),
         ("csv", "0,0,1,5,a\n1,5,2,5,b\n", r"line 1: are 0,0,1,5 two times or four\?\. Part the columns by semicolons"),
-        ("csv", "# soon\n", "holds nothing but comments"),
+        ("csv", "# soon\n", "has no line with words in it"),
         ("csv", "0,1,a\n1,2\n", r"line 2: \['1', '2'\] has too few columns"),
         ("csv", "0,1,a\n1,2, \n", "line 2: the label is empty"),
         ("csv", "when,what\n1,2\n", r"line 1: the header \['when', 'what'\] has no column for start, end, label"),

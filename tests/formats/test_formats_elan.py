@@ -220,3 +220,24 @@ def test_entities_are_refused(prolog: str, encoding: str, tmp_path: Path) -> Non
     path.write_bytes(f"<?xml version='1.0' encoding='{encoding}'?>\n{prolog}\n<a>&x;</a>".encode(encoding))
     with pytest.raises(AnnotationError, match=r"(?i)x\.eaf, line 2: holds <!DOCTYPE; entities are refused, since they"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (">9.5<", ">soon<"),
+        ('TIME_VALUE="0"', 'TIME_VALUE="early"'),
+        ('TIME_SLOT_REF1="ts2"', ""),
+        ("<ANNOTATION_VALUE>pour</ANNOTATION_VALUE>", ""),
+        ('TIER_ID="stepcut"', ""),
+        ('NAME="stepcut:video"', ""),
+        ("</HEADER>", ""),
+    ],
+)
+def test_damaged_files_are_refused(old: str, new: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.eaf"
+    write(path, TIMELINE)
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(AnnotationError, match=r"x\.eaf: .*ELAN"):
+        read(path)

@@ -15,7 +15,7 @@ from stepcut.formats.tables import build_segment, is_header, parse_time, plain, 
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
-_NUMBERED = re.compile(r"\s*(\d+)(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
+_NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from stepcut.errors import AnnotationError
 from stepcut.formats.keeps import UNIT, Keeps, check_writable, kept_name, whole_units
 from stepcut.formats.names import VIDEO_SUFFIXES, video_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_text
+from stepcut.formats.source import fail, read_text, seconds
 from stepcut.formats.tables import build_segment
 from stepcut.storage import write_text
 from stepcut.timeline import Segment, Timeline
@@ -69,7 +69,11 @@ def read_tiers(path: Path) -> dict[str, Timeline]:
             segments.append(_segment(eaf.timeslots, first, last, text, f"{path}, annotation {annotation}"))
     if not found:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
-    length = float(properties["stepcut:duration"]) if properties.get("stepcut:duration") else None
+    length = None
+    if properties.get("stepcut:duration"):
+        length = seconds(properties["stepcut:duration"])
+        if length is None:
+            fail(path, f"the length {properties['stepcut:duration']!r} is no time", "Open and save it in ELAN")
     return {name: Timeline(each, length, tuple(dict.fromkeys(steps)), video) for name, each in found.items()}
 
 

@@ -113,12 +113,11 @@ def video_rate(video: str) -> Fraction | None:
 def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline:
     data = task["data"]
     name = str(data.get("name") or data.get("video") or path.stem)
-    regions = _regions(task, options, f"{path}, task of {name}")
-    # What a person adds has no rate of its own; the task's data know it, unless someone else made the task.
-    rate = as_rate(data.get("rate") or data.get("fps")) or options.rate
     segments: list[Segment] = []
     try:
-        for region in regions:
+        # What a person adds has no rate of its own; the task's data know it, unless someone else made the task.
+        rate = as_rate(data.get("rate") or data.get("fps")) or options.rate
+        for region in _regions(task, options, f"{path}, task of {name}"):
             segments += _segments(region, Options(rate), path)
         length = optional(data.get("duration"))
         return Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)

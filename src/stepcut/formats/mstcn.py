@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def read_mapping(path: Path) -> list[str]:
         number, _, step = text.strip().partition(" ")
         if not text.strip():
             continue
-        if not number.isdigit() or not step.strip():
+        if not re.fullmatch("[0-9]{1,9}", number) or not step.strip():
             fail(path, f"{text!r} is not 'NUMBER step'", "Correct the line", line)
         numbered.append((int(number), step.strip()))
     return [step for _, step in sorted(numbered) if not is_nothing(step)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from stepcut.storage import write_json
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps()
+LONGEST = 1e12  # seconds; also keeps out NaN, infinity and integers that no float can hold
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
@@ -23,9 +23,12 @@ def read_native(path: Path, _options: Options = NONE) -> list[Timeline]:
     record = read_json(path)
     if not is_native(record):
         fail(path, f"is JSON, but its 'format' is not {ONE!r} or {MANY!r}", "Name its format, or write it again")
-    if record.get("version", VERSION) > VERSION:
-        fail(path, f"was written by a newer stepcut (version {record['version']})", "Update stepcut")
-    many = record["timelines"] if record["format"] == MANY else [record]
+    version = record.get("version", VERSION)
+    if not isinstance(version, int) or version > VERSION:
+        fail(path, f"was written by a newer stepcut (version {version!r})", "Update stepcut")
+    many = record.get("timelines") if record["format"] == MANY else [record]
+    if not isinstance(many, list) or not all(isinstance(each, dict) for each in many):
+        fail(path, "'timelines' must be a list of timelines", "Write the file again")
     try:
         return [from_dict(each, default_video=path.stem) for each in many]
     except AnnotationError as error:
@@ -82,7 +85,7 @@ def from_dict(record: Mapping[str, Any], default_video: str = "") -> Timeline:
 
 def number(value: Any) -> float:
     """A finite figure of a JSON file; words and NaN are refused."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LONGEST:
         raise ValueError(f"{value!r} is not a number of seconds")
     return float(value)
 

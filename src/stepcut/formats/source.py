@@ -65,6 +65,8 @@ def read_json(path: Path) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         fail(path, f"is not JSON: {error.msg}", "Repair that line, or write the file again", line=error.lineno)
+    except ValueError as error:  # a number of thousands of digits
+        fail(path, f"is not JSON that can be read: {error}", "Write the file again")
     except RecursionError:
         fail(path, "is JSON nested too deep to be a label file", "Write the file again")
 

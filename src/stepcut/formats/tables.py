@@ -66,9 +66,9 @@ def write_tsv(path: Path, timelines: Sequence[Timeline], _options: Options = NON
 def read_rows(path: Path) -> list[Row]:
     """The rows of a delimited file; the delimiter is the one that finds the most times. Blank and `#` lines go."""
     text = read_text(path)
-    options = [_split(text, delimiter, path) for delimiter in "\t;,"]
-    if not options[0]:
-        fail(path, "holds nothing but comments", "Write it again, or delete it if the video has no labels")
+    options = [rows for rows in (_split(text, delimiter, path) for delimiter in "\t;,") if rows]
+    if not options:
+        fail(path, "has no line with words in it", "Write it again, or delete it if the video has no labels")
     # Where no row has times there is but a header, and the delimiter is the one that gives the most columns.
     return max(options, key=lambda rows: (sum(_is_timed(row.cells) for row in rows), max(len(r.cells) for r in rows)))
 

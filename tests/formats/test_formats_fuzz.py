@@ -1,0 +1,88 @@
+"""Whatever a file holds, a reader gives timelines or says in one sentence why not; nothing else comes out of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepcut.errors import AnnotationError
+from stepcut.formats import FORMATS, read_all
+from stepcut.timeline import Timeline
+
+# Pieces that lead a random text past the first check of one reader or another.
+PIECES = st.sampled_from(
+    ["WEBVTT", "-->", "00:00:01.000 --> 00:00:02.000", "0,1,a", "0\t1\tb", "1 a", "start,end,label", '"', "\n", "\n\n",
+     "\r", ",", ";", "\t", "²", "1e999", "-1", "nan", "0:0:0", "9" * 30, "\\", "#", "&amp;", "<b>", "background"]
+)  # fmt: skip
+TEXTS = st.one_of(
+    st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join).map(lambda text: text.encode("utf-8", "replace")),
+    st.binary(max_size=60),
+)
+KEYS = st.sampled_from(
+    ["format", "version", "segments", "timelines", "start", "end", "step", "steps", "database", "results", "segment",
+     "annotations", "label",
+     "labels", "duration", "taxonomy", "nodeName", "data", "predictions", "result", "type", "value",
+     "ranges", "timelinelabels", "fps", "rate", "name", "video", "samples", "filepath", "_cls", "detections", "support",
+     "timestamps", "classes", "metadata", "frame_rate", "completed_by", "score", "confidence"]
+)  # fmt: skip
+WORDS = st.sampled_from(
+    ["stepcut timeline", "stepcut timelines", "timelinelabels", "labels", "TemporalDetections", "a"]
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | WORDS | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+# The skeletons of the JSON formats with something random where the content belongs.
+RECORDS = st.one_of(
+    VALUES,
+    st.builds(lambda v: {"format": "stepcut timeline", "segments": [{"start": 0, "end": v, "step": "a"}]}, VALUES),
+    st.builds(lambda v, w: {"format": "stepcut timelines", "timelines": v, "version": w}, VALUES, VALUES),
+    st.builds(lambda v, w: {"database": {"v": {"annotations": v, "duration": w}}}, VALUES, VALUES),
+    st.builds(lambda v, w: {"results": {"v": [{"label": v, "segment": w}]}, "taxonomy": v}, VALUES, VALUES),
+    st.builds(lambda v, w: {"labels": {"v": [{"label": v, "support": w}]}, "classes": v}, VALUES, VALUES),
+    st.builds(lambda v, w: {"samples": [{"filepath": "v", "x": v, "metadata": w}]}, VALUES, VALUES),
+    st.builds(lambda v, w: [{"data": {"fps": v, "steps": w}, "predictions": [{"result": v}]}], VALUES, VALUES),
+    st.builds(lambda v, w: [{"data": {"fps": 9}, "annotations": [{"completed_by": v, "result": [w]}]}], VALUES, VALUES),
+    st.builds(
+        lambda v, w: [
+            {"data": {"fps": 9}, "predictions": [{"result": [{"type": "timelinelabels", "value": v, "score": w}]}]}
+        ],
+        VALUES,
+        VALUES,
+    ),
+)
+
+
+def survives(name: str, data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{FORMATS[name].suffix}"
+        path.write_bytes(data)
+        for chosen in (name, None):
+            try:
+                assert all(isinstance(each, Timeline) for each in read_all(path, chosen, rate=5))
+            except AnnotationError as error:
+                told = str(error)
+            else:
+                told = str(path)
+            assert str(path) in told
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@given(data=TEXTS)
+@settings(max_examples=20, deadline=None)
+def test_any_bytes(name: str, data: bytes) -> None:
+    survives(name, data)
+
+
+@pytest.mark.parametrize("name", ["json", "label-studio", "activitynet", "fiftyone"])
+@given(record=RECORDS)
+@settings(max_examples=40, deadline=None)
+def test_any_json(name: str, record: Any) -> None:
+    survives(name, json.dumps(record).encode())
