@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round, short films, a minute of video for the memory")
     parser.add_argument("--only", choices=["speed", "memory"], help="leave the other out")
+    parser.add_argument("--minutes", type=int, default=60, help="length of the video whose memory is measured")
     parser.add_argument("--peak", nargs=2, metavar=("VIDEO", "DEVICE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.peak:
@@ -63,7 +64,7 @@ def main() -> int:
         for name, videos in sets.items() if args.only != "memory" else ():
             measure_speed(name, videos, args.device, rounds)
         if args.only != "speed":
-            measure_memory(Path(folder), args.device, minutes=1 if args.quick else 60)
+            measure_memory(Path(folder), args.device, minutes=1 if args.quick else args.minutes)
     return 0
 
 
