@@ -14,7 +14,7 @@ from stepcut.errors import OptionError
 
 TINY = 1e-30
 """Squared distances below this count as this: the frame lies on the centre."""
-CHUNK = 4_096
+CHUNK = 2_048
 """Frames handled together: what is added up in float32 before it goes into a sum in float64."""
 
 
