@@ -62,6 +62,11 @@ def test_different_rates_are_compared_in_seconds() -> None:
     assert table.score.f1 > 97
 
 
+def test_a_tick_is_what_stands_at_its_middle() -> None:
+    pair = put_on_one_clock(one((0.0, 0.26, "x")), one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
+    assert pair.true[0][:4].tolist() == [1, 1, 1, 0]
+
+
 def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
     true = truth()
     parts = {

@@ -244,3 +244,24 @@ def test_the_command_runs_keeps_and_makes_again(data: Path, tmp_path: Path, caps
     assert "--data is missing" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
     assert "'updates' is not a setting; write KEY=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_views_from_videos_of_the_toy_kitchen(tmp_path: Path) -> None:
+    small = {"videos": 2, "duration": 12.0}
+    rows = ["tc3i + procut"]
+    options = {"steps": 3, "seeds": 1, "folder": tmp_path, "jobs": 1, "train": TINY, "toy": small}
+    results = run_experiment("views", "toy", rows=rows, **options)
+    table = results.table("strict")
+    assert table.columns[:3] == ["row", "camera", "breakfast precision"]
+    assert [row[:2] for row in table.rows] == [
+        ["uniform", "egocentric"],
+        ["uniform", "side"],
+        ["tc3i + procut", "egocentric"],
+        ["tc3i + procut", "side"],
+    ]
+    assert results.record["features"] == "efficientnet-lite0"
+    main = run_experiment("main", "toy", rows=["kmeans"], **options)  # the same videos, seen before
+    assert main.mean("kmeans").mean > 0
+    results.plot(tmp_path / "views.pdf")
+    assert (tmp_path / "views.pdf").read_bytes().startswith(b"%PDF")
