@@ -4,8 +4,9 @@ With Z = exp(-R / gamma) and K = exp(-cost / gamma) the recursion is
 
     Z[i, j] = K[i, j] (Z[i-1, j] + Z[i, j-1] + Z[i-1, j-1])
 
-without an exponential or a logarithm inside the loop. Z leaves the range of any float, so a cell is kept as mantissa
-and whole exponent, Z = m 2^e, and K likewise. Compiled once per machine, then read from numba's cache.
+without a logarithm inside the loop, and with one exponential. Z leaves the range of any float, so
+a cell is kept as mantissa and whole exponent, Z = m 2^e, and K likewise. Compiled once per machine, then read from
+numba's cache.
 """
 
 from __future__ import annotations
@@ -16,82 +17,112 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
 _SPAN = 1100
 """A term that is smaller than another by more than 2^-1100 is 0 beside it."""
-_HALVES: Array = np.exp2(-np.arange(_SPAN + 1, dtype=np.float64))
-_LOWEST = -(2**52)
-"""The exponent of 0."""
+_HALVES = np.exp2(-np.arange(_SPAN + 1, dtype=np.float64))
+_LOG2 = math.log(2)
+_S = tuple(1 / math.factorial(n) for n in range(12))
+"""The series of the exponential; for |y| < 0.35 its twelve terms are exact to the last digits."""
+_FAR = 2**50
+"""Exponents stop here: of an infinite cost, and, with the other sign, of a cell that no alignment reaches."""
 
 
-def forward(cost: NDArray[np.floating], gamma: float, ends: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Values (B,) and the weights (B, N, M, 3) of the three predecessors of each cell: above, left, diagonal."""
-    x = cost.astype(np.float64) * (-1 / (gamma * math.log(2)))
-    if not np.isfinite(x).all():  # an infinite cost is a cell that no alignment passes; a NaN shows in the value
-        x = np.clip(x, -(2.0**50), 2.0**50)
-    exponent = np.floor(x)
-    mantissa = np.exp2(x - exponent)
-    whole = np.nan_to_num(exponent, nan=0.0).astype(np.int64)
-    value = np.empty(len(cost))
-    weights = np.empty((*cost.shape, 3))
-    _forward(mantissa, whole, ends, _HALVES, value, weights)
-    return value * (-gamma), weights
+def forward(
+    cost: NDArray[np.floating], gamma: float, ends: NDArray[np.int64]
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """Values (B,) and the weights (3, N, M, B) of the three predecessors of each cell: above, left, diagonal."""
+    batch, rows, columns = cost.shape
+    value = np.empty(batch, cost.dtype)
+    weights = np.empty((3, rows, columns, batch), cost.dtype)
+    _forward(cost, gamma, ends, _HALVES, value, weights)
+    return value, weights
 
 
-def backward(weights: Array, ends: NDArray[np.int64]) -> Array:
-    """E (B, N, M): the share of the alignments that pass each cell."""
-    share = np.zeros(weights.shape[:3])
-    _backward(weights, ends, share)
+def backward(
+    weights: NDArray[np.floating], ends: NDArray[np.int64], grad: NDArray[np.floating]
+) -> NDArray[np.floating]:
+    """(B, N, M): `grad (B,)` times E, the share of the alignments that pass each cell."""
+    _, rows, columns, batch = weights.shape
+    share = np.empty((batch, rows, columns), weights.dtype)
+    _backward(weights, ends, grad, share)
     return share
 
 
-@njit(cache=True, nogil=True)
-def _forward(mantissa, exponent, ends, halves, value, weights):  # type: ignore[no-untyped-def]
-    batch, _, columns = mantissa.shape
-    m, e = np.empty(columns + 1), np.empty(columns + 1, np.int64)  # the row above, a wall of zeros to its left
-    for b in range(batch):
-        n, k = ends[b, 0], ends[b, 1]
-        m[:] = 0.0
-        e[:] = _LOWEST
-        m[0], e[0] = 1.0, 0  # where every alignment begins
-        for i in range(n):
-            diagonal_m, diagonal_e = m[0], e[0]
-            left_m, left_e = 0.0, _LOWEST
-            m[0], e[0] = left_m, left_e
-            for j in range(k):
-                above_m, above_e = m[j + 1], e[j + 1]
-                top = max(above_e, left_e, diagonal_e)
+# A cell waits for its left neighbour, so one matrix keeps a processor waiting; the innermost loop goes over the batch.
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _forward(cost, gamma, ends, halves, value, weights):  # type: ignore[no-untyped-def]
+    batch, rows, columns = cost.shape
+    scale = -1 / (gamma * _LOG2)
+    km, ke = np.empty((batch, columns)), np.empty((batch, columns), np.int64)  # K of this row
+    m, e = (
+        np.zeros((columns + 1, batch)),
+        np.full((columns + 1, batch), -_FAR),
+    )  # Z of the row above, a wall on its left
+    m[0], e[0] = 1.0, 0  # where every alignment begins
+    cross_m, cross_e = np.empty(batch), np.empty(batch, np.int64)  # Z on the diagonal
+    for i in range(rows):
+        for b in range(batch):
+            row, mantissa, exponent = cost[b, i], km[b], ke[b]
+            for j in range(columns):  # K = 2^x = 2^whole e^y, e^y by its series: |y| < 0.35
+                x = row[j] * scale
+                whole = np.floor(x + 0.5)
+                y = (x - whole) * _LOG2
+                high = _S[6] + y * (_S[7] + y * (_S[8] + y * (_S[9] + y * (_S[10] + y * _S[11]))))
+                mantissa[j] = 1 + y * (1 + y * (_S[2] + y * (_S[3] + y * (_S[4] + y * (_S[5] + y * high)))))
+                exponent[j] = np.int64(whole)
+            for j in range(columns):
+                if not abs(row[j] * scale) < _FAR:  # nothing passes an infinite cost; a NaN shows in the value
+                    mantissa[j] = 0.0 if row[j] * scale < 0 else math.nan
+                    exponent[j] = 0
+        for b in range(batch):
+            cross_m[b], cross_e[b] = m[0, b], e[0, b]
+            m[0, b], e[0, b] = 0.0, -_FAR
+        for j in range(columns):
+            for b in range(batch):
+                above_m, above_e, left_e = m[j + 1, b], e[j + 1, b], e[j, b]
+                top = max(above_e, left_e, cross_e[b])
                 up = above_m * halves[min(top - above_e, _SPAN)]
-                left = left_m * halves[min(top - left_e, _SPAN)]
-                across = diagonal_m * halves[min(top - diagonal_e, _SPAN)]
-                total = up + left + across
-                inverse = 1.0 / total if total > 0 else 0.0
-                weights[b, i, j, 0] = up * inverse
-                weights[b, i, j, 1] = left * inverse
-                weights[b, i, j, 2] = across * inverse
-                diagonal_m, diagonal_e = above_m, above_e
-                left_m, left_e = total * mantissa[b, i, j], top + exponent[b, i, j]
-                if left_m > 2.0**60:  # the mantissa grows by less than 12 a cell; keep it within range
-                    left_m *= 2.0**-60
-                    left_e += 60
-                m[j + 1], e[j + 1] = left_m, left_e
-        value[b] = math.log(left_m) + left_e * 0.6931471805599453 if left_m > 0 else left_m * math.nan - math.inf
-        if left_m != left_m:
-            value[b] = math.nan
+                left = m[j, b] * halves[min(top - left_e, _SPAN)]
+                cross = cross_m[b] * halves[min(top - cross_e[b], _SPAN)]
+                total = up + left + cross
+                inverse = 1.0 / total
+                if not total > 0:
+                    up, left, cross, inverse = 0.0, 0.0, 0.0, 0.0
+                weights[0, i, j, b] = up * inverse
+                weights[1, i, j, b] = left * inverse
+                weights[2, i, j, b] = cross * inverse
+                cross_m[b], cross_e[b] = above_m, above_e
+                z, exponent = total * km[b, j], top + ke[b, j]
+                if z > 2.0**60:  # the mantissa grows by less than 12 a cell; keep it within range
+                    z *= 2.0**-60
+                    exponent += 60
+                m[j + 1, b] = z
+                e[j + 1, b] = -_FAR if z == 0 else exponent
+        for b in range(batch):
+            if ends[b, 0] == i + 1:
+                z = m[ends[b, 1], b]
+                value[b] = math.inf if z == 0 else -gamma * (math.log(z) + e[ends[b, 1], b] * _LOG2)
 
 
 @njit(cache=True, nogil=True)
-def _backward(weights, ends, share):  # type: ignore[no-untyped-def]
-    for b in range(weights.shape[0]):
-        n, k = ends[b, 0], ends[b, 1]
-        share[b, n - 1, k - 1] = 1.0
-        for i in range(n - 1, -1, -1):
-            for j in range(k - 1, -1, -1):
-                here = share[b, i, j]
-                if i > 0:
-                    share[b, i - 1, j] += here * weights[b, i, j, 0]
-                if j > 0:
-                    share[b, i, j - 1] += here * weights[b, i, j, 1]
-                if i > 0 and j > 0:
-                    share[b, i - 1, j - 1] += here * weights[b, i, j, 2]
+def _backward(weights, ends, grad, share):  # type: ignore[no-untyped-def]
+    _, rows, columns, batch = weights.shape
+    # E of the row below and of this one, a column of 0 to the right; a cell outside `ends` passes nothing on.
+    below, here = np.zeros((columns + 1, batch)), np.zeros((columns + 1, batch))
+    for i in range(rows - 1, -1, -1):
+        under = min(i + 1, rows - 1)
+        for j in range(columns - 1, -1, -1):
+            right = min(j + 1, columns - 1)
+            for b in range(batch):
+                here[j, b] = (
+                    below[j, b] * weights[0, under, j, b]
+                    + here[j + 1, b] * weights[1, i, right, b]
+                    + below[j + 1, b] * weights[2, under, right, b]
+                )
+            for b in range(batch):
+                if ends[b, 0] == i + 1 and ends[b, 1] == j + 1:
+                    here[j, b] = grad[b]
+                share[b, i, j] = here[j, b]
+        below, here = here, below

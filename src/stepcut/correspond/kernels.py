@@ -51,7 +51,7 @@ class Cycle(torch.autograd.Function):
         alpha = torch.softmax(away - norms[b][:, None], dim=2)
         beta = torch.softmax(torch.baddbmm(norms[a][:, None], alpha, back, beta=-1), dim=2)
         ta = t[a]
-        mu = (beta @ ta[:, :, None]).squeeze(2)  # (P, T)
+        mu = (beta * ta[:, None]).sum(2)  # (P, T)
         square = (ta[:, None] - mu[:, :, None]).square_()  # (t_k - mu)^2
         var = (beta * square).sum(2)
         held = var.clamp_min(floor)

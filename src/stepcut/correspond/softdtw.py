@@ -39,18 +39,12 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
         )
     if gamma <= 0:
         raise OptionError(f"gamma={gamma} is not positive. Choose 0.1, or less for a sharper alignment.")
-    batch, rows, columns = cost.shape
-    if lengths is None:
-        ends = torch.tensor([[rows, columns]], device=cost.device).expand(batch, 2)
-    elif lengths.shape != (batch, 2):
+    if lengths is not None and lengths.shape != (len(cost), 2):
         raise OptionError(
-            f"lengths has shape {tuple(lengths.shape)}; expected {(batch, 2)}: real rows and columns of each matrix."
+            f"lengths has shape {tuple(lengths.shape)}; expected {(len(cost), 2)}: real rows and columns of a matrix."
         )
-    else:
-        ends = lengths.to(cost.device)
-    with torch.autocast(device_type=cost.device.type, enabled=False):
-        full = cost if cost.dtype == torch.float64 else cost.float()
-        value: Tensor = _SoftDTW.apply(full, gamma, ends)  # type: ignore[no-untyped-call]
+    full = cost if cost.dtype in (torch.float32, torch.float64) else cost.float()
+    value: Tensor = _SoftDTW.apply(full, gamma, lengths)  # type: ignore[no-untyped-call]
     return value
 
 
@@ -58,19 +52,24 @@ class _SoftDTW(torch.autograd.Function):
     """Forward keeps the weights of the three predecessors of each cell; backward runs the recursion for E on them."""
 
     @staticmethod
-    def forward(ctx: Any, cost: Tensor, gamma: float, ends: Tensor) -> Tensor:
-        compiled = cost.device.type == "cpu" and _numba_is_here()
-        value, *weights = _forward_compiled(cost, gamma, ends) if compiled else _forward_torch(cost, gamma, ends)
-        ctx.save_for_backward(ends, *weights)
-        ctx.compiled = compiled
+    def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
+        ctx.compiled = cost.device.type == "cpu" and _numba_is_here()
+        ends = _whole(cost.shape, cost.device) if lengths is None else lengths.to(cost.device, torch.int64).contiguous()
+        value, weights = (_forward_compiled if ctx.compiled else _forward_torch)(cost, gamma, ends)
+        ctx.save_for_backward(ends, weights)
         return value
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        ends, *weights = ctx.saved_tensors
-        share = _backward_compiled(ends, *weights) if ctx.compiled else _backward_torch(ends, *weights)
-        return share.to(grad.dtype) * grad[:, None, None], None, None
+        ends, weights = ctx.saved_tensors
+        return (_backward_compiled if ctx.compiled else _backward_torch)(ends, weights, grad), None, None
+
+
+@functools.lru_cache(maxsize=64)
+def _whole(shape: torch.Size, device: torch.device) -> Tensor:
+    """(B, 2): all rows and columns of each matrix are real."""
+    return torch.tensor([shape[1:]] * shape[0], dtype=torch.int64, device=device).view(-1, 2)
 
 
 @functools.cache
@@ -81,14 +80,14 @@ def _numba_is_here() -> bool:
 def _forward_compiled(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Tensor]:
     from stepcut.correspond import _softdtw_cpu as cpu
 
-    value, weights = cpu.forward(cost.detach().contiguous().numpy(), gamma, ends.contiguous().numpy())
-    return torch.from_numpy(value).to(cost.dtype), torch.from_numpy(weights)
+    value, weights = cpu.forward(cost.contiguous().numpy(), gamma, ends.numpy())
+    return torch.from_numpy(value), torch.from_numpy(weights)
 
 
-def _backward_compiled(ends: Tensor, weights: Tensor) -> Tensor:
+def _backward_compiled(ends: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
     from stepcut.correspond import _softdtw_cpu as cpu
 
-    return torch.from_numpy(cpu.backward(weights.numpy(), ends.contiguous().numpy()))
+    return torch.from_numpy(cpu.backward(weights.numpy(), ends.numpy(), grad.contiguous().numpy()))
 
 
 def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,13 +121,13 @@ def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Te
     return value, torch.nan_to_num(weights, nan=0.0)
 
 
-def _backward_torch(ends: Tensor, weights: Tensor) -> Tensor:
-    """E, diagonal by diagonal from the last to the first: `(3, diagonals, B, N)` -> `(B, N, M)`."""
+def _backward_torch(ends: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
+    """`grad (B,)` times E, from the last diagonal to the first: weights `(3, diagonals, B, N)` -> `(B, N, M)`."""
     _, diagonals, batch, rows = weights.shape
     columns = diagonals - rows + 1
     n, m = ends[:, 0] - 1, ends[:, 1] - 1
     seed = weights.new_zeros(diagonals, batch, rows)
-    seed[n + m, torch.arange(batch, device=ends.device), n] = 1
+    seed[n + m, torch.arange(batch, device=ends.device), n] = grad
     pad = torch.nn.functional.pad
     up, left, across = pad(weights, (0, 1, 0, 0, 0, 2))  # a row below and two diagonals beyond hold weight 0
     after = next_ = weights.new_zeros(batch, rows + 1)
