@@ -16,7 +16,8 @@ from stepcut.cut.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
 from stepcut.cut.graph import chain, expand, window_links
 from stepcut.cut.prior import clock_cost
 
-SMOOTHNESS = 5.0
+SMOOTHNESS = 2.0
+"""Seconds; chosen by benchmarks/choose_smoothness.py on toy features and CaptainCook4D recipes (docs/cut.md)."""
 
 
 class ProCut(CentreSegmenter):
