@@ -42,7 +42,7 @@ def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(
 ) -> None:
     (tmp_path / "broken.mp4").write_bytes(b"not a video")
     words = ["learn", str(kitchen / "videos"), str(tmp_path / "broken.mp4"), "-o", str(tmp_path / "a.proc"), *QUICK]
-    assert main(words) == 1
+    assert main(words) == 2
     assert "left out: broken" in capsys.readouterr().out
     assert main([*words, "--strict"]) == 2
     assert "broken.mp4" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     skipped = procedure.config["skipped"]
     for name, reason in skipped.items():
         print(f"left out: {name}: {reason}")
-    return 1 if skipped else 0
+    return 2 if skipped else 0
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
