@@ -1,1 +1,26 @@
 """Look at a procedure: plots for papers and notebooks, a report in one file, a viewer in the browser."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepcut.procedure import Procedure
+    from stepcut.show.viewer.server import Running
+
+__all__ = ["view"]
+
+
+def view(
+    procedure: Procedure | str | os.PathLike[str], port: int = 0, browser: bool = True, block: bool | None = None
+) -> Running:
+    """Look at a procedure in the browser, and correct it: `stepcut.view("sandwich.proc")`.
+
+    `port` 0 takes a free one. It blocks until Ctrl+C, but not in a notebook; `block` says otherwise. What it gives has
+    an `address` and a `close()`. Edits are kept in the procedure's folder; a procedure that has none is saved to the
+    cache first, and the same procedure finds its edits there again.
+    """
+    from stepcut.show.viewer.start import view_procedure
+
+    return view_procedure(procedure, port, browser, block)

@@ -1,0 +1,49 @@
+"""stepcut view: look at a procedure in the browser, and correct it."""
+
+from __future__ import annotations
+
+import argparse
+
+from stepcut.cli.common import add_common, progress_hook
+
+EXAMPLES = """examples:
+  stepcut view sandwich.proc                     opens the browser
+  stepcut view sandwich.proc --check new.mp4     with a new video, cut and checked
+  stepcut view sandwich.proc --port 8000 --no-browser
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `stepcut view`."""
+    parser.add_argument("procedure", help="a folder made by stepcut learn")
+    parser.add_argument("--port", type=int, default=0, help="where to serve (default: any free port)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="the address to bind to (default 127.0.0.1: this machine only; others see videos unencrypted)",
+    )
+    parser.add_argument(
+        "--check", action="append", default=[], metavar="VIDEO", help="a new video to show, checked; may be repeated"
+    )
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal comes."""
+    from pathlib import Path
+
+    from stepcut.show.viewer.checks import Checker
+    from stepcut.show.viewer.server import Running, open_browser
+
+    folder = Path(args.procedure)
+    checker = Checker(folder)
+    checked = [checker.look(video, progress_hook(args)) for video in args.check]
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+        if not args.no_browser:
+            open_browser(address)
+
+    Running(folder, args.port, args.host, checked).run(ready)
+    return 0

@@ -1,0 +1,235 @@
+"""The routes of the viewer. Videos are asked for by their place in the list: no path of a request reaches the disk."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from stepcut.colours import ink
+from stepcut.errors import OptionError, OutputError, StepcutError, choose
+from stepcut.show.viewer.checks import CheckedVideo, Checker
+from stepcut.show.viewer.document import Part
+from stepcut.show.viewer.edits import Edits
+from stepcut.show.viewer.exports import export, format_list
+from stepcut.show.viewer.jobs import Job, Jobs, Work
+from stepcut.show.viewer.proxy import KINDS, make_proxy
+from stepcut.show.viewer.security import Guard
+from stepcut.version import __version__
+
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+class Viewer:
+    """What the routes share: the edits, the videos in their order, and the work in the background."""
+
+    def __init__(self, folder: Path, checked: Sequence[CheckedVideo] = ()) -> None:
+        self.edits = Edits(folder)
+        self.title = folder.resolve().name.removesuffix(".proc")
+        self.checked = list(checked)
+        learned = self.edits.learned.videos
+        self.names = [*learned, *(video.name for video in self.checked)]
+        self.paths = [*learned.values(), *(video.path for video in self.checked)]
+        self.jobs = Jobs()
+        self.checker = Checker(folder)
+        self.pages = _read_pages()
+        self.picture = lru_cache(maxsize=256)(self._picture)
+
+    def state(self) -> dict[str, Any]:
+        """All that the page shows."""
+        document = self.edits.document
+        videos = [
+            {"name": name, "duration": document.durations[name], "parts": _rows(parts), "editable": True}
+            for name, parts in document.parts.items()
+        ] + [
+            {
+                "name": new.name,
+                "duration": new.duration,
+                "parts": _rows(new.parts),
+                "editable": False,
+                "check": new.report,
+            }
+            for new in self.checked
+        ]
+        for video, path in zip(videos, self.paths, strict=True):
+            video["there"] = path is not None and Path(path).is_file()
+        return {
+            "title": self.title,
+            "version": __version__,
+            "revision": self.edits.revision,
+            "undo": self.edits.next_undo,
+            "redo": self.edits.next_redo,
+            "steps": [
+                {"number": step.number, "name": step.name, "colour": step.colour, "ink": ink(step.colour)}
+                for step in document.steps
+            ],
+            "videos": videos,
+            "formats": format_list(),
+        }
+
+    # ------------------------------------------------------------------ pages and state
+
+    async def page(self, request: Request) -> Response:
+        """One of the page's own files, from memory."""
+        name = request.path_params.get("file", "index.html")
+        if name not in self.pages:
+            raise HTTPException(404, "There is no such file.")
+        kind, data = self.pages[name]
+        return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
+
+    async def show_state(self, _: Request) -> Response:
+        """The whole state as JSON."""
+        return JSONResponse(self.state())
+
+    async def edit(self, request: Request) -> Response:
+        """Do, undo or redo one edit; the answer comes when it is on the disk."""
+        body = await _json(request)
+        if body.get("revision") != self.edits.revision:
+            return JSONResponse({"error": "Changed in another window; shown anew.", "state": self.state()}, 409)
+        verb = request.path_params["verb"]
+        if verb == "edit":
+            words = await run_in_threadpool(self.edits.do, body.get("edit", {}))
+        else:
+            words = await run_in_threadpool(self.edits.undo if verb == "undo" else self.edits.redo)
+        return JSONResponse({"words": words, "state": self.state()})
+
+    async def download(self, request: Request) -> Response:
+        """The timelines in a format, as a file."""
+        format, rate = request.query_params.get("format", ""), request.query_params.get("rate") or None
+        timelines = self.edits.document.timelines()
+        made = await run_in_threadpool(export, timelines, format, self.title, rate)
+        disposition = f"attachment; filename*=utf-8''{quote(made.name)}"
+        return Response(made.data, media_type="application/octet-stream", headers={"content-disposition": disposition})
+
+    # ------------------------------------------------------------------ videos
+
+    async def video(self, request: Request) -> Response:
+        """A video, whole or a range of bytes."""
+        path = self._path(request)
+        kind = mimetypes.guess_type(path.name)[0] or "video/mp4"
+        return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})
+
+    def about(self, request: Request) -> Response:
+        """What a video is: frame rate and codec."""
+        from stepcut.see.video import probe
+
+        info = probe(self._path(request))
+        rate = float(info.rate) if info.rate else 25.0
+        return JSONResponse({"rate": rate, "codec": info.codec, "width": info.width, "height": info.height})
+
+    def poster(self, request: Request) -> Response:
+        """A small picture from early in the video."""
+        path, place = self._path(request), request.path_params["place"]
+        headers = {"cache-control": "private, max-age=3600"}
+        return Response(self.picture(str(path), self._poster_time(place)), media_type="image/jpeg", headers=headers)
+
+    async def proxy(self, request: Request) -> Response:
+        """POST asks for a copy that the browser can play; GET says how far it is."""
+        path, kind = self._path(request), request.path_params["kind"]
+        choose("kind", kind, KINDS)
+        return JSONResponse(self._job(request, lambda hook: make_proxy(path, kind, hook)).to_json())
+
+    async def proxy_file(self, request: Request) -> Response:
+        """The finished copy."""
+        job = self.jobs.get(f"/api{request.url.path}")
+        if job is None or job.state != "done":
+            raise HTTPException(404, "The copy is not ready.")
+        return FileResponse(job.result, headers={"cache-control": "private, max-age=3600"})
+
+    async def check(self, request: Request) -> Response:
+        """POST asks for the check of a video; GET says how far it is, and at last what was found."""
+        path = self._path(request)
+        job = self._job(request, lambda hook: self.checker.check(str(path), hook))
+        return JSONResponse({**job.to_json(), "report": job.result})
+
+    def _job(self, request: Request, work: Work) -> Job:
+        job = self.jobs.start(request.url.path, work) if request.method == "POST" else self.jobs.get(request.url.path)
+        if job is None:
+            raise HTTPException(404, "This work was not asked for.")
+        return job
+
+    def _path(self, request: Request) -> Path:
+        place = request.path_params["place"]
+        path = self.paths[place] if 0 <= place < len(self.paths) else None
+        if path is None or not Path(path).is_file():
+            raise HTTPException(404, "This video is not there.")
+        return Path(path)
+
+    def _poster_time(self, place: int) -> float:
+        """The middle of the first segment: something is being done there."""
+        parts = self.edits.learned.document.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
+        return (parts[0].start + parts[0].end) / 2
+
+    def _picture(self, path: str, time: float) -> bytes:
+        from stepcut.show.moments import picture_at
+
+        return picture_at(path, time, height=200)
+
+
+def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
+    """The whole application, guarded."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(viewer.jobs.close)
+
+    routes = [
+        Route("/", viewer.page),
+        Route("/api/state", viewer.show_state),
+        Route("/api/export", viewer.download),
+        Route("/api/about/{place:int}", viewer.about),
+        Route("/api/check/{place:int}", viewer.check, methods=["GET", "POST"]),
+        Route("/api/proxy/{place:int}/{kind}", viewer.proxy, methods=["GET", "POST"]),
+        Route("/api/{verb}", viewer.edit, methods=["POST"]),
+        Route("/video/{place:int}", viewer.video),
+        Route("/poster/{place:int}", viewer.poster),
+        Route("/proxy/{place:int}/{kind}", viewer.proxy_file),
+        Route("/{file}", viewer.page),
+    ]
+    handlers: dict[Any, Any] = {HTTPException: _http_error, StepcutError: _stepcut_error}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), token, host)
+
+
+def _rows(parts: Sequence[Part]) -> list[list[float | int | None]]:
+    return [[part.start, part.end, part.step, part.confidence] for part in parts]
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    try:
+        body = await request.json()
+    except ValueError as error:
+        raise OptionError(f"the request is not JSON ({error}).") from error
+    if not isinstance(body, dict):
+        raise OptionError(f"the request holds {body!r}; an object is wanted.")
+    return body
+
+
+async def _http_error(_: Request, error: HTTPException) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _stepcut_error(_: Request, error: StepcutError) -> Response:
+    return JSONResponse({"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422)
+
+
+def _read_pages() -> dict[str, tuple[str, bytes]]:
+    """The page's own files, read once: name -> (type, bytes)."""
+    folder = resources.files("stepcut.show.viewer") / "static"
+    return {
+        file.name: (TYPES[Path(file.name).suffix], file.read_bytes())
+        for file in folder.iterdir()
+        if Path(file.name).suffix in TYPES
+    }

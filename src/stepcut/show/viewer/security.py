@@ -1,0 +1,121 @@
+"""Who may ask: only a page that has the token in its address, from this machine's own name, and of the same origin."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "media-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LARGEST = 64 * 1024
+"""Bytes of the largest request body: an edit has some hundred."""
+
+
+def make_token() -> str:
+    """A secret that nobody guesses: 192 bits."""
+    return secrets.token_urlsafe(24)
+
+
+def own_names(host: str) -> Collection[str] | None:
+    """The names under which a server bound to `host` may be asked; None stands for any address written in digits.
+
+    A foreign page that points its own name at this machine (DNS rebinding) comes with that name, never with digits.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return {host.lower(), *LOOPBACK} if host == "localhost" else {host.lower()}
+    if address.is_loopback:
+        return {str(address), *LOOPBACK}
+    return None if address.is_unspecified else {str(address)}
+
+
+class Guard:
+    """Wraps the app: refuses what is not ours, takes the token off the path, and puts the safety headers on."""
+
+    def __init__(self, app: ASGIApp, token: str, host: str = "127.0.0.1") -> None:
+        self.app, self.token, self.names = app, token, own_names(host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        refusal = self.refuse(scope)
+        if refusal is not None:
+            await PlainTextResponse(refusal, status_code=403)(scope, receive, send_safely)
+            return
+        rest = scope["path"][len(self.token) + 1 :]
+        inner: dict[str, Any] = {**scope, "path": rest, "raw_path": rest.encode()}
+        await self.app(inner, receive, send_safely)
+
+    def refuse(self, scope: Scope) -> str | None:
+        """Why a request is refused, in words, or None when it is fine."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self.knows(host):
+            return "This server does not answer to that host name. Use the address that stepcut view printed."
+        origin = headers.get("origin")
+        asks_only = scope["method"] in ("GET", "HEAD")
+        if (origin is None and not asks_only) or (origin is not None and origin != f"http://{host}"):
+            return "Requests of other pages are not answered."
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return "Requests of other pages are not answered."
+        given = scope["path"][1 : len(self.token) + 2]
+        if not secrets.compare_digest(given.encode(), f"{self.token}/".encode()):
+            return "The address lacks the right token. Use the address that stepcut view printed."
+        if not asks_only:
+            length = headers.get("content-length", "")
+            if headers.get("content-type", "").partition(";")[0] != "application/json":
+                return "Send application/json."
+            if not length.isdigit() or int(length) > LARGEST:
+                return f"The request is too large; {LARGEST} bytes are allowed."
+        return None
+
+    def knows(self, host: str) -> bool:
+        """Whether the Host header names this server."""
+        name = urlsplit(f"//{host}").hostname or ""
+        if self.names is not None:
+            return name in self.names
+        if name in (*LOOPBACK, socket.gethostname().lower()):
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True

@@ -1,0 +1,116 @@
+"""Start the viewer, say when it is ready, end it cleanly on SIGINT and SIGTERM."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from stepcut.errors import OptionError
+from stepcut.show.viewer.app import Viewer, make_app
+from stepcut.show.viewer.checks import CheckedVideo
+from stepcut.show.viewer.security import make_token
+
+Ready = Callable[[str], None]
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which tells when it is ready and does not pass a signal on once it has ended because of it."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell."""
+        await super().startup(sockets)
+        if self.started:
+            self.ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal ends the server, and the program goes on after it; elsewhere than in the main thread, none comes."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class Running:
+    """A viewer that is being served: its address, and `close()`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        checked: Sequence[CheckedVideo] = (),
+    ) -> None:
+        self.folder = folder
+        self.viewer = Viewer(folder, checked)
+        token = make_token()
+        self._socket = _listen(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
+        app = make_app(self.viewer, token, host)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1)
+        self._started = threading.Event()
+        self._ready: Ready | None = None
+        self._server = Server(config, self._tell)
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        return f"<Viewer at {self.address}, edits are kept in {self.folder}>"
+
+    def run(self, ready: Ready | None = None) -> None:
+        """Serve until a signal comes; `ready` is called with the address once requests are answered."""
+        self._ready = ready
+        with contextlib.closing(self._socket):
+            self._server.run(sockets=[self._socket])
+
+    def start(self) -> Running:
+        """Serve in the background and come back once requests are answered."""
+        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._thread.start()
+        self._started.wait(30)
+        return self
+
+    def close(self) -> None:
+        """End a viewer that `start` began."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _tell(self) -> None:
+        self._started.set()
+        if self._ready is not None:
+            self._ready(self.address)
+
+
+def open_browser(address: str) -> None:
+    """Show the page, without waiting for the browser."""
+    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except (OSError, OverflowError) as error:
+        raise OptionError(
+            f"host={host!r}, port={port}: cannot serve there ({error}). Choose another --port, or 0 for any free one."
+        ) from error
+    return listening

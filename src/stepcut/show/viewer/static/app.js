@@ -1,0 +1,77 @@
+// The start of the page: load the state, draw, listen.
+
+import { clock, icon } from "./dom.js";
+import { askExport, askName, showHelp } from "./dialogs.js";
+import { comparing } from "./compare.js";
+import { drawGrid } from "./grid.js";
+import { listen } from "./keys.js";
+import { buildStage, choose, drawStage } from "./stage.js";
+import { addIcons, drawSteps } from "./steps.js";
+import { changed, edit, load, matches, redo, say, stepOf, store, undo } from "./store.js";
+
+const $ = (id) => document.getElementById(id);
+
+function draw({ detail }) {
+  if (detail !== "part" && detail !== "range" && detail !== "check") drawSteps();
+  if (!comparing()) {
+    drawStage();
+    drawGrid();
+  }
+  drawHead();
+}
+
+function drawHead() {
+  const { title, videos, steps, undo: last, redo: next } = store.data;
+  document.title = `${title} – stepcut`;
+  $("title").textContent = title;
+  const total = videos.reduce((sum, video) => sum + video.duration, 0);
+  $("summary").textContent = `${steps.length} steps · ${videos.length} videos · ${clock(total, 0)}`;
+  $("undo").disabled = !last;
+  $("redo").disabled = !next;
+  $("undo").title = last ? `Undo: ${last} (Ctrl Z)` : "Nothing to undo";
+  $("redo").title = next ? `Redo: ${next} (Ctrl Shift Z)` : "Nothing to redo";
+}
+
+// Enter in the search field goes to the next segment whose step is meant, through all videos.
+function findNext() {
+  const all = store.data.videos.flatMap((video, place) =>
+    video.parts.filter((part) => matches(stepOf(part[2]).name)).map(([start]) => ({ place, start })));
+  if (!all.length) return;
+  const here = store.times[store.video] || 0;
+  const next = all.find(({ place, start }) => place > store.video || (place === store.video && start > here + 0.01));
+  const { place, start } = next || all[0];
+  choose(place, start);
+}
+
+function wire() {
+  for (const [id, name, label, act] of [["undo", "undo", "Undo", undo], ["redo", "redo", "Redo", redo], ["help", "help", "Keys", showHelp]]) {
+    $(id).append(icon(name));
+    $(id).setAttribute("aria-label", label);
+    $(id).addEventListener("click", act);
+  }
+  $("help").title = "Keys (?)";
+  $("export").title = "Export the timelines (E)";
+  $("export").addEventListener("click", askExport);
+  $("add").addEventListener("click", () => askName("A new step", (name) => edit({ do: "add", name })));
+  $("search").addEventListener("input", () => {
+    store.query = $("search").value.trim();
+    changed("filter");
+  });
+  $("search").addEventListener("keydown", (event) => {
+    if (event.key === "Enter") findNext();
+    if (event.key === "Escape") $("search").blur();
+  });
+  addIcons();
+}
+
+try {
+  wire();
+  buildStage();
+  store.addEventListener("change", draw);
+  await load();
+  choose(0, 0);
+  listen();
+  document.body.classList.add("ready");
+} catch (error) {
+  say(`The page cannot be shown: ${error.message}`, true);
+}

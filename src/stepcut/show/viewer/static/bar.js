@@ -1,0 +1,61 @@
+// A timeline as a bar: a block per segment, a cursor, and what a check found.
+
+import { clock, el } from "./dom.js";
+import { shines, stepOf } from "./store.js";
+
+export class Bar {
+  constructor({ names = false, onpick }) {
+    this.names = names;
+    this.blocks = el("div", { class: "blocks" });
+    this.findings = el("div", { class: "findings" });
+    this.cursor = el("div", { class: "cursor" });
+    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.findings, this.cursor);
+    this.node.addEventListener("click", (event) => {
+      const box = this.blocks.getBoundingClientRect();
+      onpick(((event.clientX - box.left) / box.width) * this.duration);
+    });
+  }
+
+  draw(video, chosen = -1, report = null) {
+    this.duration = video.duration || 1;
+    this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
+    this.findings.replaceChildren(...listFindings(report).map((finding) => this.finding(finding)));
+    const words = video.parts.map((part) => stepOf(part[2])?.name ?? "").join(", ");
+    this.node.setAttribute("aria-label", `${video.name}: ${words}`);
+  }
+
+  block([start, end, number, confidence], chosen) {
+    const step = stepOf(number);
+    const sure = confidence === null ? "set by hand" : `confidence ${Math.round(100 * confidence)} %`;
+    const block = el("div", {
+      class: `block${chosen ? " chosen" : ""}${shines(number) ? "" : " dim"}`,
+      title: `${step.name}\n${clock(start)} to ${clock(end)}, ${sure}`,
+      style: { background: step.colour, color: step.ink },
+    });
+    this.lay(block, start, end);
+    if (this.names) block.append(el("span", { text: step.name }));
+    return block;
+  }
+
+  finding(finding) {
+    const length = this.duration / 100;
+    const mark = el("div", { class: `finding ${finding.kind}`, title: `${finding.kind}: ${finding.reason}` });
+    this.lay(mark, finding.start, Math.max(finding.end, Math.min(finding.start + length, this.duration)));
+    return mark;
+  }
+
+  lay(node, start, end) {
+    node.style.left = `${(100 * start) / this.duration}%`;
+    node.style.width = `${(100 * Math.max(end - start, 0)) / this.duration}%`;
+  }
+
+  point(time) {
+    this.cursor.style.left = `${(100 * time) / (this.duration || 1)}%`;
+  }
+}
+
+export function listFindings(report) {
+  if (!report) return [];
+  const kinds = ["missed", "misordered", "extra", "unusual", "unknown"];
+  return kinds.flatMap((kind) => report[kind] || []).sort((a, b) => a.start - b.start);
+}

@@ -1,0 +1,122 @@
+// One step in all videos, side by side: the quickest way to see whether the correspondence is right.
+
+import { clock, el, iconButton } from "./dom.js";
+import { Player } from "./player.js";
+import { choose, pauseStage } from "./stage.js";
+import { stepOf, store } from "./store.js";
+
+const place = () => document.getElementById("compare");
+let tiles = [];
+let playing = true;
+let speed = 1;
+let watcher = null;
+
+export function compareStep(number) {
+  leaveCompare();
+  pauseStage();
+  const step = stepOf(number);
+  const having = store.data.videos.flatMap((video, index) => {
+    const parts = video.parts.filter((part) => part[2] === number);
+    return parts.length ? [{ video, index, parts }] : [];
+  });
+  playing = true;
+  tiles = having.map(makeTile);
+  // Only what is on the screen is loaded and played: thirty videos must not freeze the page.
+  watcher = new IntersectionObserver((seen) => seen.forEach(({ target, isIntersecting }) => {
+    const tile = tiles.find((each) => each.node === target);
+    if (isIntersecting) wake(tile);
+    else tile.player.close();
+  }), { rootMargin: "100px" });
+  const pause = iconButton("pause", "Pause all", () => setPlaying(!playing, pause));
+  const rates = el("select", { "aria-label": "Speed", onchange: () => setSpeed(Number(rates.value)) },
+    ...[0.25, 0.5, 1, 2, 4].map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === speed })));
+  const without = store.data.videos.length - having.length;
+  place().replaceChildren(
+    el("div", { class: "top" },
+      el("span", { class: "swatch", style: { background: step.colour } }),
+      el("h2", { text: step.name }),
+      el("p", { text: `in ${having.length} of ${store.data.videos.length} videos${without ? `; ${without} without it` : ""}` }),
+      el("div", { class: "tools" }, pause, iconButton("previous", "All from the start", () => tiles.forEach(toStart)),
+        rates, iconButton("close", "Back to the video", leaveCompare, "Esc"))),
+    el("div", { class: "tiles" }, ...tiles.map((tile) => tile.node)));
+  show(true);
+  tiles.forEach((tile) => watcher.observe(tile.node));
+  requestAnimationFrame(tick);
+  pause.focus();
+}
+
+export function leaveCompare() {
+  watcher?.disconnect();
+  tiles.forEach((tile) => tile.player.close());
+  tiles = [];
+  show(false);
+}
+
+export const comparing = () => !place().hidden;
+
+function show(on) {
+  place().hidden = !on;
+  document.getElementById("stage").hidden = on;
+  document.getElementById("grid").hidden = on;
+}
+
+function makeTile({ video, index, parts }) {
+  const player = new Player(video.name);
+  const line = el("div", { class: "line" });
+  const when = el("span", { class: "when" });
+  const tile = { player, parts, at: 0, index, line, when, there: video.there };
+  const name = el("button", { class: "quiet", text: video.name, title: "Show this video", type: "button",
+    onclick: () => { const [start] = tile.parts[tile.at]; leaveCompare(); choose(index, start); } });
+  const row = el("div", { class: "row" }, name, when);
+  if (parts.length > 1) row.append(iconButton("on", "The next time it is done here", () => {
+    tile.at = (tile.at + 1) % parts.length;
+    toStart(tile);
+  }));
+  tile.node = el("article", { class: "tile" }, player.node, line, row);
+  label(tile);
+  return tile;
+}
+
+function wake(tile) {
+  tile.player.open(tile.index, tile.there, tile.parts[tile.at][0]);
+  tile.player.video.defaultPlaybackRate = tile.player.video.playbackRate = speed;
+  if (playing) tile.player.play();
+}
+
+function toStart(tile) {
+  label(tile);
+  tile.player.seek(tile.parts[tile.at][0]);
+}
+
+function label(tile) {
+  const [start, end] = tile.parts[tile.at];
+  const count = tile.parts.length > 1 ? ` (${tile.at + 1} of ${tile.parts.length})` : "";
+  tile.when.textContent = `${clock(start)} – ${clock(end)}${count}`;
+}
+
+function setPlaying(on, button) {
+  playing = on;
+  const fresh = iconButton(on ? "pause" : "play", on ? "Pause all" : "Play all", () => setPlaying(!playing, fresh));
+  button.replaceWith(fresh);
+  fresh.focus();
+  for (const { player } of tiles) {
+    if (on) player.play();
+    else player.video.pause();
+  }
+}
+
+function setSpeed(rate) {
+  speed = rate;
+  for (const { player } of tiles) player.video.defaultPlaybackRate = player.video.playbackRate = rate;
+}
+
+function tick() {
+  if (!tiles.length) return;
+  for (const tile of tiles) {
+    const [start, end] = tile.parts[tile.at];
+    const time = tile.player.time;
+    if (tile.player.place >= 0 && (time >= end - 0.02 || time < start - 0.5)) tile.player.seek(start);
+    tile.line.style.width = `${Math.min(Math.max((100 * (time - start)) / (end - start), 0), 100)}%`;
+  }
+  requestAnimationFrame(tick);
+}

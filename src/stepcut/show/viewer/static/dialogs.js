@@ -1,0 +1,108 @@
+// Dialogs: merge a step, export the timelines, the list of keys.
+
+import { el } from "./dom.js";
+import { edit, say, stepOf, store, work } from "./store.js";
+
+const KEYS = [
+  ["Space", "play or pause"], ["← →", "one second back or on; with Shift, five"], [", .", "one frame back or on"],
+  ["< >", "slower, faster"], ["↑ ↓", "previous or next segment"], ["PgUp PgDn", "previous or next video"],
+  ["L", "loop the segment"], ["A", "play this step in all videos"], ["I O", "start or end of the segment: here"],
+  ["Tab, then ← →", "move a boundary by a frame; with Shift, by a second"], ["S", "split the step here"],
+  ["M", "begin a stretch here; again: end it here"], ["1 … 9", "give the segment or stretch to this step"],
+  ["B", "mark it as background"], ["+ − 0", "zoom into the timeline, out, all of it"], ["/", "find a step"],
+  ["Ctrl Z, Ctrl Shift Z", "undo, redo"], ["C", "check this video"], ["E", "export"], ["Esc", "close, or let go"],
+  ["?", "this list"],
+];
+
+function open(title, ...body) {
+  const dialog = el("dialog", { "aria-label": title, onclose: () => dialog.remove() }, el("h2", { text: title }), ...body);
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+export function showHelp() {
+  const rows = KEYS.map(([keys, words]) => el("tr", {}, el("th", { scope: "row" }, el("kbd", { text: keys })), el("td", { text: words })));
+  const dialog = open("Keys", el("table", {}, el("tbody", {}, ...rows)),
+    el("div", { class: "end" }, el("button", { text: "Close", type: "button", onclick: () => dialog.close() })));
+}
+
+export function askMerge(number) {
+  const step = stepOf(number);
+  const others = store.data.steps.filter((each) => each.number !== number);
+  const into = el("select", { "aria-label": "Merge into" },
+    ...others.map((each) => el("option", { value: each.number, text: each.name })),
+    el("option", { value: "", text: "background (no step)" }));
+  const go = () => {
+    edit({ do: "merge", step: number, into: into.value === "" ? null : Number(into.value) });
+    dialog.close();
+  };
+  const dialog = open(`Merge “${step.name}”`,
+    el("p", { text: "All its segments, in all videos, become segments of:" }), into,
+    el("div", { class: "end" }, el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }),
+      el("button", { class: "main", text: "Merge", type: "button", onclick: go })));
+}
+
+export function askExport() {
+  const format = el("select", { id: "format", "aria-label": "Format" },
+    ...store.data.formats.map((each) => el("option", { value: each.name, text: each.title })));
+  const rate = el("input", { id: "rate", placeholder: "30 or 30000/1001", "aria-label": "Frames per second", size: 14 });
+  const frames = el("label", { class: "line-up" }, "Frames per second ", rate);
+  const sync = () => { frames.hidden = !store.data.formats.find((each) => each.name === format.value).frames; };
+  format.addEventListener("change", sync);
+  sync();
+  const go = async () => {
+    try {
+      await save(`api/export?format=${encodeURIComponent(format.value)}&rate=${encodeURIComponent(rate.value)}`);
+      dialog.close();
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  const problem = el("p", { class: "bad", role: "alert" });
+  const dialog = open("Export the timelines", el("p", { text: "As they stand now, with your corrections." }),
+    format, frames, problem,
+    el("div", { class: "end" }, el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }),
+      el("button", { class: "main", text: "Export", type: "button", onclick: go })));
+}
+
+export function askName(title, then) {
+  const field = el("input", { "aria-label": "Name", maxLength: 200, size: 36,
+    onkeydown: (event) => event.key === "Enter" && go() });
+  const go = () => {
+    if (!field.value.trim()) return;
+    then(field.value.trim());
+    dialog.close();
+  };
+  const dialog = open(title, field,
+    el("div", { class: "end" }, el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }),
+      el("button", { class: "main", text: "Add", type: "button", onclick: go })));
+  field.focus();
+}
+
+async function save(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error((await answer.json()).error);
+  const named = /filename\*=utf-8''(.*)$/.exec(answer.headers.get("content-disposition") || "");
+  const name = named ? decodeURIComponent(named[1]) : "timelines";
+  const url = URL.createObjectURL(await answer.blob());
+  const link = el("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  say(`Exported ${name}`);
+}
+
+export async function check(place) {
+  say("Checking…");
+  try {
+    const job = await work(`api/check/${place}`, {}, () => {});
+    say(job.report.summary, !job.report.ok);
+    return job.report;
+  } catch (error) {
+    say(error.message, true);
+    return null;
+  }
+}

@@ -1,0 +1,59 @@
+// Small helpers: elements whose text is always text, never markup; icons; times as people read them.
+
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key === "class") node.className = value;
+    else if (key === "text") node.textContent = value;
+    else if (key === "style") Object.assign(node.style, value);
+    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key in node && !key.startsWith("aria")) node[key] = value;
+    else node.setAttribute(key, value === true ? "true" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const PATHS = {
+  play: "M7 4.5v15l12-7.5z", pause: "M6 5h4v14H6zM14 5h4v14h-4z",
+  previous: "M6 5h2.5v14H6zM19 5v14L9.5 12z", next: "M15.5 5H18v14h-2.5zM5 5v14l9.5-7z",
+  back: "M15.5 5.5 14 4l-8 8 8 8 1.5-1.5L9 12z", on: "M8.5 5.5 10 4l8 8-8 8-1.5-1.5L15 12z",
+  loop: "M7 7h9V4l5 4.5-5 4.5v-3H9v3H7zM17 17H8v3l-5-4.5L8 11v3h7v-3h2z",
+  undo: "M9 5 4 10l5 5v-3.5h5a3.5 3.5 0 0 1 0 7H8V21h6a6 6 0 0 0 0-12H9z",
+  redo: "m15 5 5 5-5 5v-3.5h-5a3.5 3.5 0 0 0 0 7h6V21h-6a6 6 0 0 1 0-12h5z",
+  grid: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
+  filter: "M4 5h16v2.5l-6 6V20l-4-2v-4.5l-6-6z", more: "M5 10h4v4H5zM10 10h4v4h-4zM15 10h4v4h-4z",
+  help: "M11 16h2.2v2.300H11zM12 5.5c-2.700 0-4.300 1.600-4.400 3.800h2.2c.1-1.2.9-1.900 2.100-1.900s2 .7 2 1.700c0 2-3 2-3 5.100h2.2c0-2.2 3.100-2.5 3.100-5.2 0-2-1.700-3.5-4.2-3.5z",
+  close: "m6.400 5 5.600 5.600L17.600 5 19 6.400 13.400 12l5.600 5.600-1.400 1.400-5.600-5.600L6.400 19 5 17.600l5.600-5.600L5 6.400z",
+  minus: "M5 11h14v2H5z", plus: "M11 5h2v6h6v2h-6v6h-2v-6H5v-2h6z",
+};
+
+export function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
+export function iconButton(name, label, onclick, keys = "") {
+  const title = keys ? `${label} (${keys})` : label;
+  return el("button", { class: "icon", title, "aria-label": label, onclick, type: "button" }, icon(name));
+}
+
+export function clock(seconds, digits = 1) {
+  const tenths = Math.round(Math.max(seconds, 0) * 10);
+  const whole = Math.floor(tenths / 10);
+  const rest = digits ? `.${tenths % 10}` : "";
+  const minutes = Math.floor(whole / 60);
+  const two = (number) => String(number).padStart(2, "0");
+  const head = minutes >= 60 ? `${Math.floor(minutes / 60)}:${two(minutes % 60)}` : `${minutes}`;
+  return `${head}:${two(whole % 60)}${rest}`;
+}
+
+export function clamp(value, low, high) {
+  return Math.min(Math.max(value, low), high);
+}

@@ -1,0 +1,41 @@
+// The grid: a card per video with a picture and its timeline; click a segment to go there.
+
+import { Bar } from "./bar.js";
+import { clock, el } from "./dom.js";
+import { shines, store } from "./store.js";
+import { choose } from "./stage.js";
+
+const cards = [];
+
+export function drawGrid() {
+  const grid = document.getElementById("grid");
+  const { videos } = store.data;
+  while (cards.length < videos.length) cards.push(makeCard(cards.length));
+  if (grid.childElementCount !== cards.length) grid.replaceChildren(...cards.map((card) => card.node));
+  videos.forEach((video, place) => {
+    const card = cards[place];
+    const asked = store.filter.size || store.query;
+    card.node.hidden = Boolean(asked) && !video.parts.some((part) => shines(part[2]));
+    card.node.classList.toggle("chosen", place === store.video);
+    card.open.setAttribute("aria-current", place === store.video);
+    card.bar.draw(video, place === store.video ? store.part : -1, store.checks.get(place));
+    card.bar.point(store.times[place] || 0);
+  });
+}
+
+export function moveCursor(place, time) {
+  cards[place]?.bar.point(time);
+}
+
+function makeCard(place) {
+  const video = store.data.videos[place];
+  const bar = new Bar({ onpick: (time) => choose(place, time) });
+  const picture = video.there
+    ? el("img", { src: `poster/${place}`, alt: "", loading: "lazy", decoding: "async" })
+    : el("div", { class: "missing", text: "not there" });
+  const open = el("button", { class: "open", title: `Show ${video.name}`, type: "button", onclick: () => choose(place) },
+    picture, el("span", { class: "name", text: video.name }),
+    el("span", { class: "length", text: clock(video.duration, 0) }));
+  if (!video.editable) open.append(el("span", { class: "badge", text: "checked" }));
+  return { node: el("article", { class: "card" }, open, bar.node), bar, open };
+}

@@ -1,0 +1,69 @@
+// The keyboard: everything the mouse does.
+
+import { compareStep, comparing, leaveCompare } from "./compare.js";
+import { askExport, showHelp } from "./dialogs.js";
+import * as stage from "./stage.js";
+import { changed, current, redo, say, store, undo } from "./store.js";
+
+const KEYS = {
+  " ": () => stage.togglePlay(),
+  ArrowLeft: (event) => stage.seek(stage.stageTime() - (event.shiftKey ? 5 : 1)),
+  ArrowRight: (event) => stage.seek(stage.stageTime() + (event.shiftKey ? 5 : 1)),
+  ",": () => stage.frame(-1), ".": () => stage.frame(1),
+  "<": () => stage.changeSpeed(-1), ">": () => stage.changeSpeed(1),
+  ArrowUp: () => stage.hop(-1), ArrowDown: () => stage.hop(1),
+  PageUp: () => otherVideo(-1), PageDown: () => otherVideo(1),
+  l: () => stage.toggleLoop(), s: () => stage.split(false), b: () => stage.mark(null), c: () => stage.runCheck(),
+  i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),
+  a: () => { const part = current().parts[store.part]; if (part) compareStep(part[2]); },
+  "+": () => stage.zoom(1.5), "=": () => stage.zoom(1.5), "-": () => stage.zoom(0.67), 0: () => stage.zoom(0),
+  "/": () => document.getElementById("search").focus(), e: () => askExport(), "?": () => showHelp(),
+  Escape: () => { store.range = null; begun = null; store.filter.clear(); changed("filter"); },
+};
+let begun = null;
+
+export function listen() {
+  document.addEventListener("keydown", (event) => {
+    if (document.querySelector("dialog[open]")) return;
+    const { key, target } = event;
+    const typing = target.matches("input, select, textarea");
+    if ((event.ctrlKey || event.metaKey) && !typing && ["z", "Z", "y"].includes(key)) {
+      event.preventDefault();
+      if (key === "y" || event.shiftKey) redo();
+      else undo();
+      return;
+    }
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (key === " " && target.matches("button")) return; // a button is pressed by it
+    if (comparing()) {
+      if (key === "Escape") leaveCompare();
+      return;
+    }
+    const act = /^[1-9]$/.test(key) ? () => giveTo(Number(key) - 1) : KEYS[key.length === 1 ? key.toLowerCase() : key];
+    if (!act) return;
+    event.preventDefault();
+    act(event);
+  });
+}
+
+function otherVideo(way) {
+  const place = store.video + way;
+  if (place >= 0 && place < store.data.videos.length) stage.choose(place);
+}
+
+function giveTo(place) {
+  const step = store.data.steps[place];
+  if (step) stage.mark(step.number);
+}
+
+function markStretch() {
+  const time = stage.stageTime();
+  if (begun === null) {
+    begun = time;
+    say("A stretch begins here; press M again where it ends.");
+    return;
+  }
+  if (Math.abs(time - begun) > 0.04) store.range = [Math.min(begun, time), Math.max(begun, time)];
+  begun = null;
+  changed("range");
+}

@@ -1,0 +1,84 @@
+// One <video>: opens a video by its place; where the browser cannot play it, asks for a copy and shows how far it is.
+
+import { el } from "./dom.js";
+import { work } from "./store.js";
+
+export class Player {
+  constructor(label, muted = true) {
+    this.video = el("video", { preload: "metadata", playsInline: true, muted, "aria-label": label, tabIndex: -1 });
+    this.note = el("p", { class: "note", hidden: true, role: "status" });
+    this.node = el("div", { class: "screen" }, this.video, this.note);
+    this.place = -1;
+    this.copied = false;
+    this.video.addEventListener("error", () => this.cannotPlay());
+    this.video.addEventListener("loadedmetadata", () => {
+      if (!this.video.videoWidth) this.cannotPlay(); // sound only: the picture's codec is unknown here
+      else if (this.start) this.video.currentTime = this.start;
+    });
+  }
+
+  open(place, there, time = 0) {
+    if (place === this.place) {
+      this.seek(time);
+      return;
+    }
+    const playing = this.place >= 0 && !this.video.paused;
+    Object.assign(this, { place, start: time, copied: false });
+    this.tell(there ? "" : "The video is not there any more; its timeline is.");
+    if (!there) {
+      this.video.removeAttribute("src");
+      this.video.load();
+      return;
+    }
+    this.video.poster = `poster/${place}`;
+    this.video.src = `video/${place}`;
+    if (playing) this.play();
+  }
+
+  close() {
+    this.place = -1;
+    this.video.pause();
+    this.video.removeAttribute("src");
+    this.video.load(); // frees the decoder
+  }
+
+  play() {
+    return this.video.play().catch(() => {}); // it was paused or changed before it began
+  }
+
+  seek(time) {
+    this.start = time;
+    if (this.video.readyState >= 1) this.video.currentTime = time;
+  }
+
+  get time() {
+    return this.video.readyState >= 1 ? this.video.currentTime : this.start || 0;
+  }
+
+  tell(words) {
+    this.note.hidden = !words;
+    this.note.textContent = words;
+  }
+
+  async cannotPlay() {
+    const place = this.place;
+    if (place < 0 || !this.video.getAttribute("src")) return;
+    if (this.copied) {
+      this.tell("The browser cannot play this video, nor a copy of it.");
+      return;
+    }
+    this.copied = true;
+    const kind = this.video.canPlayType('video/mp4; codecs="avc1.42E01E"') ? "mp4" : "webm";
+    try {
+      await work(`api/proxy/${place}/${kind}`, {}, (share) => {
+        const words = `The browser cannot play this video. A copy is being made: ${Math.round(100 * share)} %`;
+        if (place === this.place) this.tell(words);
+      });
+      if (place !== this.place) return;
+      this.tell("");
+      this.video.src = `proxy/${place}/${kind}`;
+    } catch (error) {
+      this.tell(`This video cannot be shown. ${error.message}`);
+    }
+  }
+}

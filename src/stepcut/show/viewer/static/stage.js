@@ -1,0 +1,225 @@
+// The stage: the chosen video, its transport, its timeline and the list of its segments.
+
+import { listFindings } from "./bar.js";
+import { check } from "./dialogs.js";
+import { clamp, clock, el, iconButton } from "./dom.js";
+import { moveCursor } from "./grid.js";
+import { Player } from "./player.js";
+import { ask, changed, current, edit, partAt, shines, stepOf, store } from "./store.js";
+import { Track } from "./track.js";
+
+const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
+const player = new Player("The chosen video", false);
+const track = new Track({ onpick: (time) => choose(store.video, time), onseek: (time) => seek(time) });
+const name = el("h2", {});
+const now = el("output", { class: "now", "aria-label": "Time" });
+const list = el("ol", { class: "segments", "aria-label": "Segments" });
+const found = el("div", { class: "found" });
+const acts = el("div", { class: "segment-acts" });
+const speed = el("select", { "aria-label": "Speed", title: "Speed (< >)", onchange: () => setSpeed(Number(speed.value)) },
+  ...SPEEDS.map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === 1 })));
+const playing = iconButton("play", "Play", () => togglePlay(), "Space");
+const loop = iconButton("loop", "Loop the segment", () => toggleLoop(), "L");
+const checking = el("button", { text: "Check", title: "What does this video miss or do out of order? (C)", type: "button",
+  onclick: () => runCheck() });
+
+store.loop = false;
+store.rate = 25; // frames a second of the chosen video
+
+export function buildStage() {
+  loop.setAttribute("aria-pressed", "false");
+  const transport = el("div", { class: "transport", role: "toolbar", "aria-label": "Playing" },
+    iconButton("previous", "Previous segment", () => hop(-1), "↑"), iconButton("back", "One frame back", () => frame(-1), ","),
+    playing, iconButton("on", "One frame on", () => frame(1), "."), iconButton("next", "Next segment", () => hop(1), "↓"),
+    now, loop, speed, el("span", { class: "gap" }), checking,
+    iconButton("minus", "Zoom out", () => zoom(0.67), "−"), iconButton("plus", "Zoom in", () => zoom(1.5), "+"));
+  document.getElementById("stage").append(
+    el("div", { class: "upper" }, el("div", { class: "left" }, player.node),
+      el("div", { class: "right" }, name, list, found, acts)),
+    transport, track.node);
+  const { video } = player;
+  const icons = { true: playing.firstChild, false: iconButton("pause", "", null).firstChild };
+  const sync = () => {
+    playing.replaceChildren(icons[video.paused]);
+    playing.setAttribute("aria-label", video.paused ? "Play" : "Pause");
+  };
+  for (const event of ["play", "pause", "ended", "emptied"]) video.addEventListener(event, sync);
+  video.addEventListener("play", () => requestAnimationFrame(follow));
+  for (const event of ["seeked", "timeupdate"]) video.addEventListener(event, () => show(player.time));
+  video.addEventListener("click", () => togglePlay());
+  window.addEventListener("resize", () => track.drawRuler());
+}
+
+function follow() {
+  if (player.video.paused) return;
+  const part = store.loop && current().parts[store.part];
+  if (part && (player.time >= part[1] - 0.01 || player.time < part[0] - 0.5)) player.seek(part[0]);
+  show(player.time);
+  requestAnimationFrame(follow);
+}
+
+function show(time) {
+  store.times[store.video] = time;
+  track.point(time, !player.video.paused);
+  moveCursor(store.video, time);
+  now.textContent = `${clock(time)} / ${clock(current().duration)}`;
+  if (!store.loop && !player.video.paused) {
+    const part = partAt(current(), time);
+    if (part !== store.part && part >= 0) {
+      store.part = part;
+      changed("part");
+    }
+  }
+}
+
+// Put a video on the stage, at a time; the segment there becomes the chosen one.
+export function choose(place, time = store.times[place] || 0) {
+  const other = place !== store.video || player.place < 0;
+  store.video = place;
+  store.range = null;
+  store.part = partAt(current(), time);
+  store.times[place] = time;
+  player.open(place, current().there, time);
+  if (other) {
+    track.zoomTo(1, 0);
+    setSpeed(Number(speed.value));
+    store.rate = 25;
+    if (current().there) ask(`api/about/${place}`).then((about) => { store.rate = about.rate; }).catch(() => {});
+  }
+  changed("part");
+  show(time);
+}
+
+export function drawStage() {
+  const video = current();
+  name.textContent = video.name;
+  checking.disabled = !video.there;
+  if (video.check) store.checks.set(store.video, video.check);
+  const report = store.checks.get(store.video);
+  track.draw(report);
+  track.point(store.times[store.video] || 0, false);
+  drawList(video);
+  drawFound(report);
+  drawActs(video);
+}
+
+function drawList(video) {
+  const held = list.contains(document.activeElement);
+  list.replaceChildren(...video.parts.map(([start, end, number], place) => {
+    const step = stepOf(number);
+    const button = el("button", { type: "button", class: shines(number) ? "" : "dim", onclick: () => choose(store.video, start) },
+      el("span", { class: "swatch", style: { background: step.colour } }), el("span", { class: "what", text: step.name }),
+      el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }));
+    if (place === store.part) button.setAttribute("aria-current", "true");
+    return el("li", {}, button);
+  }));
+  const chosen = list.querySelector("[aria-current]");
+  if (held) chosen?.focus();
+  else chosen && list.scrollTo({ top: chosen.offsetTop - list.clientHeight / 2 });
+}
+
+function drawFound(report) {
+  found.hidden = !report;
+  if (!report) return;
+  const lines = listFindings(report).map((each) => el("li", {}, el("button", { type: "button", onclick: () => seek(each.start) },
+    el("span", { class: `finding ${each.kind}`, text: each.kind }), el("span", { class: "what", text: each.reason }),
+    el("span", { class: "when", text: clock(each.start) }))));
+  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), el("ul", {}, ...lines));
+}
+
+function drawActs(video) {
+  const stretch = chosenStretch();
+  acts.hidden = !video.editable || !stretch;
+  if (acts.hidden) return;
+  const part = video.parts[store.part];
+  const of = store.range ? undefined : part?.[2];
+  const which = el("select", { "aria-label": "Step of this stretch", onchange: () => mark(which.value === "" ? null : Number(which.value)) },
+    ...(of === undefined ? [el("option", { text: "give it to …", value: "-", disabled: true, selected: true })] : []),
+    ...store.data.steps.map((step) => el("option", { value: step.number, text: step.name, selected: step.number === of })),
+    el("option", { value: "", text: "background (no step)" }));
+  const button = (text, title, onclick) => el("button", { text, title, onclick, type: "button" });
+  const words = store.range ? `Stretch ${clock(stretch[0])} – ${clock(stretch[1])}` : "This segment is";
+  acts.replaceChildren(el("label", {}, el("span", { text: words }), which), el("div", { class: "buttons" },
+    ...(store.range ? [] : [
+      button("Start here", "Move its start to the cursor (I)", () => setEdge("start")),
+      button("End here", "Move its end to the cursor (O)", () => setEdge("end")),
+      button("Split here", "What follows the cursor becomes a step of its own (S)", () => split(false)),
+      button("Split in all", "The same in all videos, at the same share of the step", () => split(true))]),
+    button("Background", "No step is done here (B)", () => mark(null))));
+}
+
+export function chosenStretch() {
+  if (store.range) return store.range;
+  const part = current().parts[store.part];
+  return part ? [part[0], part[1]] : null;
+}
+
+export function mark(step) {
+  const stretch = chosenStretch();
+  if (!stretch || !current().editable) return;
+  edit({ do: "mark", video: current().name, start: stretch[0], end: stretch[1], step }).then(() => {
+    store.range = null;
+    store.part = partAt(current(), stretch[0]);
+    changed("part");
+  });
+}
+
+export function split(everywhere) {
+  if (current().editable) edit({ do: "split", video: current().name, time: player.time, everywhere });
+}
+
+export function setEdge(edge) {
+  if (store.part >= 0 && current().editable) {
+    edit({ do: "move", video: current().name, part: store.part, edge, time: player.time });
+  }
+}
+
+export async function runCheck() {
+  const place = store.video;
+  checking.disabled = true;
+  const report = await check(place);
+  if (report) store.checks.set(place, report);
+  changed("check");
+}
+
+export const pauseStage = () => player.video.pause();
+export const togglePlay = () => (player.video.paused ? player.play() : player.video.pause());
+export const stageTime = () => player.time;
+
+export function seek(time) {
+  const to = clamp(time, 0, current().duration);
+  player.seek(to);
+  show(to);
+}
+
+export function frame(way) {
+  player.video.pause();
+  // To the middle of the frame: a time on its border may show either neighbour.
+  seek((Math.floor(player.time * store.rate + 1e-3) + way + 0.5) / store.rate);
+}
+
+export function hop(way) {
+  const { parts } = current();
+  const time = player.time;
+  const starts = parts.map((part) => part[0]);
+  const place = way > 0 ? starts.findIndex((start) => start > time + 0.05) : starts.findLastIndex((start) => start < time - 0.3);
+  if (place >= 0) choose(store.video, starts[place]);
+}
+
+export function zoom(by) {
+  track.zoomTo(by ? track.zoom * by : 1, player.time);
+}
+
+export function toggleLoop() {
+  store.loop = !store.loop;
+  loop.setAttribute("aria-pressed", store.loop);
+}
+
+export function setSpeed(rate) {
+  speed.value = rate;
+  player.video.defaultPlaybackRate = player.video.playbackRate = rate;
+}
+
+export function changeSpeed(way) {
+  setSpeed(SPEEDS[clamp(SPEEDS.indexOf(Number(speed.value)) + way, 0, SPEEDS.length - 1)]);
+}

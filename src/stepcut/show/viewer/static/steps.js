@@ -1,0 +1,62 @@
+// The list of steps: name and colour them, show only some, merge two, play one in all videos.
+
+import { compareStep } from "./compare.js";
+import { askMerge } from "./dialogs.js";
+import { el, icon, iconButton } from "./dom.js";
+import { changed, edit, matches, stepOf, store } from "./store.js";
+
+export function drawSteps() {
+  const list = document.getElementById("steps");
+  const held = document.activeElement?.closest?.("#steps [data-key]")?.dataset.key;
+  list.replaceChildren(...store.data.steps.filter((step) => !store.query || matches(step.name)).map(makeRow));
+  if (!list.childElementCount) list.append(el("li", { class: "empty", text: "No step has this in its name." }));
+  if (held) list.querySelector(`[data-key="${held}"]`)?.focus();
+}
+
+function makeRow(step) {
+  const { number, name } = step;
+  const colour = el("input", { type: "color", value: step.colour, title: "Colour", "aria-label": `Colour of ${name}`,
+    onchange: () => edit({ do: "colour", step: number, colour: colour.value.toLowerCase() }) });
+  const field = el("input", { class: "name", value: name, maxLength: 200, "aria-label": `Name of step ${number}`,
+    spellcheck: false, onkeydown: (event) => {
+      if (event.key === "Enter") field.blur();
+      if (event.key === "Escape") { field.value = stepOf(number).name; field.blur(); }
+    },
+    onblur: () => rename(number, field) });
+  const only = iconButton("filter", `Show only ${name}`, () => {
+    if (!store.filter.delete(number)) store.filter.add(number);
+    changed("filter");
+  });
+  only.setAttribute("aria-pressed", store.filter.has(number));
+  const all = iconButton("grid", `Play ${name} in all videos`, () => compareStep(number));
+  const more = iconButton("more", `Merge ${name}`, () => askMerge(number));
+  field.dataset.key = `name${number}`;
+  colour.dataset.key = `colour${number}`;
+  only.dataset.key = `only${number}`;
+  all.dataset.key = `all${number}`;
+  more.dataset.key = `more${number}`;
+  return el("li", { class: store.filter.size && !store.filter.has(number) ? "off" : "" },
+    colour, el("div", { class: "what" }, field, el("span", { class: "facts", text: facts(number) })),
+    el("div", { class: "acts" }, only, all, more));
+}
+
+function rename(number, field) {
+  const step = stepOf(number);
+  const name = field.value.trim();
+  if (!step || name === step.name) return;
+  if (name) edit({ do: "rename", step: number, name });
+  else field.value = step.name;
+}
+
+function facts(number) {
+  const videos = store.data.videos.filter((video) => video.editable);
+  const parts = videos.map((video) => video.parts.filter((part) => part[2] === number));
+  const doing = parts.filter((mine) => mine.length);
+  if (!doing.length) return "in no video";
+  const lengths = doing.map((mine) => mine.reduce((sum, [start, end]) => sum + end - start, 0)).sort((a, b) => a - b);
+  return `${doing.length} of ${videos.length} videos, about ${lengths[Math.floor(lengths.length / 2)].toFixed(0)} s`;
+}
+
+export function addIcons() {
+  document.getElementById("add").prepend(icon("plus"));
+}

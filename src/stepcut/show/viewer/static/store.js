@@ -1,0 +1,102 @@
+// What the page knows: the document as the server holds it, and what is chosen on the page. One copy, one event.
+
+export const store = new EventTarget();
+Object.assign(store, {
+  data: null,
+  video: 0, // the place of the video on the stage
+  part: -1, // the chosen segment of it
+  range: null, // a stretch chosen on the ruler: [start, end]
+  filter: new Set(), // numbers of the steps to show; all when empty
+  query: "",
+  times: [], // where each video stands, in seconds
+  checks: new Map(), // reports by the place of the video
+});
+
+export function changed(what) {
+  store.dispatchEvent(new CustomEvent("change", { detail: what }));
+}
+
+export function stepOf(number) {
+  return store.data.steps.find((step) => step.number === number);
+}
+
+export function current() {
+  return store.data.videos[store.video];
+}
+
+// Whether a step is shown in full: it passes the filter and its name holds what is searched for.
+export function shines(number) {
+  if (store.filter.size && !store.filter.has(number)) return false;
+  return !store.query || matches(stepOf(number).name);
+}
+
+export function matches(name) {
+  return name.toLowerCase().includes(store.query.toLowerCase());
+}
+
+export function partAt(video, time) {
+  return video.parts.findIndex(([start, end]) => start <= time && time < end);
+}
+
+export async function ask(path, body) {
+  const options = body === undefined ? {} :
+    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await fetch(path, options);
+  const value = await answer.json().catch(() => ({ error: `the server said ${answer.status}` }));
+  if (!answer.ok && !value.state) throw new Error(value.error || `the server said ${answer.status}`);
+  return value;
+}
+
+// Start slow work on the server and wait for it; `tell` hears the share that is done.
+export async function work(path, body, tell) {
+  let job = await ask(path, body);
+  while (job.state === "waiting" || job.state === "running") {
+    tell(job.share);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    job = await ask(path);
+  }
+  if (job.state === "failed") throw new Error(job.error);
+  return job;
+}
+
+export async function load() {
+  take(await ask("api/state"));
+}
+
+function take(data) {
+  store.data = data;
+  store.video = Math.min(store.video, data.videos.length - 1);
+  if (store.part >= current().parts.length) store.part = -1;
+  for (const number of store.filter) if (!stepOf(number)) store.filter.delete(number);
+  changed("data");
+}
+
+let waiting = Promise.resolve();
+
+// Edits go one after another: each names the revision that the one before it made.
+function send(verb, body) {
+  waiting = waiting.then(async () => {
+    try {
+      const answer = await ask(`api/${verb}`, { revision: store.data.revision, ...body });
+      take(answer.state);
+      const past = { edit: "Saved", undo: "Undone", redo: "Done again" }[verb];
+      say(answer.error || `${past}: ${answer.words}`);
+      return !answer.error;
+    } catch (error) {
+      say(error.message, true);
+      changed("data"); // show again what stands
+      return false;
+    }
+  });
+  return waiting;
+}
+
+export const edit = (change) => send("edit", { edit: change });
+export const undo = () => store.data.undo && send("undo", {});
+export const redo = () => store.data.redo && send("redo", {});
+
+export function say(words, bad = false) {
+  const status = document.getElementById("status");
+  status.textContent = words;
+  status.classList.toggle("bad", bad);
+}

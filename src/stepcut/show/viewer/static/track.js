@@ -1,0 +1,168 @@
+// The large timeline on the stage: ruler, zoom, boundaries to drag or to move by keyboard, a stretch to choose.
+
+import { Bar } from "./bar.js";
+import { clamp, clock, el } from "./dom.js";
+import { changed, current, edit, stepOf, store } from "./store.js";
+
+export class Track {
+  constructor({ onpick, onseek }) {
+    this.onpick = onpick;
+    this.onseek = onseek;
+    this.zoom = 1;
+    this.bar = new Bar({ names: true, onpick: (time) => !this.dragged && onpick(time) });
+    this.ruler = el("div", { class: "ruler", title: "Drag to choose a stretch" });
+    this.range = el("div", { class: "range", hidden: true });
+    this.handles = el("div", { class: "handles" });
+    this.wide = el("div", { class: "wide" }, this.ruler, this.bar.node, this.range, this.handles);
+    this.node = el("div", { class: "track", role: "group", "aria-label": "Timeline of this video" }, this.wide);
+    this.node.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.altKey) return;
+      event.preventDefault();
+      this.zoomTo(this.zoom * (event.deltaY < 0 ? 1.25 : 0.8), this.timeAt(event));
+    }, { passive: false });
+    this.ruler.addEventListener("pointerdown", (event) => this.dragRange(event));
+  }
+
+  timeAt(event) {
+    const box = this.wide.getBoundingClientRect();
+    return clamp((event.clientX - box.left) / box.width, 0, 1) * this.bar.duration;
+  }
+
+  draw(report) {
+    const video = current();
+    const held = document.activeElement?.closest?.(".handle")?.dataset.key;
+    this.bar.draw(video, store.part, report);
+    this.drawRuler();
+    this.handles.replaceChildren(...(video.editable ? boundaries(video).map((one) => this.handle(video, one)) : []));
+    this.range.hidden = !store.range;
+    if (store.range) this.bar.lay(this.range, ...store.range);
+    if (held) this.handles.querySelector(`[data-key="${held}"]`)?.focus();
+  }
+
+  drawRuler() {
+    const ticks = [];
+    const room = (this.node.clientWidth || 800) * this.zoom;
+    const span = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600]
+      .find((each) => (each / this.bar.duration) * room > 64) || 3600;
+    for (let time = 0; time < this.bar.duration; time += span) {
+      const tick = el("span", { text: clock(time, span < 1 ? 1 : 0) });
+      tick.style.left = `${(100 * time) / this.bar.duration}%`;
+      ticks.push(tick);
+    }
+    this.ruler.replaceChildren(...ticks);
+  }
+
+  zoomTo(zoom, around) {
+    this.zoom = clamp(zoom, 1, Math.max(1, this.bar.duration / 2));
+    this.wide.style.width = `${100 * this.zoom}%`;
+    const share = around / this.bar.duration;
+    this.node.scrollLeft = share * this.wide.clientWidth - this.node.clientWidth / 2;
+    this.drawRuler();
+  }
+
+  point(time, follow) {
+    this.bar.point(time);
+    if (!follow || this.zoom === 1) return;
+    const at = (time / this.bar.duration) * this.wide.clientWidth;
+    const { scrollLeft, clientWidth } = this.node;
+    if (at < scrollLeft || at > scrollLeft + clientWidth) this.node.scrollLeft = at - clientWidth / 5;
+  }
+
+  dragRange(event) {
+    const from = this.timeAt(event);
+    this.ruler.setPointerCapture(event.pointerId);
+    const move = (now) => {
+      const to = this.timeAt(now);
+      this.range.hidden = false;
+      this.bar.lay(this.range, Math.min(from, to), Math.max(from, to));
+      this.onseek(to);
+    };
+    const end = (now) => {
+      this.ruler.removeEventListener("pointermove", move);
+      const to = this.timeAt(now);
+      const long = Math.abs(to - from) > this.bar.duration / 400;
+      store.range = long ? [Math.min(from, to), Math.max(from, to)] : null;
+      if (!long) this.onseek(to);
+      changed("range");
+    };
+    this.ruler.addEventListener("pointermove", move);
+    this.ruler.addEventListener("pointerup", end, { once: true });
+  }
+
+  handle(video, { place, edge, time, low, high }) {
+    const name = stepOf(video.parts[place][2]).name;
+    const node = el("div", { class: "handle", role: "slider", tabIndex: 0, "aria-label": `${edge} of ${name}`,
+      title: `${edge} of ${name}: drag, or use the arrow keys`, "aria-valuemin": low, "aria-valuemax": high });
+    node.dataset.key = `${place}${edge}`;
+    let now = time;
+    let timer = 0;
+    const preview = (to) => {
+      now = clamp(to, low, high);
+      node.style.left = `${(100 * now) / this.bar.duration}%`;
+      node.setAttribute("aria-valuenow", now.toFixed(3));
+      node.setAttribute("aria-valuetext", clock(now));
+      this.resize(video, place, edge, now);
+    };
+    const commit = () => {
+      clearTimeout(timer);
+      timer = 0;
+      if (Math.abs(now - time) > 0.0005) edit({ do: "move", video: video.name, part: place, edge, time: now });
+    };
+    node.style.left = `${(100 * time) / this.bar.duration}%`;
+    node.setAttribute("aria-valuenow", time.toFixed(3));
+    node.setAttribute("aria-valuetext", clock(time));
+    node.addEventListener("keydown", (event) => {
+      const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      event.stopPropagation();
+      preview(now + way * (event.shiftKey ? 1 : 1 / store.rate));
+      this.onseek(now);
+      clearTimeout(timer);
+      timer = setTimeout(commit, 350); // a key held down is one edit
+    });
+    node.addEventListener("blur", () => timer && commit());
+    node.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      node.focus();
+      node.setPointerCapture(event.pointerId);
+      this.dragged = true;
+      const move = (here) => { preview(this.timeAt(here)); this.onseek(now); };
+      node.addEventListener("pointermove", move);
+      node.addEventListener("pointerup", () => {
+        node.removeEventListener("pointermove", move);
+        setTimeout(() => { this.dragged = false; }, 0);
+        commit();
+      }, { once: true });
+    });
+    return node;
+  }
+
+  // Show where a boundary would be before it is let go.
+  resize(video, place, edge, time) {
+    const blocks = this.bar.blocks.children;
+    const [start, end] = video.parts[place];
+    if (edge === "start") this.bar.lay(blocks[place], time, end);
+    else {
+      this.bar.lay(blocks[place], start, time);
+      const next = video.parts[place + 1];
+      if (next && Math.abs(next[0] - end) < 1e-6) this.bar.lay(blocks[place + 1], time, next[1]);
+    }
+  }
+}
+
+// Every place where something begins or ends, once: the end of a segment, and a start that touches no end.
+export function boundaries(video) {
+  const least = 0.04;
+  return video.parts.flatMap(([start, end], place) => {
+    const before = video.parts[place - 1];
+    const after = video.parts[place + 1];
+    const touches = after && Math.abs(after[0] - end) < 1e-6;
+    const high = touches ? after[1] - least : after ? after[0] : video.duration;
+    const found = [{ place, edge: "end", time: end, low: start + least, high }];
+    if (!before || Math.abs(before[1] - start) >= 1e-6) {
+      found.unshift({ place, edge: "start", time: start, low: before ? before[1] : 0, high: end - least });
+    }
+    return found;
+  });
+}
