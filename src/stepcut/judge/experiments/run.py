@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from datetime import UTC, datetime
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from stepcut.errors import OptionError, choose
@@ -181,10 +182,18 @@ def _each(
 
 
 def _begin(threads: int) -> None:
-    """In a new process: share the cores."""
+    """In a new process: share the cores, and end when the process that asked is gone (killed, for example)."""
     import torch
 
     torch.set_num_threads(threads)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _train(job: Job) -> dict[str, Any]:
