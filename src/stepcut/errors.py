@@ -10,6 +10,7 @@
       ProcedureError              a saved procedure cannot be read (not one, damaged, made by a newer version)
       NotLearned                  predict before fit
       TrainingError               learning went wrong (a loss that is not a number)
+      WorkerDied                  a worker process died on an item, more than once
       ExtraNeeded (ImportError)   an optional package is absent (the pip command)
 
 A message has four parts: what, the value seen, what is allowed, what to do.
@@ -62,6 +63,10 @@ class NotLearned(StepcutError):
 
 class TrainingError(StepcutError):
     """Learning went wrong; the message names the training step and the setting to change."""
+
+
+class WorkerDied(StepcutError):
+    """A worker process died on an item each time it was tried; the message says how."""
 
 
 class ExtraNeeded(StepcutError, ImportError):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.addresses import Address, Place, place
 from stepcut.errors import FeatureError
 from stepcut.see.backbones import Backbone
 from stepcut.see.store import write_rows
@@ -29,15 +30,17 @@ def compute_features(
     path: str | os.PathLike[str],
     backbone: Backbone,
     fps: Rate,
-    target: str | os.PathLike[str],
+    target: Place,
     tell: Callable[[int], None] | None = None,
     threads: int = 0,
-) -> Path:
-    """Write the features of the video at `path` to the file `target`, whole or not at all.
+    start: Fraction | float = 0,
+    end: Fraction | None = None,
+) -> Path | Address:
+    """Write the features of the video at `path`, or of a part of it, to the file `target`, whole or not at all.
 
     `tell` hears of every batch; what it raises stops the work.
     """
-    samples = sample_frames(path, fps, backbone.size, threads=threads)
+    samples = sample_frames(path, fps, backbone.size, start, end, threads)
     with write_rows(target) as writer:
         for rows in compute_rows(samples, backbone):
             writer.append(rows)
@@ -50,7 +53,7 @@ def compute_features(
             "backbone": backbone.fingerprint,
         }
         writer.finish(metadata)
-    return Path(target)
+    return place(target)
 
 
 def compute_rows(samples: Samples, backbone: Backbone) -> Iterator[Rows]:

@@ -6,25 +6,31 @@ import queue
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.addresses import Address, Place, place
 from stepcut.errors import VideoError
 from stepcut.progress import Hook, Stage, silent
+from stepcut.scale.contract import attempt
 from stepcut.see.backbones import Backbone, load_backbone
 from stepcut.see.compute import Stopped, batch_size, compute_features
 from stepcut.see.contract import Failure, Features
 from stepcut.see.cores import count_cores
-from stepcut.see.store import cache_dir, clear_leftovers, content_hash, feature_file, read_rows, save_rows
+from stepcut.see.jobs import Job, look, named, video_error
+from stepcut.see.store import cache_dir, clear_leftovers, read_rows, save_rows
 from stepcut.see.vectors import find_features, load_features
-from stepcut.see.video import as_rate, find_videos, name_videos, probe
+from stepcut.see.video import as_rate, find_videos, name_videos
 from stepcut.see.video.find import Source
 from stepcut.see.video.sample import Rate
+
+if TYPE_CHECKING:
+    from stepcut.scale.contract import Engine
 
 __all__ = ["Failure", "Features", "cache_dir", "export", "extract", "find_features", "load_features"]
 
@@ -33,36 +39,30 @@ _MOST_WORKERS = 16
 """Videos decoded side by side at most: each holds its decoder's frames in memory."""
 
 
-@dataclass(frozen=True)
-class _Job:
-    """One video: where it is, where its features are or will be, and how many rows to expect if they are not there."""
-
-    name: str
-    path: Path
-    target: Path
-    expected: int | None
-
-
 def extract(
     videos: Source,
     backbone: str | Backbone = "efficientnet-lite0",
     fps: Rate = 2,
-    cache: str | Path | None = None,
+    cache: Place | None = None,
     progress: Hook = silent,
     strict: bool = False,
     device: str = "auto",
+    engine: Engine | None = None,
 ) -> tuple[list[Features], list[Failure]]:
     """The features of every video, `fps` rows per second: from the store in `cache`, or computed and kept there.
 
     A video that cannot be used is left out and listed in the second result; with `strict` its error is raised.
     `backbone="vectors"` reads given feature files instead, with `fps` rows per second where a file does not say.
+    Videos, feature files and the cache may be paths or addresses (s3://...). With an `engine`, its workers compute.
     """
     rate = as_rate(fps)
     if backbone == "vectors":
         return load_features(videos, rate), []
+    if engine is not None and isinstance(backbone, str):
+        backbone = engine.backbone({"backbone": backbone, "device": device})
     network = load_backbone(backbone, device)
     paths = find_videos(videos)
-    folder = cache_dir() if cache is None else Path(cache)
+    folder = cache_dir() if cache is None else place(cache)
     clear_leftovers(folder)
     names = name_videos(paths)
     failures: dict[int, Failure] = {}
@@ -73,24 +73,38 @@ def extract(
         failures[number] = Failure(names[number], str(paths[number]), error)
 
     cores = count_cores()
-    with ThreadPoolExecutor(cores) as pool:
-        looked = [pool.submit(_look, n, p, network, rate, folder) for n, p in zip(names, paths, strict=True)]
-        jobs: dict[int, _Job] = {}
-        for number, future in enumerate(looked):
-            try:
-                jobs[number] = future.result()
-            except VideoError as bad:
-                note(number, bad)
+    find = partial(
+        look, fingerprint=network.fingerprint, fps=rate, cache=folder.absolute(), batch=batch_size(network)
+    )
+    looked: list[Job | Exception]
+    if engine is None:
+        with ThreadPoolExecutor(cores) as pool:
+            looked = list(pool.map(partial(attempt, find), zip(names, paths, strict=True)))
+    else:
+        given = [(name, path.absolute()) for name, path in zip(names, paths, strict=True)]
+        looked = engine.map(partial(find, piece=engine.piece), given)
+    jobs: dict[int, Job] = {}
+    for number, answer in enumerate(looked):
+        if isinstance(answer, Job):
+            jobs[number] = answer
+        else:
+            note(number, video_error(answer, paths[number]))
     missing = {number: job for number, job in jobs.items() if job.expected is not None}
-    for number, error in _compute_all(missing, network, rate, progress, strict, cores).items():
+    if engine is None:
+        failed = _compute_all(missing, network, rate, progress, strict, cores)
+    else:
+        from stepcut.scale.parts import compute_pieces
+
+        failed = compute_pieces(missing, network, rate, progress, strict, engine)
+    for number, error in failed.items():
         note(number, error)
-    done = [_read(job) for number, job in jobs.items() if number not in failures]
+    done = [_read(job, paths[number]) for number, job in jobs.items() if number not in failures]
     return done, [failures[number] for number in sorted(failures)]
 
 
-def export(features: Features, folder: str | Path, backbone: str = "") -> Path:
+def export(features: Features, folder: Place, backbone: str = "") -> Path | Address:
     """Write features as `folder/NAME.safetensors`, which `load_features` and `stepcut learn` read back."""
-    target = Path(folder) / f"{features.name.lstrip('/')}.safetensors"
+    target = place(folder) / f"{features.name.lstrip('/')}.safetensors"
     said = {
         "name": features.name,
         "path": features.path,
@@ -104,26 +118,14 @@ def export(features: Features, folder: str | Path, backbone: str = "") -> Path:
     return target
 
 
-def _look(name: str, path: Path, backbone: Backbone, fps: Fraction, cache: Path) -> _Job:
-    """Find out whether the features of a video are stored; if not, look at the video."""
-    try:
-        target = feature_file(content_hash(path, cache), fps, backbone.fingerprint, cache)
-    except OSError:
-        probe(path)  # says in words what is wrong with the file
-        raise
-    if target.exists():
-        return _Job(name, path, target, None)
-    return _Job(name, path, target, max(1, round(probe(path).duration * fps)))
-
-
-def _read(job: _Job) -> Features:
+def _read(job: Job, given: Path | Address) -> Features:
     rows, metadata = read_rows(job.target)
     rate, duration = Fraction(metadata["rate"]), float(metadata["duration"])
-    return Features(rows, rate, duration, job.name, str(job.path), int(metadata["corrupt"]))
+    return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]))
 
 
 def _compute_all(
-    jobs: Mapping[int, _Job], backbone: Backbone, fps: Fraction, progress: Hook, strict: bool, cores: int
+    jobs: Mapping[int, Job], backbone: Backbone, fps: Fraction, progress: Hook, strict: bool, cores: int
 ) -> dict[int, VideoError]:
     """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
 
@@ -131,7 +133,7 @@ def _compute_all(
     Ctrl-C) stops them. Videos with the same content are computed once.
     """
     failed: dict[int, VideoError] = {}
-    owners: dict[Path, list[int]] = {}
+    owners: dict[Path | Address, list[int]] = {}
     for number, job in jobs.items():
         owners.setdefault(job.target, []).append(number)
     if not owners:
@@ -150,7 +152,8 @@ def _compute_all(
         try:
             tell(0)
             job = jobs[number]
-            compute_features(job.path, shared, fps, job.target, tell, threads=max(1, cores // workers))
+            with named(job.path) as file:
+                compute_features(file, shared, fps, job.target, tell, threads=max(1, cores // workers))
             events.put((number, None))
         except BaseException as error:  # whatever it is, the caller's thread decides
             events.put((number, error))

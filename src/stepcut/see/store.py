@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.addresses import Address, Place, local, place
 from stepcut.errors import FeatureError
 from stepcut.storage import read_json, whole_file, write_json
 
@@ -38,32 +39,40 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepcut"
 
 
-def content_hash(path: str | os.PathLike[str], cache: Path) -> str:
+def content_hash(path: Place, cache: Path | Address) -> str:
     """The SHA-256 of a video; remembered by path, size and time of change, so that a second run does not read it."""
-    file = Path(path).absolute()
-    state = file.stat()
-    seen = {"path": str(file), "size": state.st_size, "changed": state.st_mtime_ns}
+    file = place(path).absolute()
     memory = cache / "hashes" / f"{hashlib.sha256(str(file).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
+    seen: dict[str, Any] = {"path": str(file)}
+    settled = True
+    if isinstance(file, Address):
+        seen["changed"] = file.version()
+    else:
+        state = file.stat()
+        seen |= {"size": state.st_size, "changed": state.st_mtime_ns}
+        # A file changed within the last seconds may change again without a new time stamp: do not remember it yet.
+        settled = time.time_ns() - state.st_mtime_ns > 2_000_000_000
     with contextlib.suppress(OSError, ValueError):
         known = read_json(memory)
         if {key: known.get(key) for key in seen} == seen:
             return str(known["sha256"])
-    with open(file, "rb") as opened:
+    with open(local(file), "rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    # A file changed within the last seconds may change again without a new time stamp: do not remember it yet.
-    if time.time_ns() - state.st_mtime_ns > 2_000_000_000:
+    if settled:
         write_json(memory, {**seen, "sha256": digest})
     return digest
 
 
-def feature_file(video_hash: str, fps: Fraction, fingerprint: str, cache: Path) -> Path:
+def feature_file(video_hash: str, fps: Fraction, fingerprint: str, cache: Path | Address) -> Path | Address:
     """Where the features of a video live: the name says all that they depend on."""
     key = json.dumps([VERSION, video_hash, str(fps), fingerprint])
     return cache / "features" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
 
 
-def clear_leftovers(cache: Path, older_than: float = 86400.0) -> None:
+def clear_leftovers(cache: Path | Address, older_than: float = 86400.0) -> None:
     """Remove the unfinished files of runs that were killed: those that nobody has touched for a day."""
+    if isinstance(cache, Address):
+        return  # nothing is written there before it is whole
     for part in (cache / "features").glob(".*.part"):
         with contextlib.suppress(OSError):  # another run may remove it at the same time
             if time.time() - part.stat().st_mtime > older_than:
@@ -105,13 +114,13 @@ class RowWriter:
 
 
 @contextlib.contextmanager
-def write_rows(path: str | os.PathLike[str]) -> Iterator[RowWriter]:
+def write_rows(path: Place) -> Iterator[RowWriter]:
     """A writer whose file takes its name when the block ends well, and leaves nothing behind when it does not."""
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         yield RowWriter(file)
 
 
-def save_rows(path: str | os.PathLike[str], rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
+def save_rows(path: Place, rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
     """Write rows and what is said of them to a file; a file that holds just that already is left alone."""
     with contextlib.suppress(OSError, FeatureError):
         there, said = read_rows(path)
@@ -123,9 +132,9 @@ def save_rows(path: str | os.PathLike[str], rows: NDArray[Any], metadata: Mappin
         writer.finish(metadata)
 
 
-def read_rows(path: str | os.PathLike[str]) -> tuple[NDArray[Any], dict[str, str]]:
+def read_rows(path: Place) -> tuple[NDArray[Any], dict[str, str]]:
     """The rows of a safetensors file, memory-mapped and not to be written to, and what the file says of itself."""
-    file = Path(path)
+    file = local(path)
     size = file.stat().st_size
     try:
         with open(file, "rb") as opened:

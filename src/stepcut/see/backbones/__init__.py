@@ -53,6 +53,7 @@ class Network:
         kind = platform.machine() if place.engine == "openvino" else place.device.split(":")[0]
         self.fingerprint = f"{name} {weights_id} {place.engine}-{kind}"
         self.batch = 128 if place.device.startswith("cuda") else 16
+        self.recipe: tuple[object, ...] = ()
         self._program = program
         self._run: Callable[[NDArray[np.uint8]], NDArray[np.float16]] | None = None
 
@@ -60,6 +61,10 @@ class Network:
         return (
             f"<Backbone {self.name}, {self.dim} numbers from {self.size} x {self.size}, {self.engine} on {self.device}>"
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """To another process it travels as the call that made it."""
+        return load_backbone, self.recipe
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
         """(n, size, size, 3) RGB to features in half precision."""
@@ -144,7 +149,12 @@ def load_backbone(
     if backbone not in BACKBONES:
         raise OptionError(unknown("backbone", backbone, [*BACKBONES, "vectors"]))
     where = choose_device(device)
-    return BACKBONES[backbone](Place(where, choose_engine(engine, where), threads), weights, layer, family)
+    engine = choose_engine(engine, where)
+    network = BACKBONES[backbone](Place(where, engine, threads), weights, layer, family)
+    # Another process may have another working folder.
+    file = os.path.abspath(weights) if weights is not None and os.path.exists(weights) else weights
+    network.recipe = (backbone, where, file, layer, family, engine, threads)
+    return network
 
 
 def choose_device(device: str = "auto") -> str:

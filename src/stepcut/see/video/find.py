@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from stepcut.addresses import Address, Place, place
 from stepcut.errors import VideoError
 
 SUFFIXES = frozenset(
@@ -37,26 +38,29 @@ SUFFIXES = frozenset(
 )
 """What the names of video files usually end in."""
 
-Source = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+Source = Place | Iterable[Place]
 
 
-def find_videos(source: Source) -> list[Path]:
+def find_videos(source: Source) -> list[Path | Address]:
     """The video files in `source`: a folder (searched to the bottom), a file, a glob, or a list of these.
 
     Folders and globs give the files with a usual suffix, in natural order (2 before 10); a file that is named is taken
     whatever its suffix. No file comes twice.
     """
-    items = [source] if isinstance(source, str | os.PathLike) else list(source)
+    items = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
     if not items:
         raise VideoError(
             "no video was given: the list is empty. Give a folder, video files or a glob like 'films/*.mp4'."
         )
-    found = [path for item in items for path in _find_one(os.fspath(item))]
+    found = [path for item in items for path in _find_one(item)]
     return list({path.absolute(): path for path in found}.values())
 
 
-def _find_one(item: str) -> list[Path]:
-    path = Path(item).expanduser()
+def _find_one(given: Place) -> list[Path] | list[Address]:
+    path = place(given)
+    if isinstance(path, Address):
+        return _find_at(path)
+    item, path = os.fspath(path), path.expanduser()
     if path.is_dir():
         return _videos_in(path)
     if path.exists():
@@ -72,6 +76,27 @@ def _find_one(item: str) -> list[Path]:
         return sorted(videos, key=natural)
     kind = "file" if path.suffix else "folder or file"
     raise VideoError(f"{item}: no such {kind}. Check the path; it is read from {Path.cwd()}.")
+
+
+def _find_at(address: Address) -> list[Address]:
+    """The videos at an address: a folder, a file or a glob."""
+    if glob.has_magic(address.url):
+        before, _, pattern = address.url.partition("*")
+        folder, _, rest = before.rpartition("/")
+        found = list(Address(folder).files(f"{rest}*{pattern}"))
+    elif address.is_dir():
+        found = list(address.files())
+    elif address.exists():
+        return [address]
+    else:
+        raise VideoError(f"{address}: there is nothing at this address. Check it, and that you may read it.")
+    videos = [file for file in found if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")]
+    if not videos:
+        raise VideoError(
+            f"{address}: no video at this address ({len(found)} other files). "
+            "Videos end in .mp4, .mov, .mkv, .webm, .avi and the like."
+        )
+    return sorted(videos, key=natural)
 
 
 def _videos_in(folder: Path) -> list[Path]:
@@ -96,7 +121,7 @@ def _videos_in(folder: Path) -> list[Path]:
     return sorted(videos, key=natural)
 
 
-def natural(path: Path) -> list[tuple[int, int, str]]:
+def natural(path: Path | Address) -> list[tuple[int, int, str]]:
     """A sort key by which v2 comes before v10.
 
     >>> sorted([Path("v10"), Path("v2")], key=natural)[0].name
@@ -106,13 +131,14 @@ def natural(path: Path) -> list[tuple[int, int, str]]:
     return [(1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts if part]
 
 
-def name_videos(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+def name_videos(paths: Sequence[Place]) -> list[str]:
     """A name for each video: its stem; where stems collide, its path from the common folder, with suffix if need be.
 
     >>> name_videos(["a/x.mp4", "b/x.mp4", "b/y.mp4"])
     ['a/x', 'b/x', 'y']
     """
-    files = [Path(path) for path in paths]
+    found = [place(path) for path in paths]
+    files = [Path(file.path) if isinstance(file, Address) else file for file in found]
     absolute = [file.absolute() for file in files]
     common = Path(os.path.commonpath([file.parent for file in absolute])) if files else Path()
     relative = [file.relative_to(common) for file in absolute]

@@ -21,7 +21,7 @@ from stepcut.timeline import clock
 Picture = NDArray[np.uint8]
 Rate = int | float | str | Fraction
 
-_JUMP = 600
+JUMP = 600
 """Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause."""
 
 
@@ -131,7 +131,7 @@ def _timed(frames: Iterator[Any], stream: Any, zero: int | None) -> Iterator[tup
         if frame.pts is not None:
             zero = frame.pts if zero is None else zero
             time = (frame.pts - zero) * frame.time_base
-            if previous is not None and not previous - 1 <= time <= due + _JUMP:
+            if previous is not None and not previous - 1 <= time <= due + JUMP:
                 # Two recordings in one file: the second goes on where the first ended.
                 zero, time = frame.pts - round(due / frame.time_base), due
             elif previous is not None and time < previous:

@@ -1,0 +1,53 @@
+"""Scale: the same work on one process, on many, or on a Ray cluster. One verb, `map`; choose where it runs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stepcut.errors import OptionError, choose
+from stepcut.scale.contract import Engine
+
+
+def _local(workers: int | None, address: str | None, piece: float) -> Engine:
+    from stepcut.scale.local import Local
+
+    if address is not None:
+        raise OptionError(f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) beside it.")
+    return Local(workers, piece)
+
+
+def _ray(workers: int | None, address: str | None, piece: float) -> Engine:
+    from stepcut.scale.ray import Ray
+
+    return Ray(workers, address, piece)
+
+
+ENGINES: dict[str, Callable[[int | None, str | None, float], Engine]] = {"local": _local, "ray": _ray}
+
+PIECE = 600.0
+"""Seconds: a video of twice this length or more is split, so that several workers see it at once."""
+
+
+def make_engine(
+    engine: str | Engine | None = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    piece: float = PIECE,
+) -> Engine:
+    """The engine of that name, or the object itself if it is one already.
+
+    workers  processes at once; left out, as many as cores and memory allow, or all that the cluster has
+    address  of a Ray cluster ("auto": the one this machine belongs to); left out, Ray starts on this machine
+    piece    seconds of video that one worker sees at a time
+    """
+    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+        raise OptionError(f"workers={workers!r}; give a whole number from 1 up, or leave it out.")
+    if isinstance(engine, str) or engine is None:
+        return choose("engine", engine or "local", ENGINES)(workers, address, piece)
+    return engine
+
+
+def is_engine(value: Any) -> bool:
+    """Whether a value is an engine and not the name of one."""
+    return callable(getattr(value, "map", None)) and callable(getattr(value, "close", None))

@@ -1,0 +1,69 @@
+"""What an engine is: one verb that does the same work for many items, somewhere, and outlives what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from stepcut.errors import StepcutError
+
+I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
+
+TRIES = 2
+"""How often an item is begun before a worker that dies on it is taken to be the item's fault."""
+
+
+class Engine(Protocol):
+    """Where work is done. Leave it with `close`."""
+
+    workers: int
+    """How many items are worked on at once."""
+    piece: float
+    """Seconds of video that one worker sees at a time."""
+
+    def map(
+        self, work: Callable[[I], R], items: Sequence[I], done: Callable[[int, R | Exception], None] | None = None
+    ) -> list[R | Exception]:
+        """`work(item)` for every item; the answers in the order of the items, an exception where an item raised it.
+
+        A worker that dies is replaced and its item begun again; where it dies again, the answer is `WorkerDied`. No
+        more items are handed out than there are workers to do them. `done(number, answer)` is called here as answers
+        come; what it raises stops all work.
+        """
+
+    def backbone(self, recipe: Mapping[str, Any]) -> Any:
+        """The backbone `load_backbone(**recipe)`, where this engine wants it to be."""
+
+    def close(self) -> None:
+        """Let the workers go."""
+
+
+def attempt(work: Callable[[Any], Any], item: Any) -> Any:
+    """`work(item)`, or the exception that it raised; one that is no `StepcutError` brings its traceback as a note."""
+    try:
+        return work(item)
+    except StepcutError as error:
+        return error
+    except Exception as error:
+        error.add_note("in a worker:\n" + "".join(traceback.format_exception(error)))
+        return error
+
+
+@contextmanager
+def share_cores(cores: int) -> Iterator[None]:
+    """Inside, `count_cores()` says `cores`, and numerical libraries that are not loaded yet use as many threads."""
+    names = ("STEPCUT_CORES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, str(cores)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
