@@ -19,7 +19,7 @@ FASTEST = 15
 # What the browser says it can play -> (file suffix, container, encoder, its options).
 KINDS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "mp4": ("mp4", "mp4", "libx264", {"preset": "veryfast", "crf": "26", "movflags": "+faststart"}),
-    "webm": ("webm", "webm", "libvpx", {"deadline": "realtime", "cpu-used": "8", "b": "600k"}),
+    "webm": ("webm", "webm", "libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
 }
 
 

@@ -1,0 +1,267 @@
+"""The viewer's server: who may ask, what it answers, and that only the procedure's own videos leave the disk."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from show_kit import Page
+
+from stepcut.formats import FORMATS
+from stepcut.show.viewer.edits import Edits
+from stepcut.show.viewer.security import Guard, make_token
+
+
+@pytest.fixture
+def page(place: Path) -> Iterator[Page]:
+    with Page(place) as opened:
+        yield opened
+
+
+# ---------------------------------------------------------------------- who may ask
+
+
+def test_the_page_and_its_files_come_with_safety_headers(page: Page) -> None:
+    answer = page.get("")
+    assert answer.status == 200
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    for file in ("app.js", "style.css", "icon.svg"):
+        assert page.get(file).status == 200
+    assert "http" not in page.get("").text.replace("http-equiv", "")  # nothing from elsewhere
+
+
+@pytest.mark.parametrize("path", ["/", "/api/state", "/wrong/", "/wrong/api/state", "/favicon.ico", "//"])
+def test_without_the_token_nothing_is_answered(page: Page, path: str) -> None:
+    answer = page.ask("GET", path, {})
+    assert answer.status == 403
+    assert "token" in answer.text
+    assert "content-security-policy" in answer.headers
+
+
+def test_a_part_of_the_token_is_not_enough(page: Page) -> None:
+    assert page.ask("GET", f"/{page.token[:-1]}/", {}).status == 403
+    assert page.ask("GET", f"/{page.token}x/", {}).status == 403
+    assert len({make_token() for _ in range(50)}) == 50
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
+def test_another_host_name_is_refused(page: Page, host: str) -> None:
+    answer = page.get("api/state", headers={"host": host})
+    assert answer.status == 403
+    assert "host name" in answer.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_other_pages_may_neither_read_nor_change(page: Page, headers: dict[str, str]) -> None:
+    assert page.get("api/state", headers=headers).status == 403
+    assert page.post("api/undo", {"revision": 0}, headers=headers).status == 403
+
+
+def test_a_change_needs_an_origin_json_and_a_small_body(page: Page) -> None:
+    assert page.ask("POST", f"/{page.token}/api/undo", {"content-type": "application/json"}, b"{}").status == 403
+    words = page.ask("POST", f"/{page.token}/api/undo", {"origin": page.origin}, b"{}")
+    assert words.status == 403
+    assert "application/json" in words.text
+    large = page.post("api/edit", {"revision": 0, "edit": {"do": "add", "name": "x" * 70_000}})
+    assert "too large" in large.text
+
+
+@pytest.mark.parametrize(
+    ("bound", "asked", "known"),
+    [
+        ("127.0.0.1", "localhost:8000", True),
+        ("127.0.0.1", "[::1]:8000", True),
+        ("127.0.0.1", "10.0.0.5", False),
+        ("0.0.0.0", "10.0.0.5:80", True),
+        ("0.0.0.0", "evil.example", False),
+        ("10.0.0.5", "10.0.0.5", True),
+        ("10.0.0.5", "10.0.0.6", False),
+        ("studio.lan", "studio.lan:80", True),
+    ],
+)
+def test_which_host_names_are_ours(bound: str, asked: str, known: bool) -> None:
+    async def nothing(*_: Any) -> None: ...
+
+    assert Guard(nothing, "t", bound).knows(asked) is known
+
+
+# ---------------------------------------------------------------------- nothing else leaves the disk
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../../../etc/passwd",
+        "..%2f..%2fetc%2fpasswd",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "/etc/passwd",
+        "static/app.js",
+        "config.json",
+        "app.py",
+        "video/..%2f..%2fetc%2fpasswd",
+        "video/2",
+        "video/-1",
+        "video/one",
+        "poster/99",
+        "proxy/0/mp4",
+    ],
+)
+def test_no_path_of_a_request_reaches_the_disk(page: Page, path: str) -> None:
+    answer = page.get(path)
+    assert answer.status in (404, 405)
+    assert "root:" not in answer.text
+
+
+def test_a_video_that_is_gone_is_said_to_be(page: Page, place: Path) -> None:
+    page.viewer.paths[0] = str(place / "moved.mp4")
+    assert page.get("video/0").json() == {"error": "This video is not there."}
+    assert [video["there"] for video in page.get("api/state").json()["videos"]] == [False, True]
+
+
+# ---------------------------------------------------------------------- what it answers
+
+
+def test_the_state_holds_all_that_is_shown(page: Page) -> None:
+    state = page.get("api/state").json()
+    assert [step["name"] for step in state["steps"]] == ["slice bread", "spread butter", "pour tea"]
+    assert state["videos"][0]["parts"][0] == [0.0, 2.0, 0, 0.8]
+    assert (state["title"], state["undo"], state["revision"]) == ("breakfast", None, 0)
+
+
+def test_edit_undo_redo_are_saved_before_they_are_answered(page: Page, place: Path) -> None:
+    answer = page.edit({"do": "rename", "step": 0, "name": "<b>bread</b>"})
+    assert answer["words"] == "rename slice bread to <b>bread</b>"
+    assert answer["state"]["undo"] == answer["words"]
+    assert Edits(place).document.steps[0].name == "<b>bread</b>"
+    assert page.post("api/undo", {"revision": 1}).json()["state"]["steps"][0]["name"] == "slice bread"
+    assert page.post("api/redo", {"revision": 2}).json()["state"]["steps"][0]["name"] == "<b>bread</b>"
+
+
+def test_a_wrong_edit_is_answered_with_its_sentence(page: Page) -> None:
+    answer = page.post("api/edit", {"revision": 0, "edit": {"do": "rename", "step": 0, "name": ""}})
+    assert answer.status == 422
+    assert "printable characters" in answer.json()["error"]
+    for body in ([], {"revision": 0, "edit": []}):
+        assert page.post("api/edit", body).status == 422
+
+
+def test_an_edit_from_a_window_that_is_behind_is_refused(page: Page) -> None:
+    page.edit({"do": "rename", "step": 0, "name": "bread"})
+    answer = page.post("api/edit", {"revision": 0, "edit": {"do": "rename", "step": 0, "name": "late"}})
+    assert answer.status == 409
+    assert answer.json()["state"]["steps"][0]["name"] == "bread"
+
+
+def test_a_disk_that_cannot_be_written_keeps_the_state(page: Page, place: Path) -> None:
+    (place / "edits.json").mkdir()
+    answer = page.post("api/edit", {"revision": 0, "edit": {"do": "rename", "step": 0, "name": "x"}})
+    assert answer.status == 507
+    assert page.get("api/state").json()["steps"][0]["name"] == "slice bread"
+
+
+def test_videos_come_in_ranges_of_bytes(page: Page) -> None:
+    whole = page.get("video/0").content
+    answer = page.get("video/0", headers={"range": "bytes=100-199"})
+    assert answer.status == 206
+    assert answer.content == whole[100:200]
+    assert answer.headers["content-range"] == f"bytes 100-199/{len(whole)}"
+    assert answer.headers["content-type"] == "video/mp4"
+
+
+def test_posters_and_frame_rates(page: Page) -> None:
+    assert page.get("poster/0").content.startswith(b"\xff\xd8")
+    assert page.get("api/about/1").json()["rate"] == 15
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_export_in_every_format(page: Page, name: str) -> None:
+    page.edit({"do": "rename", "step": 0, "name": "cut"})
+    answer = page.get(f"api/export?format={name}&rate=15")
+    assert answer.status == 200
+    assert "attachment" in answer.headers["content-disposition"]
+    if FORMATS[name].many:
+        assert "cut" in answer.text
+    else:
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+            assert {"one", "two"} <= {Path(file).stem for file in archive.namelist()}
+
+
+def test_export_that_cannot_be_says_why(page: Page) -> None:
+    assert "no frame rate is known" in page.get("api/export?format=mstcn").json()["error"]
+    assert "did you mean 'elan'" in page.get("api/export?format=elam").json()["error"]
+
+
+# ---------------------------------------------------------------------- slow work
+
+
+def wait(page: Page, path: str) -> dict[str, Any]:
+    job = page.post(path, {}).json()
+    while job["state"] in ("waiting", "running"):
+        time.sleep(0.05)
+        job = page.get(path).json()
+    return dict(job)
+
+
+@pytest.mark.parametrize("kind", ["mp4", "webm"])
+def test_a_copy_for_browsers_is_made_once(page: Page, kind: str) -> None:
+    from stepcut.see.video import probe
+
+    assert page.get(f"api/proxy/0/{kind}").status == 404
+    assert wait(page, f"api/proxy/0/{kind}")["state"] == "done"
+    assert page.get(f"proxy/0/{kind}", headers={"range": "bytes=0-3"}).status == 206
+    made = page.viewer.jobs.get(f"/api/proxy/0/{kind}")
+    assert made is not None
+    assert probe(made.result).duration == pytest.approx(probe(str(page.viewer.paths[0])).duration, abs=0.1)
+    assert probe(made.result).format.startswith({"mp4": "mov,mp4", "webm": "matroska,webm"}[kind])
+
+
+def test_a_copy_that_cannot_be_made_says_why(page: Page, tmp_path: Path) -> None:
+    page.viewer.paths[1] = str(tmp_path / "broken.mp4")
+    (tmp_path / "broken.mp4").write_bytes(b"no video at all")
+    job = wait(page, "api/proxy/1/mp4")
+    assert job["state"] == "failed"
+    assert "broken.mp4" in job["error"]
+    assert page.post("api/proxy/0/exe", {}).status == 422
+
+
+def test_a_check_uses_the_names_that_a_person_gave(learned: Path) -> None:
+    with Page(learned) as page:
+        page.edit({"do": "rename", "step": 0, "name": "the first thing"})
+        job = wait(page, "api/check/0")
+        assert job["state"] == "done", job
+        assert {"ok", "summary", "missed", "unknown"} <= job["report"].keys()
+        assert page.viewer.checker.procedure.steps[0] == "the first thing"
+
+
+def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:
+    from stepcut.progress import silent
+    from stepcut.show.viewer.checks import Checker
+
+    video = sorted((kitchen / "videos").iterdir())[0]
+    new = Checker(learned).look(str(video), silent)
+    with Page(learned, [new]) as page:
+        shown = page.get("api/state").json()["videos"][-1]
+        assert (shown["editable"], shown["there"]) == (False, True)
+        assert shown["check"]["video"] == new.name
+        assert page.get("video/2").status == 200
+        edit = {"do": "mark", "video": "no such", "start": 0, "end": 1, "step": None}
+        assert page.post("api/edit", {"revision": 0, "edit": edit}).status == 422
