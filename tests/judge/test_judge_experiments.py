@@ -168,6 +168,18 @@ def test_published_figures_of_the_other_tables() -> None:
     assert "protocol legacy" in third.caption
 
 
+def test_many_notes_are_counted_and_kept_in_the_file() -> None:
+    results = fake("main", "toy", ["uniform"], ["a"])
+    results.record["notes"] = [f"note {number}" for number in range(9)]
+    assert results.table().notes == [
+        "note 0",
+        "note 1",
+        "note 2",
+        "note 3",
+        "... and 5 more such notes in the results file.",
+    ]
+
+
 def test_the_published_tables_are_complete() -> None:
     assert len(published.PART_OF) == 16
     for table in (published.MAIN, published.LOSSES):

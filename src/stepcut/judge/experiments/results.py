@@ -17,6 +17,8 @@ from stepcut.storage import read_json, write_json
 from stepcut.table import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
+NOTES = 4
+"""So many notes on the data stand beneath a table; the results file has them all."""
 
 
 class Results:
@@ -60,7 +62,7 @@ class Results:
         body += self._only_published(name, columns)
         head = ["row", *(["camera"] if self.experiment.views else []), *(["K"] if self._has_k() else [])]
         titles = [*(f"{column} {figure}" for column in columns for figure in self._shown()), *self._means(columns)]
-        return Table([*head, *titles], body, self._caption(name), [*self._verdicts(name), *self.record["notes"]])
+        return Table([*head, *titles], body, self._caption(name), [*self._verdicts(name), *self._notes()])
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict", **where: Any) -> Spread:
         """A row's figure: the mean over tasks, with the deviation over seeds. `where` limits cells, e.g. steps=7."""
@@ -183,6 +185,12 @@ class Results:
             f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
             f"seeds {seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}"
         )
+
+    def _notes(self) -> list[str]:
+        """What is odd about the data; the first few, so that a large data set leaves the table readable."""
+        every: list[str] = self.record["notes"]
+        more = len(every) - NOTES
+        return every if more <= 0 else [*every[:NOTES], f"... and {more} more such notes in the results file."]
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
         """For every row that looks at videos: how far above the clock."""
