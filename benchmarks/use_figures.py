@@ -11,13 +11,17 @@ from scipy.stats import rankdata
 
 from stepcut.data.task import Task, TaskVideo
 from stepcut.order import ProcedureGraph, learn_graph
+from stepcut.order.doings import graph_of_doings
 from stepcut.order.likelihood import close_order, count_first, majority_order, reduce_order
 from stepcut.use.calibrate import Expectations, learn_expectations
 from stepcut.use.check import Report, check_labels
+from stepcut.use.evidence import find_signs, learn_usual, look
 
 WRONG = {"missing step", "order error"}
 Labels = NDArray[np.int64]
 Edges = set[tuple[int, int]]
+Cut = tuple[Labels, NDArray[np.float64] | None, NDArray[np.float64] | None]
+"""Labels (T,), memberships (T, K) and strangeness (T,) of one recording."""
 
 
 def true_sequence(task: Task, video: TaskVideo) -> list[int]:
@@ -106,9 +110,7 @@ def next_hits(task: Task) -> dict[str, tuple[float, float]]:
 # ---------------------------------------------------------------------- checks
 
 
-def reports(
-    task: Task, cuts: dict[str, tuple[Labels, NDArray[np.float64] | None, NDArray[np.float64] | None]], rate: float
-) -> dict[str, Report]:
+def reports(task: Task, cuts: dict[str, Cut], rate: float) -> dict[str, Report]:
     """A report per recording; what is usual is learned from the recordings without such errors, never from itself."""
     normal = [video.name for video in task if video.name in cuts and not is_wrong(video)]
 
@@ -126,9 +128,27 @@ def reports(
     return found
 
 
-def suspicion(report: Report) -> float:
-    """How much a report speaks for a missing or misordered step."""
-    return max(report.excess["missed"], report.excess["misordered"])
+def suspicions(task: Task, cuts: dict[str, Cut]) -> dict[str, tuple[float, float]]:
+    """Per recording, the nats that speak for a missing or misordered step.
+
+    First by missed and misordered steps alone, then with what is unusually short added: what is left out takes no time.
+
+    A recording without such errors is judged by what the others of its kind say. So that the two groups are judged
+    alike, every other recording is judged as often, leaving out each of those in turn; the mean counts.
+    """
+    seen = {name: look(labels, 1.0, shares, strange) for name, (labels, shares, strange) in cuts.items()}
+    normal = [video.name for video in task if video.name in cuts and not is_wrong(video)]
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in cuts}
+    for left_out in normal:
+        others = [seen[name] for name in normal if name != left_out]
+        usual = learn_usual(graph_of_doings([video.doings for video in others]), others)
+        for name in cuts:
+            if name == left_out or name not in normal:
+                signs = find_signs(seen[name], usual)
+                wrong = sum(sign.surprise for sign in signs if sign.kind in ("missed", "misordered"))
+                short = sum(sign.surprise for sign in signs if sign.how == "short")
+                found[name].append((wrong, wrong + short))
+    return {name: tuple(np.mean(values, axis=0).tolist()) for name, values in found.items()}
 
 
 def area(scores: Sequence[float], wrong: Sequence[bool]) -> float:
@@ -172,7 +192,7 @@ def tally_checks(task: Task, found: dict[str, Report], tallies: dict[str, Tally]
         tallies["order error, by step"].add(misordered, swapped)
         tallies["missing step, by recording"].add({1} if missed else set(), {1} if missing else set())
         tallies["order error, by recording"].add({1} if misordered else set(), {1} if swapped else set())
-        either = suspicion(report) > 1
+        either = max(report.excess["missed"], report.excess["misordered"]) > 1
         tallies["either, by recording"].add({1} if either else set(), {1} if missing or swapped else set())
         if not is_wrong(video):
             tallies["any alarm on a normal recording"].add({1} if not report.ok else set(), set())

@@ -80,13 +80,20 @@ def test_a_step_repeated_beyond_what_was_seen(kitchen: Kitchen, rng: np.random.G
     assert finding.start > np.flatnonzero(labels == 2)[0]
 
 
-@pytest.mark.parametrize(("seconds", "word"), [(3, "short"), (200, "long")])
-def test_an_unusual_length(kitchen: Kitchen, seconds: int, word: str) -> None:
+@pytest.mark.parametrize(("seconds", "word"), [(3, "short"), (120, "long")])
+def test_an_unusual_length_of_a_step(kitchen: Kitchen, seconds: int, word: str) -> None:
     labels = np.repeat([0, 1, 2, 3], [20, seconds, 20, 20])
-    (finding,) = checked(kitchen, labels).unusual
+    (finding,) = [finding for finding in checked(kitchen, labels).unusual if finding.step is not None]
     assert finding.step == 1
     assert f"unusually {word}; 20 s is usual" in finding.reason
     assert (finding.start, finding.end) == (20, 20 + seconds)
+
+
+def test_an_unusual_length_of_the_whole(kitchen: Kitchen) -> None:
+    labels = np.concatenate([np.repeat([0, 1, 2, 3], 20), np.full(400, -1)])
+    (finding,) = checked(kitchen, labels).unusual
+    assert finding.step is None
+    assert finding.reason.startswith("the video took 480 s, unusually long; 8")
 
 
 def test_a_stretch_that_matches_nothing(kitchen: Kitchen, rng: np.random.Generator) -> None:

@@ -52,6 +52,7 @@ class Expectations:
         return {
             "graph": self.usual.graph.to_json(),
             "paces": [[step, *pace] for step, pace in sorted(self.usual.paces.items())],
+            "length": list(self.usual.length),
             "peaks": [[step, peak] for step, peak in sorted(self.usual.peaks.items())],
             "strange": None if math.isinf(self.usual.strange) else self.usual.strange,
             "limits": self.limits,
@@ -66,6 +67,7 @@ class Expectations:
             usual = Usual(
                 graph=ProcedureGraph.from_json(record["graph"]),
                 paces={step: Pace(*pace) for step, *pace in record["paces"]},
+                length=Pace(*record["length"]),
                 peaks=dict(record["peaks"]),
                 strange=math.inf if record["strange"] is None else record["strange"],
             )

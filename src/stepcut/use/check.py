@@ -84,7 +84,7 @@ class Report:
 
     @property
     def unusual(self) -> list[Finding]:
-        """Steps that took unusually short or long."""
+        """Steps that took unusually short or long; also the whole video, with no step named."""
         return self._of("unusual")
 
     @property
@@ -187,10 +187,13 @@ def _finding(sign: Sign, seen: Seen, expectations: Expectations, names: Sequence
 
 
 def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names: Sequence[str]) -> str:
-    graph = expectations.usual.graph
+    usual = expectations.usual
+    graph = usual.graph
     if sign.kind == "unknown":
         return f"{sign.end - sign.start:.0f} s match no known step"
-    assert sign.step is not None
+    if sign.step is None:
+        middle = _seconds(math.exp(usual.length.middle))
+        return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
     if sign.kind == "missed":
         reason = f"{name} was not done; {graph.occurs[sign.step]} of {counted(graph.videos)} do it"
         later = [d.step for d in seen.doings if d.start == sign.start and d.step in graph.after(sign.step)]
@@ -207,9 +210,8 @@ def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names
         return (
             f"{name} was done {sign.measure:.0f} times; no video does it more than {most} time{'s' if most > 1 else ''}"
         )
-    usual = math.exp(expectations.usual.paces[sign.step].middle)
-    how = "short" if sign.measure < usual else "long"
-    return f"{name} took {_seconds(sign.measure)}, unusually {how}; {_seconds(usual)} is usual"
+    middle = _seconds(math.exp(usual.paces[sign.step].middle))
+    return f"{name} took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
 
 
 def _support(expectations: Expectations, sign: Sign) -> tuple[int, int]:

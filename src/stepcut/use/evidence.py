@@ -44,6 +44,8 @@ class Usual:
 
     graph: ProcedureGraph
     paces: dict[int, Pace]
+    length: Pace
+    """How long a whole video usually takes."""
     peaks: dict[int, float]
     """How surely a step is seen at its clearest moment, in the middle of the videos that do it."""
     strange: float
@@ -62,7 +64,8 @@ class Sign:
     others: tuple[int, ...] = ()
     """The steps that it was swapped with."""
     how: str = ""
-    """Misordered: done too early (before its preconditions) or too late (after what it must precede)."""
+    """Misordered: done too early (before its preconditions) or too late (after what it must precede).
+    Unusual: short or long."""
     measure: float = 0.0
     """Seconds spent, or times done."""
 
@@ -107,13 +110,8 @@ def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
     for video in videos:
         for step, seconds in time_spent(video.doings).items():
             spent.setdefault(step, []).append(math.log(seconds))
-    paces = {}
-    for step, logs in spent.items():
-        middle = float(np.median(logs))
-        mad = float(np.median(np.abs(np.asarray(logs) - middle)))
-        # 1.4826 MAD is the standard deviation of a normal distribution; few videos are drawn towards a factor of two.
-        spread = (1.4826 * mad * len(logs) + math.log(2) * 2) / (len(logs) + 2)
-        paces[step] = Pace(middle, max(spread, NARROWEST), len(logs))
+    paces = {step: _pace(logs) for step, logs in spent.items()}
+    length = _pace([math.log(video.seconds) for video in videos if video.seconds > 0])
     peaks = {
         step: float(np.median(sure))
         for step in paces
@@ -121,7 +119,16 @@ def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
     }
     strange = [video.strangeness for video in videos if video.strangeness is not None]
     limit = float(np.quantile(np.concatenate(strange), 0.99)) if strange else math.inf
-    return Usual(graph, paces, peaks, limit)
+    return Usual(graph, paces, length, peaks, limit)
+
+
+def _pace(logs: Sequence[float]) -> Pace:
+    """The middle and the spread of some log seconds."""
+    middle = float(np.median(logs)) if len(logs) else 0.0
+    mad = float(np.median(np.abs(np.asarray(logs) - middle))) if len(logs) else 0.0
+    # 1.4826 MAD is the standard deviation of a normal distribution; few videos are drawn towards a factor of two.
+    spread = (1.4826 * mad * len(logs) + math.log(2) * 2) / (len(logs) + 2)
+    return Pace(middle, max(spread, NARROWEST), len(logs))
 
 
 def time_spent(video: Sequence[Doing]) -> dict[int, float]:
@@ -141,7 +148,7 @@ def find_signs(video: Seen, usual: Usual) -> list[Sign]:
         *_missed(video, first, usual),
         *_misordered(first, usual.graph),
         *_extra(video.doings, usual.graph),
-        *_unusual(video.doings, first, usual.paces),
+        *_unusual(video, first, usual),
         *_unknown(video, usual.strange),
     ]
 
@@ -225,15 +232,22 @@ def _extra(video: Sequence[Doing], graph: ProcedureGraph) -> list[Sign]:
     return signs
 
 
-def _unusual(video: Sequence[Doing], first: dict[int, Doing], paces: dict[int, Pace]) -> list[Sign]:
-    """How far the seconds of each step lie from the middle: z^2 / 2 nats, as for a normal distribution of logs."""
+def _unusual(video: Seen, first: dict[int, Doing], usual: Usual) -> list[Sign]:
+    """How far the seconds of each step, and of the whole, lie from the middle: z^2 / 2 nats, as if logs were normal."""
     signs = []
-    for step, seconds in time_spent(video).items():
-        if step not in paces:
-            continue
-        z = (math.log(seconds) - paces[step].middle) / paces[step].spread
-        signs.append(Sign("unusual", z * z / 2, first[step].start, first[step].end, step, measure=seconds))
+    for step, seconds in time_spent(video.doings).items():
+        if step in usual.paces:
+            surprise, how = _distance(seconds, usual.paces[step])
+            signs.append(Sign("unusual", surprise, first[step].start, first[step].end, step, how=how, measure=seconds))
+    if usual.length.videos and video.seconds > 0:
+        surprise, how = _distance(video.seconds, usual.length)
+        signs.append(Sign("unusual", surprise, 0.0, video.seconds, how=how, measure=video.seconds))
     return signs
+
+
+def _distance(seconds: float, pace: Pace) -> tuple[float, str]:
+    z = (math.log(seconds) - pace.middle) / pace.spread
+    return z * z / 2, "short" if z < 0 else "long"
 
 
 def _unknown(video: Seen, limit: float) -> list[Sign]:
