@@ -28,11 +28,11 @@ class Cuttable:
     group: str
 
 
-def toy_tasks(seeds: int = 5, smooth: float = 0.0) -> list[Cuttable]:
+def toy_tasks(seeds: int = 5, smooth: float = 0.0, noise: float = 0.5) -> list[Cuttable]:
     """Toy features of eight videos each, a seed per task."""
     tasks = []
     for seed in range(seeds):
-        rows, timelines = toy_features(videos=8, seed=seed)
+        rows, timelines = toy_features(videos=8, seed=seed, noise=noise)
         tasks.append(make(f"toy {seed}", rows, timelines, timelines[0].steps, "toy", smooth))
     return tasks
 

@@ -1,4 +1,4 @@
-"""One peer of the cut, run in whatever Python has it: `python cut_peers.py PEER INPUT.npz OUTPUT.npy`.
+"""One peer of the cut, run in whatever Python has it: `python cut_peers.py PEER CLOCK INPUT.npz OUTPUT.npy`.
 
 For every line that comes in, it works once and answers with a line of JSON: the seconds it took and the peak memory
 of its process. What it found lies in OUTPUT.npy. It needs numpy and the peer, and nothing of stepcut.
@@ -54,13 +54,16 @@ PEERS = {"PyMaxflow": pymaxflow, "gco-wrapper": gco, "scikit-fuzzy": scikit_fuzz
 MODULES = {"PyMaxflow": "maxflow", "gco-wrapper": "gco", "scikit-fuzzy": "skfuzzy", "fuzzy-c-means": "fcmeans"}
 
 
-def main(peer: str, given: str, found: str) -> None:
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def main(peer: str, clock: str, given: str, found: str) -> None:
     with np.load(given, allow_pickle=False) as arrays:
         work = PEERS[peer](**dict(arrays))
     for _ in sys.stdin:
-        start = time.perf_counter()
+        start = CLOCKS[clock]()
         answer = work()
-        seconds = time.perf_counter() - start
+        seconds = CLOCKS[clock]() - start
         np.save(found, np.asarray(answer))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps({"seconds": seconds, "peak_mb": peak}), flush=True)

@@ -15,6 +15,8 @@ from stepcut.cut import SEGMENTERS
 from stepcut.judge import score
 from stepcut.version import __version__
 
+NOISE = 1.5
+"""Three times the toy's own, so that there is something to smooth."""
 LEFT, WIDTH, HEIGHT, GAP = 110, 640, 26, 8
 
 
@@ -34,7 +36,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "cut.svg")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    task = toy_tasks(options.seed + 1)[options.seed]
+    task = toy_tasks(options.seed + 1, noise=NOISE)[options.seed]
     bars = [("true steps", task.true[0] - 1, "")]
     for name, kind in SEGMENTERS.items():
         labels = kind(steps=len(task.steps), seed=options.seed).fit_predict(task.rows)
@@ -53,8 +55,8 @@ def main() -> None:
         y = GAP + number * (HEIGHT + GAP)
         parts.append(f'<text x="{LEFT - 8}" y="{y + 18}" text-anchor="end">{name}</text>{draw(labels, y)}')
         parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{y + 18}">{figure}</text>')
-    note = f"Toy video 0 of seed {options.seed}, grey: background or no match; right: F1 (strict) of all 8 videos, K = "
-    note += f"{len(task.steps)}; stepcut {__version__}"
+    note = f"Toy video 0 of seed {options.seed}, noise {NOISE}; grey: background or no match; right: F1 (strict) of "
+    note += f"all 8 videos, K = {len(task.steps)}; stepcut {__version__}"
     parts.append(f'<text x="{GAP}" y="{height - GAP - 4}" font-size="11">{note}</text></svg>')
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text("\n".join(parts) + "\n", encoding="utf-8")

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 Arrays = dict[str, Any]
 
 
 class Peer:
     """A peer at work in a process of its own, one run per call."""
 
-    def __init__(self, name: str, python: str, arrays: Arrays, folder: Path) -> None:
+    def __init__(self, name: str, python: str, arrays: Arrays, folder: Path, clock: str) -> None:
         given, self.found = folder / f"{name}.npz", folder / f"{name}.npy"
         np.savez(given, **arrays)
-        command = [python, str(HERE / "cut_peers.py"), name, str(given), str(self.found)]
+        command = [python, str(HERE / "cut_peers.py"), name, clock, str(given), str(self.found)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.peak = 0.0
 
@@ -56,13 +57,13 @@ def find_peers(names: list[str], pythons: list[str]) -> dict[str, str]:
     return able
 
 
-def race(ours: Callable[[], Any], peers: dict[str, Peer], rounds: int) -> dict[str, float]:
+def race(ours: Callable[[], Any], peers: dict[str, Peer], rounds: int, clock: str) -> dict[str, float]:
     """The median seconds of each, run by turns; the first run of each does not count."""
     times: dict[str, list[float]] = {"stepcut": [], **{name: [] for name in peers}}
     for turn in range(rounds + 1):
-        start = time.perf_counter()
+        start = CLOCKS[clock]()
         ours()
-        seconds = {"stepcut": time.perf_counter() - start, **{name: peer() for name, peer in peers.items()}}
+        seconds = {"stepcut": CLOCKS[clock]() - start, **{name: peer() for name, peer in peers.items()}}
         if turn:
             for name, value in seconds.items():
                 times[name].append(value)

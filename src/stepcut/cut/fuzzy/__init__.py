@@ -24,8 +24,8 @@ from stepcut.cut.contract import Rows, check_number, check_rows
 from stepcut.cut.fuzzy.engine import Engine, Frames, open_engine
 from stepcut.errors import FeatureError
 
-FUZZIFIER = 1.05
-"""The default `m`. The usual 2 lets all centres fall into one in more than a few dimensions (see docs/cut.md)."""
+FUZZIFIER = 1.1
+"""The default `m`, chosen with the smoothness. The usual 2 lets all centres fall into one in many dimensions."""
 
 
 def fuzzy_c_means(
