@@ -106,9 +106,11 @@ def open_browser(address: str) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        with contextlib.ExitStack() as on_error:
+            listening = on_error.enter_context(socket.socket(family, kind))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            on_error.pop_all()
     except (OSError, OverflowError) as error:
         raise OptionError(
             f"host={host!r}, port={port}: cannot serve there ({error}). Choose another --port, or 0 for any free one."

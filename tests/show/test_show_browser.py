@@ -1,0 +1,351 @@
+"""The viewer in a real browser: what a person does with mouse and keyboard, and what an attacker tries."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from show_kit import Page as Served
+from show_kit import parts_of
+
+from stepcut.formats import read_all
+from stepcut.show.viewer.edits import Edits
+
+pytestmark = pytest.mark.browser
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync", "--autoplay-policy=no-user-gesture-required"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'")
+    program = next((path for name in ("chromium", "google-chrome", "chrome") if (path := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("needs Chromium, which is not installed: apt install chromium")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=program, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def served(place: Path) -> Iterator[Served]:
+    with Served(place) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Any, served: Served) -> Iterator[Any]:
+    """The page, open and ready; whatever it complains about fails the test."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True)
+    tab = context.new_page()
+    complaints: list[str] = []
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+    tab.goto(served.running.address)
+    tab.wait_for_selector("body.ready")
+    yield tab
+    context.close()
+    assert [words for words in complaints if "422" not in words] == []  # a refused edit is no fault of the page
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait for something to become true; the page's policy does not let the browser itself evaluate text."""
+    for _ in range(300):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"this never became true: {expression}")
+
+
+def wait_saved(page: Any, words: str) -> None:
+    until(page, f"document.getElementById('status').textContent.includes({json.dumps(words)})")
+
+
+def name_of(page: Any, number: int) -> Any:
+    return page.locator(f"[data-key=name{number}]")
+
+
+def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
+    assert page.locator("#steps .name").evaluate_all("all => all.map(one => one.value)") == [
+        "slice bread",
+        "spread butter",
+        "pour tea",
+    ]
+    assert page.locator("#grid .card").count() == 2
+    assert page.locator("#grid .card").first.locator(".block").count() == 3
+    assert page.locator("#summary").inner_text() == "3 steps · 2 videos · 0:12"
+    assert page.locator("[data-key=name0] + .facts").inner_text() == "2 of 2 videos, about 3 s"
+
+
+def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 2")
+    page.keyboard.press("Space")
+    until(page, "document.querySelector('#stage video').currentTime > 0.3")
+    until(page, "parseFloat(document.querySelector('#grid .card .cursor').style.left) > 3")
+    page.keyboard.press("Space")
+    until(page, "document.querySelector('#stage video').paused")
+
+
+def test_click_a_segment_to_jump_and_hop_between_segments(page: Any) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    page.locator("#stage .segments button").nth(1).click()
+    until(page, "document.querySelector('#stage video').currentTime === 2")
+    page.keyboard.press("ArrowDown")
+    until(page, "document.querySelector('#stage video').currentTime === 4.5")
+    page.keyboard.press("ArrowUp")
+    until(page, "document.querySelector('#stage video').currentTime === 2")
+    # The grid: a click on the last block of the second card shows that video, there.
+    page.locator("#grid .card").nth(1).locator(".block").nth(1).click()
+    until(page, "document.querySelector('#stage h2').textContent === 'two'")
+    assert page.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"
+
+
+def test_frame_steps_speed_loop_and_zoom(page: Any) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 2")
+    page.wait_for_timeout(500)  # the frame rate comes with a question of its own
+    page.keyboard.press(".")
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 1.5 / 15) < 0.01")
+    page.keyboard.press(",")
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 0.5 / 15) < 0.01")
+    for _ in range(9):
+        page.keyboard.press(">")
+    assert page.evaluate("document.querySelector('#stage video').playbackRate") == 4
+    for _ in range(9):
+        page.keyboard.press("<")
+    assert page.evaluate("document.querySelector('#stage video').playbackRate") == 0.25
+    page.keyboard.press("l")
+    assert page.locator("[aria-label='Loop the segment']").get_attribute("aria-pressed") == "true"
+    page.keyboard.press("+")
+    assert page.evaluate("document.querySelector('.wide').clientWidth > document.querySelector('.track').clientWidth")
+    page.keyboard.press("0")
+    assert page.evaluate("document.querySelector('.wide').clientWidth <= document.querySelector('.track').clientWidth")
+
+
+def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -> None:
+    name_of(page, 0).fill("cut the bread")
+    name_of(page, 0).press("Enter")
+    wait_saved(page, "Saved: rename slice bread to cut the bread")
+    assert Edits(place).document.steps[0].name == "cut the bread"
+    page.reload()
+    page.wait_for_selector("body.ready")
+    assert name_of(page, 0).input_value() == "cut the bread"
+    assert page.locator("#stage .segments .what").first.inner_text() == "cut the bread"
+    page.locator("#undo").click()
+    wait_saved(page, "Undone")
+    assert name_of(page, 0).input_value() == "slice bread"
+    assert Edits(place).document.steps[0].name == "slice bread"
+    page.keyboard.press("Control+Shift+z")
+    wait_saved(page, "Done again")
+    assert name_of(page, 0).input_value() == "cut the bread"
+
+
+def test_a_boundary_is_dragged_with_the_mouse(page: Any, place: Path) -> None:
+    box = page.locator("#stage .blocks").bounding_box()
+    at = box["x"] + box["width"] * 2.0 / 6.0
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(at, middle)
+    page.mouse.down()
+    page.mouse.move(at + box["width"] / 6, middle, steps=4)
+    page.mouse.up()
+    wait_saved(page, "Saved: move a boundary in one")
+    first, second = parts_of(Edits(place))[:2]
+    assert first[1] == second[0] == pytest.approx(3.0, abs=0.03)
+
+
+def test_keyboard_only(page: Any, place: Path) -> None:
+    """From the top of the page with Tab: to a boundary, move it, undo; mark background; split; give to a step."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('handle')"):
+            break
+    label = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert label == "start of slice bread"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+ArrowRight")
+    wait_saved(page, "move a boundary")
+    assert parts_of(Edits(place))[0] == (0.0, 3.0, 0)
+    assert page.evaluate("document.activeElement.getAttribute('aria-valuetext')") == "0:03.0"
+    page.keyboard.press("Control+z")
+    wait_saved(page, "Undone: move a boundary")
+    assert parts_of(Edits(place))[0] == (0.0, 2.0, 0)
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("b")
+    wait_saved(page, "Saved: mark background")
+    assert parts_of(Edits(place))[0] == (2.0, 4.0, 1)
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("3")
+    wait_saved(page, "Saved: mark pour tea")
+    assert parts_of(Edits(place)) == [(2.0, 4.0, 2), (4.5, 6.0, 2)]
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("s")
+    wait_saved(page, "Saved: split")
+    assert parts_of(Edits(place))[:2] == [(2.0, 3.0, 2), (3.0, 4.0, 3)]
+    page.keyboard.press("m")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("m")
+    page.keyboard.press("1")
+    wait_saved(page, "Saved: mark slice bread")
+    assert (2.0, 3.0, 0) in parts_of(Edits(place))
+    page.keyboard.press("?")
+    assert page.locator("dialog h2").inner_text() == "Keys"
+    page.keyboard.press("Escape")
+    page.keyboard.press("PageDown")
+    assert page.locator("#stage h2").inner_text() == "two"
+
+
+def test_merge_and_colour(page: Any, place: Path) -> None:
+    page.locator("[data-key=more1]").click()
+    page.get_by_label("Merge into").select_option("0")
+    page.locator("dialog button.main").click()
+    wait_saved(page, "Saved: merge spread butter into slice bread")
+    assert parts_of(Edits(place))[0] == (0.0, 4.0, 0)
+    page.locator("[data-key=colour0]").evaluate(
+        "input => { input.value = '#aa0000'; input.dispatchEvent(new Event('change')) }"
+    )
+    wait_saved(page, "Saved: colour slice bread")
+    assert Edits(place).document.steps[0].colour == "#aa0000"
+
+
+def test_filter_and_search(page: Any) -> None:
+    page.locator("[data-key=only1]").click()
+    assert page.locator("#grid .card:visible").count() == 1  # the second video does not do it
+    assert page.locator("#grid .card").first.locator(".block.dim").count() == 2
+    page.keyboard.press("Escape")
+    assert page.locator("#grid .card:visible").count() == 2
+    page.keyboard.press("/")
+    page.keyboard.type("TEA")
+    assert page.locator("#steps .name").count() == 1
+    page.keyboard.press("Enter")
+    assert page.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('#stage h2').textContent === 'two'")
+
+
+def test_one_step_in_all_videos_side_by_side(page: Any) -> None:
+    page.locator("[data-key=all0]").click()
+    assert page.locator("#compare h2").inner_text() == "slice bread"
+    assert page.locator("#compare .tile").count() == 2
+    until(page, "[...document.querySelectorAll('.tile video')].every(v => v.currentTime > 0.6)")
+    times = page.locator(".tile video").evaluate_all("all => all.map(video => video.currentTime)")
+    assert times[0] < 2.1
+    assert 0.4 < times[1] < 3.1
+    page.keyboard.press("Escape")
+    assert page.locator("#stage").is_visible()
+    assert page.locator(".tile").count() == 2
+    assert page.locator(".tile video").evaluate_all("all => all.every(video => !video.getAttribute('src'))")
+
+
+def test_export_what_stands(page: Any, tmp_path: Path) -> None:
+    name_of(page, 0).fill("cut")
+    name_of(page, 0).press("Enter")
+    wait_saved(page, "Saved")
+    page.locator("#export").click()
+    page.get_by_label("Format").select_option("csv")
+    with page.expect_download() as download:
+        page.locator("dialog button.main").click()
+    assert download.value.suggested_filename == "breakfast-csv.csv"
+    download.value.save_as(tmp_path / "out.csv")
+    assert [t.sequence()[0] for t in read_all(tmp_path / "out.csv")] == ["cut", "cut"]
+
+
+def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
+    hostile = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
+    name_of(page, 0).fill(hostile)
+    name_of(page, 0).press("Enter")
+    wait_saved(page, "Saved")
+    page.reload()
+    page.wait_for_selector("body.ready")
+    assert page.locator("#stage .segments .what").first.inner_text() == hostile
+    page.locator("[data-key=more0]").click()
+    page.keyboard.press("Escape")
+    page.locator("[data-key=all0]").click()
+    assert page.locator("#compare h2").inner_text() == hostile
+    assert page.evaluate("window.hacked === undefined")
+    assert page.locator("main img[src=x], header img[src=x]").count() == 0
+    assert hostile not in served.get("").text
+
+
+def test_a_wrong_name_is_said_and_not_kept(page: Any) -> None:
+    name_of(page, 0).fill("pour tea")
+    name_of(page, 0).press("Enter")
+    wait_saved(page, "is another step already")
+    assert name_of(page, 0).input_value() == "slice bread"
+
+
+def test_a_bad_token_and_a_file_outside(browser: Any, served: Served) -> None:
+    tab = browser.new_page()
+    origin = served.origin
+    assert tab.goto(f"{origin}/wrong-token/").status == 403
+    assert "token" in tab.content()
+    assert tab.goto(f"{origin}/").status == 403
+    tab.goto(served.running.address)
+    for path in ("video/../../../../etc/passwd", "..%2f..%2fetc%2fpasswd", "video/7", "config.json"):
+        status = tab.evaluate("path => fetch(path).then(answer => answer.status)", path)
+        assert status in (403, 404), path
+    # The page cannot run what was not served with it, nor load anything from elsewhere.
+    tab.evaluate("""() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';
+                            document.head.append(s); }""")
+    assert tab.evaluate("window.ran === undefined")
+    assert tab.evaluate("fetch('http://localhost:9/').then(() => 'sent', () => 'blocked')") == "blocked"
+    tab.close()
+
+
+def test_another_site_cannot_reach_it(browser: Any, served: Served) -> None:
+    tab = browser.new_page()
+    tab.route("http://evil.example/", lambda route: route.fulfill(body="<h1>evil</h1>", content_type="text/html"))
+    tab.goto("http://evil.example/")
+    address = served.running.address
+    reached = tab.evaluate("url => fetch(url + 'api/state').then(a => a.text(), () => 'blocked')", address)
+    assert reached == "blocked"
+    tab.evaluate("url => fetch(url + 'api/undo', {method: 'POST', mode: 'no-cors', body: '{}'})"
+                 ".then(() => 0, () => 0)", address)  # fmt: skip
+    assert served.viewer.edits.revision == 0
+    tab.close()
+
+
+def test_a_video_that_the_browser_cannot_play_gets_a_copy(browser: Any, place: Path, kitchen: Path) -> None:
+    import av
+
+    film = place.parent / "old.avi"
+    with av.open(str(sorted((kitchen / "videos").iterdir())[0])) as source, av.open(str(film), "w") as out:
+        stream = out.add_stream("mpeg4", rate=15)
+        stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
+        for frame in source.decode(video=0):
+            for packet in stream.encode(frame.reformat(160, 120, "yuv420p")):
+                out.mux(packet)
+        for packet in stream.encode():
+            out.mux(packet)
+    timelines = json.loads((place / "timelines.json").read_text())
+    timelines["one"]["path"] = str(film)
+    (place / "timelines.json").write_text(json.dumps(timelines))
+    with Served(place) as served:
+        tab = browser.new_page()
+        tab.goto(served.running.address)
+        until(tab, "/proxy/.test(document.querySelector('#stage video').src)")
+        until(tab, "document.querySelector('#stage video').videoWidth > 0")
+        assert re.fullmatch(r"6(\.\d+)?|5\.\d+", str(tab.evaluate("document.querySelector('#stage video').duration")))
+        tab.close()
+
+
+def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
+    timelines = json.loads((place / "timelines.json").read_text())
+    many = {f"video {number}": timelines["one" if number % 2 else "two"] for number in range(30)}
+    (place / "timelines.json").write_text(json.dumps(many))
+    with Served(place) as served:
+        tab = browser.new_page()
+        tab.goto(served.running.address)
+        tab.wait_for_selector("body.ready")
+        assert tab.locator("#grid .card").count() == 30
+        assert tab.locator("video").count() == 1  # only the chosen one is loaded
+        assert tab.evaluate("performance.getEntriesByType('paint').length") > 0
+        tab.locator("[data-key=all0]").click()
+        until(tab, "document.querySelectorAll('.tile video[src]').length > 3")
+        assert tab.locator(".tile video[src]").count() < 30
+        tab.close()

@@ -1,0 +1,76 @@
+"""stepcut view and stepcut.view: one line with the address when ready, and a clean end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from show_kit import Page
+
+import stepcut as sc
+from stepcut.cli.main import main
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_view_prints_one_line_and_ends_cleanly(place: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "stepcut.cli.main", "view", str(place), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", line)
+        assert address is not None, line
+        with urllib.request.urlopen(address.group()) as answer:
+            assert answer.status == 200
+        os.kill(process.pid, number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["view", str(place), "--port", str(port), "--no-browser"]) == 2
+    assert f"port={port}: cannot serve there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["none.proc"], ["none.proc", "--port", "99999"]])
+def test_no_procedure(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", str(tmp_path / words[0]), *words[1:], "--no-browser"]) == 2
+    assert "there is no such procedure" in capsys.readouterr().err
+
+
+def test_view_from_python_goes_on_beside_a_notebook(learned: Path) -> None:
+    procedure = sc.load(learned)
+    running = sc.view(procedure, browser=False, block=False)
+    try:
+        with urllib.request.urlopen(running.address) as answer:
+            assert answer.status == 200
+        assert running.address in repr(running)
+        running.viewer.edits.do({"do": "rename", "step": 0, "name": "kept"})
+    finally:
+        running.close()
+    again = sc.view(procedure, browser=False, block=False)
+    assert again.viewer.edits.document.steps[0].name == "kept"
+    again.close()
+
+
+def test_looking_loads_no_model(place: Path) -> None:
+    code = (
+        "import sys; from stepcut.show.viewer.app import Viewer; from pathlib import Path; "
+        f"Viewer(Path({str(place)!r})).state(); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_ending_stops_work_in_the_background(place: Path) -> None:
+    with Page(place) as page:
+        page.post("api/proxy/0/mp4", {})
+    job = page.viewer.jobs.get("/api/proxy/0/mp4")
+    assert job is None or job.state in ("failed", "done", "waiting")
