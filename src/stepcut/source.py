@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from stepcut.addresses import Address, Place, place
 from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.methods.contract import Array
 from stepcut.progress import Hook, silent
@@ -21,7 +22,10 @@ from stepcut.see.vectors import check_alike, check_rows, load_features
 from stepcut.see.video.find import SUFFIXES, find_videos, natural
 from stepcut.see.video.sample import Rate, as_rate
 
-Place = str | os.PathLike[str]
+if TYPE_CHECKING:
+    from stepcut.scale.contract import Engine
+
+Where = TypeVar("Where", Path, Address)
 Source = Place | Sequence[Place] | Sequence[Array] | Mapping[str, Array]
 
 
@@ -32,11 +36,12 @@ def read_source(
     cache: Place | None = None,
     strict: bool = False,
     progress: Hook = silent,
+    engine: Engine | None = None,
 ) -> tuple[list[Features], list[Failure]]:
     """The features of everything in `source`, and what could not be used.
 
     `rate` is that of features that do not say it themselves, in rows per second; `backbone` says how videos are seen:
-    `name`, `fps`, `weights`, `layer`, `device`.
+    `name`, `fps`, `weights`, `layer`, `device`. With an `engine`, its workers see them.
     """
     failures: list[Failure] = []
     places = _places(source)
@@ -51,7 +56,7 @@ def read_source(
             held = next(place for place, files in zip(places, given, strict=True) if files)
             raise OptionError(f"{held} holds features and {video} does not; give all of one kind.")
         else:
-            features, failures = _from_videos(find_videos(places), backbone or {}, cache, strict, progress)
+            features, failures = _from_videos(find_videos(places), backbone or {}, cache, strict, progress, engine)
     return features, failures
 
 
@@ -60,7 +65,7 @@ def read_like(config: Mapping[str, Any], rate: Fraction, video: Any) -> Features
     if isinstance(video, Features):
         features = video
     else:
-        source = [video] if isinstance(video, str | os.PathLike) else {"video": video}
+        source = [video] if isinstance(video, str | os.PathLike | Address) else {"video": video}
         found, failures = read_source(source, rate, config.get("backbone"), strict=True)
         if len(found) != 1:
             raise OptionError(f"{video} holds {len(found)} videos{_reasons(failures)}; give one at a time.")
@@ -77,11 +82,11 @@ def read_like(config: Mapping[str, Any], rate: Fraction, video: Any) -> Features
 
 def _places(source: Source) -> list[Place] | None:
     """The files and folders that were given; None where arrays were."""
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike | Address):
         return [source]
     if isinstance(source, Mapping):
         return None
-    places = [one for one in source if isinstance(one, str | os.PathLike)]
+    places = [one for one in source if isinstance(one, str | os.PathLike | Address)]
     return places if len(places) == len(source) else None
 
 
@@ -98,37 +103,42 @@ def _from_arrays(source: Any, rate: Rate) -> list[Features]:
 
 
 def _from_videos(
-    places: Sequence[Path], backbone: Mapping[str, Any], cache: Place | None, strict: bool, progress: Hook
+    places: Sequence[Path | Address],
+    backbone: Mapping[str, Any],
+    cache: Place | None,
+    strict: bool,
+    progress: Hook,
+    engine: Engine | None,
 ) -> tuple[list[Features], list[Failure]]:
     from stepcut.see.backbones import load_backbone
 
-    options = {key: backbone[key] for key in ("weights", "layer", "device") if backbone.get(key) is not None}
-    network = load_backbone(backbone.get("name", "efficientnet-lite0"), **options)
-    features, failures = extract(
-        places,
-        network,
-        fps=Fraction(backbone.get("fps", 2)),
-        cache=None if cache is None else Path(cache),
-        progress=progress,
-        strict=strict,
-    )
+    recipe = {key: backbone[key] for key in ("weights", "layer", "device") if backbone.get(key) is not None}
+    recipe["backbone"] = backbone.get("name", "efficientnet-lite0")
+    network = load_backbone(**recipe) if engine is None else engine.backbone(recipe)
+    fps = Fraction(backbone.get("fps", 2))
+    features, failures = extract(places, network, fps, cache, progress, strict, engine=engine)
     if not features:
         raise VideoError(f"none of the {len(places)} videos could be used{_reasons(failures)}.")
     return features, failures
 
 
-def _feature_files(place: Place) -> list[Path]:
+def _feature_files(given: Place) -> list[Path] | list[Address]:
     """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
-    path = Path(place)
+    path = place(given)
+    if isinstance(path, Address):
+        if not glob.has_magic(path.url) and path.is_dir():
+            held = list(path.files())
+            return [] if any(file.suffix.lower() in SUFFIXES for file in held) else _only_features(held)
+        return _only_features([path])
     if path.is_dir():
         files = sorted(path.iterdir(), key=natural)
         return [] if any(file.suffix.lower() in SUFFIXES for file in files) else _only_features(files)
-    if glob.has_magic(str(place)) and not path.exists():
-        return _only_features(sorted((Path(match) for match in glob.glob(str(place), recursive=True)), key=natural))
+    if glob.has_magic(str(path)) and not path.exists():
+        return _only_features(sorted((Path(match) for match in glob.glob(str(path), recursive=True)), key=natural))
     return _only_features([path])
 
 
-def _only_features(files: Sequence[Path]) -> list[Path]:
+def _only_features(files: Sequence[Where]) -> list[Where]:
     return [file for file in files if file.suffix.lower() in FEATURE_SUFFIXES]
 
 

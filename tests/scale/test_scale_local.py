@@ -50,7 +50,7 @@ def test_a_failure_and_a_death_stop_nobody_else(engine: Local, tmp_path: Path) -
 
 
 def test_cancelling_ends_all_workers(engine: Local) -> None:
-    def enough(number: int, answer: object) -> None:
+    def enough(_number: int, _answer: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

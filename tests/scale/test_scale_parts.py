@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,9 +11,11 @@ import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scale_kit import Logged, pids, seen
 from see_films import make_film
 
@@ -22,6 +25,7 @@ from stepcut.scale.local import Local
 from stepcut.scale.parts import Carried, compute_piece, join, split
 from stepcut.see.features import extract
 from stepcut.see.jobs import look
+from stepcut.see.store import read_rows
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def engine() -> Iterator[Local]:
 
 
 def stored(cache: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in (cache / "features").iterdir()}
+    return {file.name: file.read_bytes() for file in (cache / "features").iterdir() if file.name[0] != "."}
 
 
 def test_workers_give_the_features_of_one_process(films: Path, tmp_path: Path, engine: Local) -> None:
@@ -58,9 +62,6 @@ def test_pieces_are_equal_to_one_pass(tmp_path: Path, film: dict[str, str]) -> N
     one, _ = extract(path, backbone, fps=10, cache=tmp_path / "one")
     cache = tmp_path / "pieces"
     job = look(("film", path), backbone.fingerprint, Fraction(10), cache, backbone.batch, piece=1.5)
-    assert len(job.cuts) == (1 if film == {"g": "250"} else len(job.cuts)) or not job.cuts
-    import pickle
-
     whole = split(job, Fraction(10), Carried(backbone.fingerprint, pickle.dumps(backbone)))
     assert (len(whole.pieces) > 3) == (film["g"] != "250")
     for piece in whole.pieces or (whole.piece,):
@@ -101,7 +102,7 @@ def test_a_broken_video_is_named_and_strict_stops(films: Path, tmp_path: Path, e
 class Crash(Logged):
     """Dies by a segmentation fault on the film that is all dark."""
 
-    def extract(self, frames: np.ndarray) -> np.ndarray:
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
         if frames.max() < 60:
             os.kill(os.getpid(), signal.SIGSEGV)
         return super().extract(frames)
@@ -118,7 +119,7 @@ def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, e
 
 def test_a_worker_killed_in_the_middle_costs_one_piece(films: Path, tmp_path: Path, engine: Local) -> None:
     backbone = Logged(tmp_path / "log", die=tmp_path / "died")
-    clean, _ = extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "clean")
+    extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "clean")
     features, failures = extract(films, backbone, fps=5, cache=tmp_path / "cache", engine=engine)
     assert failures == []
     assert (tmp_path / "died").exists()
@@ -155,10 +156,9 @@ def kill_and_run_again(films: Path, folder: Path, name: str) -> None:
     time.sleep(1.0)
     before = seen(log)
     finished = 0
-    from stepcut.see.store import read_rows
-
-    for file in (folder / "features").glob("*"):
-        finished += len(read_rows(file)[0]) if file.stat().st_size else 0
+    for file in (folder / "features").iterdir():
+        if not file.name.startswith(".."):  # what a dead worker left half written
+            finished += len(read_rows(file)[0])
     time.sleep(0.5)
     assert seen(log) == before  # no worker goes on alone
     subprocess.run(words, check=True)
@@ -174,8 +174,10 @@ def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
 
 
 class Full(Logged):
-    def extract(self, frames: np.ndarray) -> np.ndarray:
-        raise OSError(28, "No space left on device")
+    """A disk without space."""
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        raise OSError(28, f"No space left on device for {len(frames)} rows")
 
 
 def test_a_full_disk_stops_the_work_and_blames_no_video(films: Path, tmp_path: Path, engine: Local) -> None:
@@ -184,7 +186,5 @@ def test_a_full_disk_stops_the_work_and_blames_no_video(films: Path, tmp_path: P
 
 
 def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
-    import pickle
-
     with pytest.raises(FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"):
         Carried("logged 2", pickle.dumps(Logged(tmp_path))).open()

@@ -1,10 +1,17 @@
-"""What every command has in common: --seed, --quiet, --log, and the progress hook they choose."""
+"""What commands have in common: --seed, --quiet, --log and the hook they choose; --engine and where it works."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from stepcut.errors import OptionError
 from stepcut.progress import Bar, Hook, JsonLog, silent
+
+if TYPE_CHECKING:
+    from stepcut.scale.contract import Engine
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -19,3 +26,29 @@ def progress_hook(args: argparse.Namespace) -> Hook:
     if args.quiet:
         return silent
     return JsonLog() if args.log == "json" else Bar()
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Where the work is done."""
+    parser.add_argument("--engine", default="local", help="local (default: this machine) or ray, a cluster")
+    parser.add_argument(
+        "--address", help="with --engine ray: the cluster (auto: this machine's); left out, one starts here"
+    )
+    parser.add_argument("--workers", type=int, help="items worked on at once, in processes of their own")
+
+
+@contextmanager
+def open_engine(args: argparse.Namespace, always: bool = False) -> Iterator[Engine | None]:
+    """The engine that was asked for; None where this process does the work itself, which `always` rules out."""
+    from stepcut.scale import make_engine
+
+    if args.address is not None and args.engine != "ray":
+        raise OptionError(f"--address {args.address} is that of a Ray cluster; give --engine ray beside it.")
+    if args.engine == "local" and args.workers is None and not always:
+        yield None
+        return
+    engine = make_engine(args.engine, args.workers, args.address)
+    try:
+        yield engine
+    finally:
+        engine.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from stepcut.cli.common import add_common, progress_hook
+from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
 
 EXAMPLES = """examples:
   stepcut features sandwich/ -o features/              then: stepcut learn features/ -k 7 -o s.proc
   stepcut features a.mp4 'more/*.mkv' --fps 4 -o out/  other videos, four rows per second
+  stepcut features s3://films/ -o s3://out/ --engine ray --address auto   on a cluster, from shared storage
   stepcut features sandwich/ -o maps/ --backbone resnet50 --weights resnet50.pth   the paper's conv4c maps
 """
 
@@ -22,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fps", default="2", help="rows per second, a number or a fraction like 30000/1001 (default 2)"
     )
     add_backbone(parser)
+    parser.add_argument("--cache", help="where features are kept (default STEPCUT_CACHE, or the user's cache folder)")
     parser.add_argument("--strict", action="store_true", help="stop at the first video that cannot be used")
+    add_engine(parser)
     add_common(parser)
 
 
@@ -40,10 +43,13 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.see.backbones import load_backbone
     from stepcut.see.features import export, extract
 
-    backbone = load_backbone(args.backbone, args.device, args.weights, args.layer, args.family)
-    features, failures = extract(
-        args.videos, backbone, fps=args.fps, progress=progress_hook(args), strict=args.strict, device=args.device
-    )
+    names = ("backbone", "device", "weights", "layer", "family")
+    recipe = {name: getattr(args, name) for name in names}
+    with open_engine(args) as engine:
+        backbone = load_backbone(**recipe) if engine is None else engine.backbone(recipe)
+        features, failures = extract(
+            args.videos, backbone, args.fps, args.cache, progress_hook(args), args.strict, args.device, engine
+        )
     for found in features:
         target = export(found, args.output, backbone.fingerprint)
         damaged = f", {found.corrupt} damaged frames passed over" if found.corrupt else ""

@@ -19,8 +19,8 @@ from stepcut.see.cores import count_cores
 from stepcut.see.jobs import Job, named, video_error
 from stepcut.see.store import read_rows, write_rows
 
-_HERE: dict[str, Backbone] = {}
-"""The backbones that this process has opened, by fingerprint."""
+_HERE: dict[bytes, Backbone] = {}
+"""The backbones that this process has opened."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Carried:
 
     def open(self) -> Backbone:
         """The backbone; one that would give other features than the sender's is refused."""
-        if self.fingerprint not in _HERE:
+        if self.packed not in _HERE:
             opened = pickle.loads(self.packed)  # from our own driver, never from a file
             if opened.fingerprint != self.fingerprint:
                 raise FeatureError(
                     f"this worker's backbone is {opened.fingerprint!r}, the driver's {self.fingerprint!r}; their "
                     "features differ. Install the same packages on all machines, or name the device: --device cpu."
                 )
-            _HERE[self.fingerprint] = opened
-        return _HERE[self.fingerprint]
+            _HERE[self.packed] = opened
+        return _HERE[self.packed]
 
 
 @dataclass(frozen=True)

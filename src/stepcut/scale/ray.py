@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -76,7 +78,9 @@ class Ray:
         device = str(recipe.get("device") or "auto")
         gpus = int(self._ray.cluster_resources().get("GPU", 0))
         if device.startswith("cuda") and not gpus:
-            raise OptionError(f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPU nodes.")
+            raise OptionError(
+                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPU nodes."
+            )
         on_gpu = gpus > 0 and device != "cpu"
         count = self.backbones if self.backbones is not None else gpus if on_gpu else 0
         if not count:
@@ -103,9 +107,10 @@ class Ray:
         if self.address is None:
             options = {"address": "local", "num_cpus": workers or count_cores(), "include_dashboard": False}
         try:
-            self._ray.init(
-                **options, namespace=_NAMESPACE, log_to_driver=False, configure_logging=False, logging_level="ERROR"
-            )
+            with _own_modules():
+                self._ray.init(
+                    **options, namespace=_NAMESPACE, log_to_driver=False, configure_logging=False, logging_level="ERROR"
+                )
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise OptionError(
@@ -128,6 +133,11 @@ class Ray:
             return WorkerDied(f"the worker needed more memory than its node has, {TRIES} times")
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
             return WorkerDied(f"the worker process died, {TRIES} times")
+        except ray.exceptions.RayError as error:
+            last = str(error).strip().splitlines()[-1]
+            raise WorkerDied(
+                f"a Ray worker could not begin its work ({last}). Install the same stepcut and packages on every node."
+            ) from error
 
 
 class RemoteBackbone:
@@ -180,6 +190,20 @@ def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
     """A task: the work, with its share of the cores."""
     with share_cores(threads):
         return attempt(work, item)
+
+
+@contextmanager
+def _own_modules() -> Iterator[None]:
+    """Inside, processes that start find the modules that this one finds, as those of `Local` do."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(folder for folder in sys.path if folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def import_ray() -> Any:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stepcut.addresses import Address, Place, place
 from stepcut.errors import FeatureError
 from stepcut.see.backbones import Backbone
+from stepcut.see.cores import count_cores
 from stepcut.see.store import write_rows
 from stepcut.see.video.sample import Picture, Rate, Samples, as_rate, sample_frames
 
@@ -40,7 +41,8 @@ def compute_features(
 
     `tell` hears of every batch; what it raises stops the work.
     """
-    samples = sample_frames(path, fps, backbone.size, start, end, threads)
+    # Never one thread: what FFmpeg makes of a damaged frame depends on whether threads decode, not on how many.
+    samples = sample_frames(path, fps, backbone.size, start, end, max(2, threads or count_cores()))
     with write_rows(target) as writer:
         for rows in compute_rows(samples, backbone):
             writer.append(rows)

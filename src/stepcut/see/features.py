@@ -73,9 +73,7 @@ def extract(
         failures[number] = Failure(names[number], str(paths[number]), error)
 
     cores = count_cores()
-    find = partial(
-        look, fingerprint=network.fingerprint, fps=rate, cache=folder.absolute(), batch=batch_size(network)
-    )
+    find = partial(look, fingerprint=network.fingerprint, fps=rate, cache=folder.absolute(), batch=batch_size(network))
     looked: list[Job | Exception]
     if engine is None:
         with ThreadPoolExecutor(cores) as pool:

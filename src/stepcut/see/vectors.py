@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.addresses import Address, Place, local, place
 from stepcut.errors import FeatureError, OptionError
 from stepcut.see.contract import Features
 from stepcut.see.store import read_rows
@@ -21,19 +22,23 @@ from stepcut.see.video.sample import Rate, as_rate
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 
-Source = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+Source = Place | Iterable[Place]
 
 
-def find_features(source: Source) -> list[Path]:
+def find_features(source: Source) -> list[Path | Address]:
     """The feature files in `source`: a folder (searched to the bottom), a file, a glob, or a list of these."""
-    items = [source] if isinstance(source, str | os.PathLike) else list(source)
+    items = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
     if not items:
         raise FeatureError(
             "no feature file was given: the list is empty. Give a folder or .npy, .npz, .safetensors files."
         )
-    found: list[Path] = []
+    found: list[Path | Address] = []
     for item in items:
-        path = Path(item).expanduser()
+        path = place(item)
+        if isinstance(path, Address):
+            found += _find_at(path)
+            continue
+        path = path.expanduser()
         if path.is_dir():
             files = [file for file in path.rglob("*") if file.suffix in SUFFIXES and not file.name.startswith(".")]
             if not files:
@@ -47,6 +52,16 @@ def find_features(source: Source) -> list[Path]:
                 raise FeatureError(f"{item}: no such file or folder. Check the path; it is read from {Path.cwd()}.")
             found += matches
     return list({path.absolute(): path for path in found}.values())
+
+
+def _find_at(address: Address) -> list[Address]:
+    """The feature files at an address: a file or a folder."""
+    if not address.is_dir():
+        return [address]
+    files = [file for file in address.files() if file.suffix in SUFFIXES and not file.name.startswith(".")]
+    if not files:
+        raise FeatureError(f"{address}: no feature file at this address. They end in {', '.join(SUFFIXES)}.")
+    return sorted(files, key=natural)
 
 
 def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
@@ -96,8 +111,11 @@ def check_rows(rows: NDArray[Any], name: str) -> None:
             )
 
 
-def _load_one(file: Path, name: str, given: Fraction | None) -> Features:
-    rows, metadata = _read(file)
+def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Features:
+    try:
+        rows, metadata = _read(local(file))
+    except FileNotFoundError as error:
+        raise FeatureError(f"{file}: there is nothing at this address. Check it, and that you may read it.") from error
     check_rows(rows, str(file))
     rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
     if rate is None:

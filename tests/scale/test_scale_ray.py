@@ -1,0 +1,90 @@
+"""The same on Ray: a local cluster, lost workers, lost nodes, a killed driver; all on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scale_kit import Logged, die_once, pids, seen, square, stumble
+from test_scale_parts import Crash, Full, stored
+
+from stepcut.errors import OutputError, WorkerDied
+from stepcut.scale.ray import Ray
+from stepcut.see.features import extract
+
+pytestmark = [
+    pytest.mark.ray,
+    # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Ray]:
+    engine = Ray(workers=2, piece=3.0)
+    yield engine
+    engine.close()
+    import ray
+
+    assert not ray.is_initialized()
+
+
+def test_answers_failures_and_deaths(engine: Ray, tmp_path: Path) -> None:
+    assert engine.map(square, range(7)) == [n * n for n in range(7)]
+    answers = engine.map(stumble, range(6))
+    assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
+    assert isinstance(answers[2], ValueError)
+    assert isinstance(answers[3], WorkerDied)
+    assert "the worker process died, 2 times" in str(answers[3])
+    assert engine.map(die_once, [(n, str(tmp_path)) for n in range(4)]) == [0, 1, 2, 3]
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "begun-0": "x",
+        "begun-1": "xx",
+        "begun-2": "x",
+        "begun-3": "x",
+    }
+
+
+def test_ray_gives_the_features_of_one_process(films: Path, tmp_path: Path, engine: Ray) -> None:
+    one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
+    backbone = Logged(tmp_path / "there", die=tmp_path / "died")  # and one worker is killed on the way
+    many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
+    assert failures == []
+    assert [(f.name, f.path, f.duration) for f in one] == [(f.name, f.path, f.duration) for f in many]
+    assert stored(tmp_path / "one") == stored(tmp_path / "many")
+    assert (tmp_path / "died").exists()
+    assert seen(tmp_path / "there") == sum(len(f.rows) for f in one)
+    assert os.getpid() not in pids(tmp_path / "there")
+
+
+def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, engine: Ray) -> None:
+    from see_films import make_film
+
+    dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
+    features, failures = extract(
+        [films / "v0.mp4", dark], Crash(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine
+    )
+    assert [f.name for f in features] == ["v0"]
+    assert f"{dark}: the worker process died, 2 times. The video crashes its decoder" in str(failures[0])
+
+
+def test_a_full_disk_stops_the_work(films: Path, tmp_path: Path, engine: Ray) -> None:
+    with pytest.raises(OutputError, match="no space left on the disk"):
+        extract(films, Full(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine)
+
+
+def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: Path, engine: Ray) -> None:
+    videos = [films / "v0.mp4", films / "v2.mp4"]
+    one, _ = extract(videos, fps=2, cache=tmp_path / "one", device="cpu")
+    engine.backbones = 1
+    try:
+        held = engine.backbone({"backbone": "efficientnet-lite0", "device": "cpu"})
+        many, _ = extract(videos, held, fps=2, cache=tmp_path / "many", engine=engine)
+    finally:
+        engine.backbones = None
+    assert stored(tmp_path / "one").keys() == stored(tmp_path / "many").keys()
+    assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, many, strict=True))
