@@ -1,6 +1,6 @@
 """How fast correspond is, as ratios to named peers measured in the same run: losses, soft-DTW, training, memory.
 
-    python benchmarks/correspond.py [--quick] [--device cuda] [--data DIR/captaincook4d] [loss softdtw vectors maps recipe]
+    python benchmarks/correspond.py [--quick] [--device cuda] [--data DIR] [loss softdtw vectors maps recipe]
 
 Medians of interleaved runs. Peers that are not installed (tslearn, pysdtw) are skipped with a notice. `recipe` needs
 the CaptainCook4D features. Without names, everything that the machine can do is measured.
@@ -133,41 +133,31 @@ def bench_softdtw(device: torch.device, quick: bool) -> None:
 def find_peers(device: torch.device) -> dict[str, Callable[[Tensor, Tensor, Tensor], None]]:
     """Other people's soft-DTW on the same cost matrices, without the time they would take to compute distances."""
     peers: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {}
+    given: list[Tensor] = []
+
+    def distances(_x: Tensor, _y: Tensor) -> Tensor:
+        return given[0].clone()
+
+    def add(name: str, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        def run(x: Tensor, y: Tensor, cost: Tensor) -> None:
+            given[:] = [cost]
+            loss(x, y).sum().backward()
+
+        peers[name] = run
+
     try:
-        from tslearn.metrics.soft_dtw_loss_pytorch import _SoftDTWLossPyTorch
+        from tslearn.metrics import SoftDTWLossPyTorch
 
-        def tslearn(_x: Tensor, _y: Tensor, cost: Tensor) -> None:
-            _SoftDTWLossPyTorch.apply(cost, 0.1).sum().backward()
-
-        if device.type == "cpu":
-            peers["tslearn"] = tslearn
+        add("tslearn", SoftDTWLossPyTorch(gamma=0.1, dist_func=distances))
     except ImportError as error:
         print(f"tslearn is skipped: {error}")
     try:
-        import pysdtw
+        from pysdtw import SoftDTW
 
-        sdtw = pysdtw.SoftDTW(gamma=0.1, dist_func=lambda x, y: pysdtw_cost[0], use_cuda=device.type == "cuda")
-        pysdtw_cost: list[Tensor] = []
-
-        def run_pysdtw(x: Tensor, y: Tensor, cost: Tensor) -> None:
-            pysdtw_cost[:] = [cost]
-            sdtw(x, y).sum().backward()
-
-        peers["pysdtw"] = run_pysdtw
+        add("pysdtw", SoftDTW(gamma=0.1, dist_func=distances, use_cuda=device.type == "cuda"))
     except ImportError as error:
         print(f"pysdtw is skipped: {error}")
     return peers
-
-
-def report_steps(name: str, device: torch.device, network: Work, whole: Work, rounds: int) -> float:
-    """Steps per second of training, and the share of a step that is not the network's forward and backward pass."""
-    medians = measure({"network alone": network, "whole step": whole}, device, rounds)
-    alone, step = medians["network alone"], medians["whole step"]
-    print(f"\n{name}, {device.type}: {1 / step:.2f} steps/s, {1000 * step:.2f} ms a step;")
-    print(
-        f"  the network's own forward and backward {1000 * alone:.2f} ms; {100 * max(0.0, 1 - alone / step):.0f} % is not the network (goal 20)"
-    )
-    return step
 
 
 def training_step(embedder: Embedder, features: list[np.ndarray], steps: int) -> tuple[float, Embedder]:
@@ -178,6 +168,15 @@ def training_step(embedder: Embedder, features: list[np.ndarray], steps: int) ->
     return (stamps[-1][1] - begin[1]) / (stamps[-1][0] - begin[0]), embedder
 
 
+def speed(step: float) -> str:
+    return f"{1 / step:.2f} steps/s, {1000 * step:.2f} ms a step"
+
+
+def rest(alone: float, step: float) -> str:
+    share = 100 * max(0.0, 1 - alone / step)
+    return f"the network's own forward and backward {1000 * alone:.2f} ms; {share:.0f} % is not the network (goal 20)"
+
+
 def bench_vectors(device: torch.device, quick: bool) -> None:
     random = np.random.default_rng(0)
     features = [random.normal(size=(500, 1024)).astype(np.float32) for _ in range(10)]
@@ -185,13 +184,9 @@ def bench_vectors(device: torch.device, quick: bool) -> None:
     taken, embedder = training_step(Embedder(steps=steps, patience=10 * steps, device=device.type), features, steps)
     network = embedder.network_.train()
     x = torch.randn(160, 5, 64, device=device)
-    alone = measure({"n": lambda: network(x).sum().backward()}, device, 30)["n"]
-    print(
-        f"\nvector encoder, 10 videos of 500 x 1024, {device.type}: {1 / taken:.1f} steps/s, {1000 * taken:.2f} ms a step;"
-    )
-    print(
-        f"  the network's own forward and backward {1000 * alone:.2f} ms; {100 * (1 - alone / taken):.0f} % is not the network"
-    )
+    alone = measure({"network": lambda: network(x).sum().backward()}, device, 30)["network"]
+    print(f"\nvector encoder, 10 videos of 500 x 1024, {device.type}: {speed(taken)}")
+    print(f"  {rest(alone, taken)}")
 
 
 def bench_maps(device: torch.device, quick: bool) -> None:
@@ -225,27 +220,19 @@ def bench_maps(device: torch.device, quick: bool) -> None:
             out = network.plain(maps.contiguous(memory_format=torch.channels_last_3d))
         out.float().square().mean().backward()
 
-    medians = measure({"as 2-D convolutions": forward_backward, "plain 3-D network": plain}, device, 10 if cuda else 1)
-    alone = medians["as 2-D convolutions"]
-    print(
-        f"\npaper's embedder on maps, 5 x {frames} frames x 2 x 1024 x 14 x 14, {device.type}: {1 / taken:.2f} steps/s, {1000 * taken:.2f} ms a step"
-    )
-    print(
-        f"  10,000 steps: {taken * 10_000 / 60:.1f} min (goal on an H200: under 2, that is 12 ms a step; 40 % of the ideal: 7.8 ms)"
-    )
-    print(
-        f"  the network's own forward and backward {1000 * alone:.2f} ms; {100 * (1 - alone / taken):.0f} % is not the network (goal 20)"
-    )
-    print(
-        f"  as a plain 3-D network {1000 * medians['plain 3-D network']:.2f} ms: ours is {medians['plain 3-D network'] / alone:.2f} times faster"
-    )
-    share = frames / 32
-    for what, flop in (("counted with the padding", 2.44e12), ("without multiplications by zero", 1.63e12)):
-        print(f"  {flop * share / 1e12:.2f} TFLOP {what}: {flop * share / taken / 1e12:.1f} TFLOP/s in the whole step")
+    medians = measure({"2-D": forward_backward, "3-D": plain}, device, 10 if cuda else 1)
+    print(f"\npaper's embedder, 5 x {frames} frames x 2 maps of 1024 x 14 x 14, {device.type}: {speed(taken)}")
+    print(f"  10,000 steps take {taken * 10_000 / 60:.1f} min (goals on an H200: 2 min, 7.8 ms a step)")
+    print(f"  {rest(medians['2-D'], taken)}")
+    print(f"  the plain 3-D network takes {medians['3-D'] / medians['2-D']:.2f} times as long")
+    for what, flop in (("counted with the padding", 2.44e12), ("without products with zero", 1.63e12)):
+        work = flop * frames / 32
+        print(f"  {work / 1e12:.2f} TFLOP {what}: {work / taken / 1e12:.2f} TFLOP/s in the whole step")
     if cuda:
         peak = measure_peak(device)
+        share = 100 * 2.44e12 / taken / peak
         print(
-            f"  bf16 matrix product of this GPU: {peak / 1e12:.0f} TFLOP/s; the step reaches {100 * 2.44e12 / taken / peak:.0f} % of it (goal 40)"
+            f"  a bf16 matrix product reaches {peak / 1e12:.0f} TFLOP/s; the whole step {share:.0f} % of it (goal 40)"
         )
         print(f"  peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
         profile(forward_backward)
@@ -279,9 +266,9 @@ def bench_recipe(data: Path | None, device: torch.device) -> None:
     embedder.transform(features)
     taken, worked = time.perf_counter() - start, time.process_time() - worked
     steps = len(embedder.curve_.values)
-    print(
-        f"\nrecipe 1, {len(files)} recordings, omnivore, {device.type}, {torch.get_num_threads()} threads: {taken:.1f} s, {steps} steps (goal 120 s); {worked:.1f} s of processor time"
-    )
+    where = f"{device.type}, {torch.get_num_threads()} threads"
+    print(f"\nrecipe 1, {len(files)} recordings, omnivore, {where}: {taken:.1f} s for {steps} steps (goal 120 s)")
+    print(f"  processor time {worked:.1f} s")
 
 
 def main() -> None:

@@ -151,6 +151,20 @@ def test_your_own_loss() -> None:
         embedder.settings()
 
 
+def test_own_limits_follow_the_data() -> None:
+    """Ten passes over the rows, and a window that does not swallow the steps of a short video."""
+    features = make_vectors(lengths=(60, 45, 20))
+    embedder = Embedder(dim=4, frames=10).fit(features)
+    assert len(embedder.curve_.values) == 25  # 10 x 125 rows / (5 x 10)
+
+    def cidm_of(window: float | None, rate: float) -> float:
+        return Embedder(dim=4, steps=1, rate=rate, window=window).fit(features).curve_.values[0][2]
+
+    assert cidm_of(None, 1.0) == cidm_of(45 / 40, 1.0)
+    assert cidm_of(None, 1.0) != cidm_of(10.0, 1.0)
+    assert cidm_of(None, 0.01) == cidm_of(10.0, 0.01)
+
+
 def test_two_videos_shorter_than_asked() -> None:
     features = make_vectors(lengths=(12, 9))
     out = Embedder(dim=4, steps=3).fit_transform(features)

@@ -44,4 +44,5 @@ def principal_axes(videos: Sequence[Tensor], components: int) -> Tensor:
     # The largest entry of an axis is positive: the same on every machine.
     signs = kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()
     power = values[-count:].clamp_min(0).sum() / count
-    return (kept * signs / power.clamp_min(1e-12).sqrt()).float()
+    scaled: Tensor = kept * signs / power.clamp_min(1e-12).sqrt()
+    return scaled.float()

@@ -34,7 +34,8 @@ def context_rows(rows: Rows, length: int, offsets: Sequence[float], rate: float 
            [2, 3]])
     """
     shifts = np.array([round(offset * rate) for offset in offsets], dtype=np.int64)
-    return np.clip(rows[..., None] + shifts, 0, length - 1)
+    held: Rows = np.clip(rows[..., None] + shifts, 0, length - 1)
+    return held
 
 
 def draw(

@@ -29,12 +29,12 @@ LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
 
-OWN_DEFAULTS: dict[str, dict[str, float]] = {
+OWN_DEFAULTS: dict[str, dict[str, Any]] = {
     # The paper's, for feature maps, and for frames with a backbone that learns.
     "maps": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
     "frames": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
     # For vectors; docs/correspond.md says which data chose them.
-    "vectors": {"learning_rate": 1e-3, "stride": 2.0, "steps": 1_000, "patience": 200},
+    "vectors": {"learning_rate": 1e-3, "stride": 2.0, "patience": 200},
 }
 """What a setting is when it is left at None, for each kind of features."""
 
@@ -66,15 +66,16 @@ class Embedder:
     """Of C-IDM in the loss: 1 for tc3i, 0.5 for lav."""
     temperature: float = 0.1
     variance_weight: float = 0.001
-    window: float = 10.0
-    """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart."""
+    window: float | None = None
+    """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart. None: the paper's 10, but not
+    more than a fortieth of the median video."""
     margin: float = 2.0
     gamma: float = 0.1
     """Smoothness of soft-DTW."""
     learning_rate: float | None = None
     weight_decay: float = 1e-5
     steps: int | None = None
-    """Limit on the training steps."""
+    """Limit on the training steps. None: 10,000 for maps; for vectors ten passes over the rows, at most 1,000."""
     patience: int | None = None
     tolerance: float = 0.01
     """Converged when the mean loss of the last `patience` steps is not `tolerance` lower than that of those before."""
@@ -123,12 +124,13 @@ class Embedder:
             def sample(random: np.random.Generator) -> Batch:
                 return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate)
 
-            def step(batch: Batch) -> Terms:
-                return self._terms(self._embed(network, source, rows, batch, device), batch)
+            window = self._window(lengths)
 
-            self.curve_ = train(
-                network, sample, step, self._plan(device), self.seed, self._run(features), progress, checkpoint
-            )
+            def step(batch: Batch) -> Terms:
+                return self._terms(self._embed(network, source, rows, batch, device), batch, window)
+
+            plan = self._plan(device, lengths)
+            self.curve_ = train(network, sample, step, plan, self.seed, self._run(features), progress, checkpoint)
         self.network_ = network
         return self
 
@@ -143,7 +145,7 @@ class Embedder:
             rows = source.store(network, video, device).to(device)
             places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), source.offsets, self.rate))
             with torch.inference_mode(), _half_precision(device, self.kind_):
-                parts = [network(source.gather(rows, part)) for part in places.to(device).split(512)]
+                parts = [network(source.gather(rows, part)) for part in torch.split(places.to(device), 512)]
             out.append(torch.cat(parts).float().cpu().numpy())
         return out
 
@@ -198,11 +200,19 @@ class Embedder:
             return MapInput(self.context, self._setting("stride"), self.hidden or 256)
         return VectorInput(self.rate, self._setting("stride"), self.smooth, self.components, self.hidden or 128)
 
-    def _plan(self, device: torch.device) -> Plan:
+    def _window(self, lengths: Sequence[int]) -> float:
+        """Seconds. In a video of one minute ten seconds hold more than one step, and C-IDM would join them."""
+        return self.window or min(10.0, float(np.median(lengths)) / float(self.rate) / 40)
+
+    def _plan(self, device: torch.device, lengths: Sequence[int]) -> Plan:
+        steps = self.steps
+        if steps is None and self.kind_ == "vectors":
+            # A network that sees a row too often learns its time by heart: the clock, not the step.
+            steps = min(1_000, math.ceil(10 * sum(lengths) / (self.videos * self.frames)))
         return Plan(
             learning_rate=self._setting("learning_rate"),
             weight_decay=self.weight_decay,
-            steps=self._setting("steps"),
+            steps=steps or self._setting("steps"),
             patience=self._setting("patience"),
             tolerance=self.tolerance,
             read_every=1 if device.type == "cpu" else 25,
@@ -216,7 +226,7 @@ class Embedder:
             embedded: Tensor = network(source.gather(rows, places).to(device, non_blocking=True))
         return embedded.float().view(count, frames, -1)
 
-    def _terms(self, u: Tensor, batch: Batch) -> Terms:
+    def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
         """The loss and its parts."""
         times, durations, mask = (
             torch.from_numpy(part).to(u.device, non_blocking=True)
@@ -233,7 +243,7 @@ class Embedder:
         total = torch.stack(list(parts.values())).sum()
         if self.loss != "tcc":
             weight = self.weight if self.weight is not None else 1.0 if self.loss == "tc3i" else 0.5
-            parts["cidm"] = cidm(u, times, durations, mask, self.window, self.margin)
+            parts["cidm"] = cidm(u, times, durations, mask, window, self.margin)
             total = total + weight * parts["cidm"]
         return {"loss": total, **parts}
 

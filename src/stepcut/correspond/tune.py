@@ -73,11 +73,11 @@ class FrameEncoder(nn.Module):
     def forward(self, frames: Tensor) -> Tensor:
         """Frames `(N, c, H, W, 3)` -> `(N, dim)`."""
         count, context = frames.shape[:2]
-        parts = frames.flatten(0, 1).split(self.chunk)
+        parts = torch.split(frames.flatten(0, 1), self.chunk)
         again = self.training and torch.is_grad_enabled()
         maps = torch.cat(
             [checkpoint(self.backbone, part, use_reentrant=False) if again else self.backbone(part) for part in parts]
         )
-        stacked = maps.unflatten(0, (count, context)).transpose(1, 2)  # (N, C, c, h, w)
+        stacked = maps.view(count, context, *maps.shape[1:]).transpose(1, 2)  # (N, C, c, h, w)
         embedded: Tensor = self.embedder(stacked)
         return embedded

@@ -1,0 +1,181 @@
+"""What correspond learns, the table of docs/correspond.md: four losses beside the untrained features and `uniform`.
+
+    python benchmarks/learns.py [--data DIR/captaincook4d] [--seeds 3] [--only NAME ...] [--csv FILE] [--quick]
+
+For every task and row: `same step`, the share of the frames of a step whose nearest neighbour in another video is of
+the same step; `tau`, Kendall's tau of the alignment, 1 when nearest neighbours come in the order of time; `F1`,
+`strict`, after k-means with K = the number of steps. Labels are read to score, never to learn. Without --data: the toy
+kitchen alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+from stepcut.correspond import Embedder
+from stepcut.correspond.prepare import centre_and_smooth
+from stepcut.cut import SEGMENTERS
+from stepcut.data import load
+from stepcut.data.toy import toy_features
+from stepcut.judge import score
+from stepcut.storage import write_text
+from stepcut.table import Table
+from stepcut.timeline import Timeline
+from stepcut.version import __version__
+
+Rows = list[NDArray[np.float32]]
+Labels = list[NDArray[np.int64]]
+
+CHOSE_SETTINGS = {"1 omnivore", "8 omnivore", "12 omnivore", "16 pe_core_b16"}
+"""The tasks on which the settings for vectors were chosen; the others were looked at afterwards."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """One task: features at one row a second, and true labels, 0 for background."""
+
+    name: str
+    features: Rows
+    labels: Labels
+    steps: int
+
+
+def number(timeline: Timeline, steps: tuple[str, ...], rows: int) -> NDArray[np.int64]:
+    """The step of each second: its place in `steps` from 1, 0 for background."""
+    labels = np.zeros(rows, np.int64)
+    times = np.arange(rows)
+    for segment in timeline.segments:
+        labels[(times >= segment.start) & (times < segment.end)] = steps.index(segment.step) + 1
+    return labels
+
+
+def toy_tasks(quick: bool) -> Iterator[Given]:
+    for seed in range(1 if quick else 2):
+        features, timelines = toy_features(videos=8, seed=seed)
+        steps = tuple(sorted({segment.step for timeline in timelines for segment in timeline.segments}))
+        labels = [number(line, steps, len(rows)) for line, rows in zip(timelines, features, strict=True)]
+        yield Given(f"toy {seed}", features, labels, len(steps))
+
+
+def recipes(root: Path) -> Iterator[Given]:
+    for task in load("captaincook4d", root):
+        recipe = task.videos[0].name.split("_")[0]
+        for backbone in sorted({name for video in task for name in video.features}):
+            videos = task.with_features(backbone).videos
+            features = [video.read_features(backbone) for video in videos]
+            lines = [video.timeline for video in videos]
+            labels = [
+                number(line, task.steps, len(rows))
+                for line, rows in zip(lines, features, strict=True)
+                if line is not None
+            ]
+            seen = len(np.unique(np.concatenate(labels))) - 1
+            yield Given(f"{recipe} {backbone}", features, labels, seen)
+
+
+def same_step(embedded: Rows, labels: Labels) -> float:
+    """Of the frames of a step that another video has too, the share whose nearest neighbour there is of that step."""
+    shares = []
+    for a, b, nearest in neighbours(embedded):
+        asked = (labels[a] > 0) & np.isin(labels[a], labels[b])
+        if asked.any():
+            shares.append(float(np.mean(labels[b][nearest[asked]] == labels[a][asked])))
+    return 100 * statistics.mean(shares)
+
+
+def alignment_tau(embedded: Rows) -> float:
+    """Kendall's tau between the frames of a video and their nearest neighbours in another, over all ordered pairs."""
+    taus = [kendalltau(np.arange(len(nearest)), nearest).statistic for _, _, nearest in neighbours(embedded)]
+    return float(np.nanmean(taus))
+
+
+def neighbours(embedded: Rows) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    for a, u in enumerate(embedded):
+        for b, v in enumerate(embedded):
+            if a != b:
+                yield a, b, ((v**2).sum(1)[None] - 2 * u @ v.T).argmin(1)
+
+
+def judge(given: Given, embedded: Rows, segmenter: str, seed: int) -> list[float]:
+    found = SEGMENTERS[segmenter](steps=given.steps, rate=1.0, seed=seed).fit_predict(embedded)
+    f1 = score(found, given.labels, protocol="strict").f1
+    every = [rows[::2] for rows in embedded], [rows[::2] for rows in given.labels]  # every second frame: half the time
+    return [same_step(*every), alignment_tau(every[0]), f1]
+
+
+def rows_of(given: Given, seeds: int, quick: bool) -> Iterator[tuple[str, list[list[float]]]]:
+    """A row of the table: its name and its figures for each seed."""
+    clock = [np.arange(len(rows), dtype=np.float32)[:, None] / len(rows) for rows in given.features]
+    yield "uniform", [judge(given, clock, "uniform", 0)]
+    yield "features, untrained", [judge(given, given.features, "kmeans", seed) for seed in range(seeds)]
+    prepared = [centre_and_smooth(rows, 1.0, Embedder().smooth).numpy() for rows in given.features]
+    yield "centred and smoothed", [judge(given, prepared, "kmeans", seed) for seed in range(seeds)]
+    ways: dict[str, dict[str, Any]] = {
+        "tc3i": {},
+        "tcc": {"loss": "tcc"},
+        "lav": {"loss": "lav"},
+        "lav+tcc": {"loss": "lav+tcc"},
+        "tc3i, weight=32": {"weight": 32.0},
+    }
+    for name, way in ways.items():
+        figures = []
+        for seed in range(seeds):
+            embedder = Embedder(seed=seed, **way, **({"steps": 200} if quick else {}))
+            figures.append(judge(given, embedder.fit(given.features).transform(given.features), "kmeans", seed))
+        yield name, figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="the folder of CaptainCook4D")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", help="tasks by name, such as 'toy 0' '9 omnivore'")
+    parser.add_argument("--csv", type=Path, help="write every figure here")
+    parser.add_argument("--quick", action="store_true", help="200 training steps")
+    args = parser.parse_args()
+    tasks = list(toy_tasks(args.quick)) + (list(recipes(args.data)) if args.data else [])
+    figures = Table(["task", "row", "seed", "same step", "tau", "F1"], [])
+    for given in tasks:
+        if args.only and given.name not in args.only:
+            continue
+        for name, seeds in rows_of(given, args.seeds, args.quick):
+            figures.rows += [[given.name, name, seed, *each] for seed, each in enumerate(seeds)]
+            mean = np.mean(seeds, axis=0)
+            spread = statistics.pstdev([each[2] for each in seeds])
+            print(
+                f"{given.name:<16} {name:<22} {mean[0]:5.1f} {mean[1]:6.2f} {mean[2]:5.1f} ± {spread:.1f}", flush=True
+            )
+        if args.csv:
+            write_text(args.csv, figures.csv())
+    print(f"\n{summary(figures, args.seeds)}")
+
+
+def summary(figures: Table, seeds: int) -> Table:
+    """The mean of each row over the toy kitchen, over the recipes that chose the settings and over the others."""
+    groups: dict[str, list[list[Any]]] = {"toy": [], "chosen on": [], "held out": []}
+    for line in figures.rows:
+        task = str(line[0])
+        groups["toy" if task.startswith("toy") else "chosen on" if task in CHOSE_SETTINGS else "held out"].append(line)
+    table = Table(["row"], [[name] for name in dict.fromkeys(str(line[1]) for line in figures.rows)])
+    for group, lines in groups.items():
+        if lines:
+            table.columns += [f"{group}: same step", "tau", "F1"]
+            for row in table.rows:
+                mine = [line[3:] for line in lines if line[1] == row[0]]
+                row += [float(x) for x in np.mean(np.array(mine, float), axis=0)]
+    table.digits = 2
+    table.caption = f"strict, K = number of steps, {seeds} seeds, stepcut {__version__}"
+    return table
+
+
+if __name__ == "__main__":
+    main()
