@@ -1,14 +1,16 @@
-"""Timelines as SVG text: one bar per video, a coloured block per segment with its name and times on hover."""
+"""Timelines and curves as SVG text, for pages that need nothing else: names, times and figures appear on hover."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.timeline import Timeline, clock
 
 WIDTH = 1000
+EMPTY = "#ececec"
+"""What a bar shows where no step is done."""
 
 
 def draw_bar(
@@ -25,7 +27,7 @@ def draw_bar(
     """
     whole = end or timeline.end or 1.0
     known = {step: colour(number) for number, step in enumerate(timeline.steps)} if colours is None else colours
-    blocks = [f'<rect width="{timeline.end / whole * WIDTH:.1f}" height="{height}" fill="#ececec"/>']
+    blocks = [f'<rect width="{timeline.end / whole * WIDTH:.1f}" height="{height}" fill="{EMPTY}"/>']
     for segment in timeline:
         left, width = segment.start / whole * WIDTH, max(segment.duration / whole * WIDTH, 1.0)
         sure = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
@@ -38,4 +40,52 @@ def draw_bar(
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none" '
         f'width="100%" height="{height}" role="img" aria-label="{words}">{"".join(blocks)}</svg>'
+    )
+
+
+def draw_axis(end: float, height: int = 18) -> str:
+    """The scale beneath bars that share it: a mark at round times."""
+    whole = end or 1.0
+    spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+    span = next((each for each in spans if whole / each <= 10), 3600)
+    marks = []
+    for number in range(int(whole / span) + 1):
+        left = 100 * number * span / whole
+        anchor = "start" if number == 0 else "end" if left > 97 else "middle"
+        marks.append(
+            f'<text x="{left:.2f}%" y="13" text-anchor="{anchor}">{clock(number * span)[:-2].lstrip("0:") or 0}</text>'
+        )
+    return f'<svg class="axis" width="100%" height="{height}" aria-hidden="true">{"".join(marks)}</svg>'
+
+
+def draw_curve(names: Sequence[str], values: Sequence[Sequence[float]], width: int = 640, height: int = 200) -> str:
+    """Lines over the number of the row: the loss and its parts while learning."""
+    most = max((value for row in values for value in row), default=1.0)
+    least = min(0.0, min((value for row in values for value in row), default=0.0))
+    room, step = (most - least) or 1.0, max(1, len(values) // 300)
+    lines, legend = [], []
+    for number, name in enumerate(names):
+        points = " ".join(
+            f"{40 + (width - 50) * place / max(len(values) - 1, 1):.1f},"
+            f"{10 + (height - 40) * (1 - (values[place][number] - least) / room):.1f}"
+            for place in range(0, len(values), step)
+        )
+        last = values[-1][number] if values else 0.0
+        lines.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour(number)}" stroke-width="1.5">'
+            f"<title>{escape(name)}, at last {last:.4g}</title></polyline>"
+        )
+        legend.append(
+            f'<text x="{width - 10}" y="{22 + 15 * number}" text-anchor="end" style="fill:{colour(number)}">'
+            f"{escape(name)}</text>"
+        )
+    bottom = height - 30
+    return (
+        f'<svg class="curve" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'role="img" aria-label="loss over {len(values)} training steps">'
+        f'<path d="M40 10V{bottom}H{width - 10}" fill="none" stroke="#888"/>'
+        f'<text x="36" y="16" text-anchor="end">{most:.3g}</text>'
+        f'<text x="36" y="{bottom}" text-anchor="end">{least:.3g}</text>'
+        f'<text x="{width - 10}" y="{height - 12}" text-anchor="end">training step {len(values)}</text>'
+        f"{''.join(lines)}{''.join(legend)}</svg>"
     )

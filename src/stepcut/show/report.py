@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from stepcut.colours import colour, ink
 from stepcut.procedure import Procedure
 from stepcut.progress import duration
-from stepcut.show.drawing import draw_bar
+from stepcut.show.drawing import EMPTY, draw_axis, draw_bar, draw_curve
 from stepcut.show.moments import Moment, by_step, find_moments
 from stepcut.show.style import REPORT_STYLE
+from stepcut.show.truth import Compared, compare
 from stepcut.storage import write_text
-from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
@@ -42,27 +42,31 @@ def make_report(
     procedure: Procedure, truth: Any = None, checks: Sequence[Report] = (), pictures: int = 4, title: str = ""
 ) -> str:
     """The page as text."""
-    scores, true = _judge(procedure, truth)
+    compared = None if truth is None else compare(procedure, truth)
     parts = [
         _section("What was learned", f"<p>{escape(_in_words(procedure))}</p>"),
         _section("The steps", _gallery(procedure, find_moments(procedure, pictures))),
-        _section("Timelines", _timelines(procedure, true)),
+        _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
         _section("What must precede what", procedure.graph._repr_svg_() + _listed(str(procedure.graph))),
     ]
     if checks:
         parts.append(_section("Checked videos", "".join(check._repr_html_() for check in checks)))
-    if scores is not None:
-        parts.append(_section("Scores", scores._repr_html_()))
+    if compared is not None:
+        parts.append(_section("Scores", _scores(compared)))
     choice = getattr(procedure.method, "choice_", None)
     if choice is not None:
         parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{choice._repr_svg_()}"))
+    curve = getattr(procedure.method, "curve_", None)
+    if curve is not None and curve.values:
+        parts.append(_section("Learning", draw_curve(curve.names, curve.values)))
     parts.append(_section("Settings and versions", _listed(json.dumps(procedure.config, indent=1))))
     name = escape(title or "A learned procedure")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{REPORT_STYLE}</style></head>'
-        f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>stepcut {__version__}</footer></main></body></html>"
+        f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>Made by stepcut {__version__}, offline, from the videos "
+        "alone. The steps were found without labels: look before you trust.</footer></main></body></html>"
     )
 
 
@@ -101,32 +105,33 @@ def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
     return f'<div class="gallery">{"".join(cards)}</div>'
 
 
-def _timelines(procedure: Procedure, true: Mapping[str, tuple[Timeline, dict[str, str]]]) -> str:
+def _timelines(procedure: Procedure, compared: Compared | None) -> str:
     """A bar per video on one scale; the true one above, in the colours of the steps it was matched with."""
     end = max(timeline.end for timeline in procedure.timelines.values())
     rows = []
     for name, timeline in procedure.timelines.items():
         above = ""
-        if name in true:
-            truth, colours = true[name]
-            above = draw_bar(truth, colours, end, height=12, label=f"truth of {name}")
+        if compared is not None and name in compared.timelines:
+            above = draw_bar(compared.timelines[name], compared.colours, end, height=12, label=f"truth of {name}")
         rows.append(f"<tr><th>{escape(name)}</th><td>{above}{draw_bar(timeline, end=end)}</td></tr>")
-    note = "<p>The narrow bar above each is the truth.</p>" if true else ""
-    return f'<table class="timelines">{"".join(rows)}</table>{note}'
+    rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
+    legend = "".join(
+        f'<li><span style="background:{colour(number)}"></span>{escape(name)}</li>'
+        for number, name in enumerate(procedure.steps)
+    )
+    note = " The narrow bar above each is the truth, in the colour of the step it was matched with." if compared else ""
+    return (
+        f'<ul class="legend">{legend}<li><span style="background:{EMPTY}"></span>background</li></ul>'
+        f'<table class="timelines">{"".join(rows)}</table>'
+        f"<p>Point at a segment to read its times and how sure it is.{note}</p>"
+    )
 
 
-def _judge(procedure: Procedure, truth: Any) -> tuple[Any, dict[str, tuple[Timeline, dict[str, str]]]]:
-    """Scores, and the true timelines with the colour of the step that each true step was matched with."""
-    if truth is None:
-        return None, {}
-    from stepcut.judge.evaluate import evaluate, read_truth
-
-    scores = evaluate(procedure, truth)
-    score, found = scores.score, scores.clusters
-    matched = {
-        score.name(step): colour(procedure.steps.index(found[k])) for k, step in score.matching.items() if k >= 0
-    }
-    return scores, {name: (timeline, matched) for name, timeline in read_truth(truth)[0].items()}
+def _scores(compared: Compared) -> str:
+    evaluation = compared.evaluation
+    matching = "".join(f"<li>{escape(line)}</li>" for line in evaluation.matching.splitlines())
+    each = evaluation.per_step()._repr_html_() + evaluation.per_video()._repr_html_()
+    return f"{evaluation._repr_html_()}<ul>{matching}</ul><details><summary>by step and video</summary>{each}</details>"
 
 
 def _section(heading: str, body: str) -> str:

@@ -1,23 +1,45 @@
 """The style of the report: plain, readable, black on white, and made for paper too."""
 
 REPORT_STYLE = """
-:root { color-scheme: light; --ink: #1b1b1f; --rule: #d9d9de; }
-body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: #fff; }
-main { max-width: 70rem; margin: 0 auto; padding: 1.5rem; }
-h1 { font-size: 1.8rem; }
-h2 { font-size: 1.2rem; border-bottom: 1px solid var(--rule); padding-bottom: .2rem; margin-top: 2.2rem; }
-.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1rem; }
-.gallery article { border: 1px solid var(--rule); border-radius: 6px; overflow: hidden; break-inside: avoid; }
-.gallery h3 { margin: 0; padding: .3rem .6rem; font-size: 1rem; } .gallery p { margin: .3rem .6rem; font-size: .85rem; }
+:root { color-scheme: light; --ink: #1b2026; --soft: #56606c; --rule: #dde1e6; }
+* { box-sizing: border-box; }
+body { margin: 0; font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink);
+  background: #f4f5f7; -webkit-print-color-adjust: exact; print-color-adjust: exact; }
+main { max-width: 72rem; margin: 0 auto; padding: 2.5rem 1.5rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1.2rem; }
+section { background: #fff; border: 1px solid var(--rule); border-radius: 12px; padding: 1.1rem 1.4rem 1.3rem;
+  margin: 0 0 1.1rem; }
+h2 { font-size: 1.15rem; margin: 0 0 .7rem; }
+p { margin: .4rem 0; }
+.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: 1rem; }
+.gallery article { border: 1px solid var(--rule); border-radius: 10px; overflow: hidden; break-inside: avoid; }
+.gallery h3 { margin: 0; padding: .4rem .8rem; font-size: 1rem; overflow-wrap: anywhere; }
+.gallery p { margin: .35rem .8rem; font-size: .85rem; color: var(--soft); }
 .gallery div { display: grid; grid-template-columns: repeat(2, 1fr); gap: 2px; }
-.gallery img { width: 100%; display: block; }
-table { border-collapse: collapse; font-size: .9rem; } caption { text-align: left; font-weight: 600; padding: .4rem 0; }
-th, td { text-align: left; padding: .2rem .6rem .2rem 0; vertical-align: middle; }
-thead th { border-bottom: 1px solid var(--rule); }
+.gallery img { width: 100%; aspect-ratio: 4 / 3; object-fit: cover; display: block; background: #eceff3; }
+table { border-collapse: collapse; font-size: .88rem; }
+caption { text-align: left; color: var(--soft); padding: .2rem 0 .5rem; }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; vertical-align: middle; font-variant-numeric: tabular-nums; }
+thead th { border-bottom: 1px solid var(--rule); } tr { break-inside: avoid; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; margin: 0 0 .8rem; padding: 0;
+  font-size: .88rem; }
+.legend span { display: inline-block; width: .85em; height: .85em; border-radius: 4px; margin-right: .4em;
+  vertical-align: -1px; }
 .timelines { width: 100%; } .timelines th { width: 1%; white-space: nowrap; font-weight: 500; }
-.timelines svg { display: block; }
-svg rect:hover { stroke: var(--ink); stroke-width: 2; }
-pre { overflow: auto; font-size: .8rem; background: #f6f6f8; padding: .8rem; }
-footer { margin-top: 3rem; font-size: .8rem; color: #55555c; }
-@media print { main { max-width: none; padding: 0; } details { display: none; } section { break-inside: auto; } }
+.timelines td { padding-right: 0; } .timelines svg { display: block; border-radius: 4px; overflow: hidden; }
+.timelines svg + svg { margin-top: 2px; }
+.axis text, .curve text { font-size: 11px; fill: var(--soft); }
+.timelines rect:hover { filter: brightness(1.12); stroke: #000; stroke-width: 2; }
+section > svg { max-width: 100%; height: auto; }
+details { margin-top: .6rem; } summary { cursor: pointer; color: var(--soft); }
+pre { overflow: auto; font-size: .8rem; background: #f4f5f7; border-radius: 8px; padding: .9rem;
+  white-space: pre-wrap; }
+footer { margin-top: 1.5rem; font-size: .85rem; color: var(--soft); }
+@page { margin: 14mm; }
+@media print {
+  body { background: #fff; font-size: 10pt; } main { max-width: none; padding: 0; }
+  section { border: 0; padding: 0; margin: 0 0 1.2rem; }
+  h2 { break-after: avoid; border-bottom: 1px solid var(--rule); }
+  details { display: none; } .gallery { grid-template-columns: repeat(3, 1fr); }
+}
 """

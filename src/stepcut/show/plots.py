@@ -1,0 +1,300 @@
+"""Plots for papers and notebooks: each function gives a matplotlib figure; `save` writes it as PNG, SVG or PDF.
+
+    from stepcut.show import plots
+    plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")
+
+The same step has the same colour in all of them, in the report and in the viewer.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.colours import BACKGROUND_COLOUR, colour, ink
+from stepcut.errors import NotLearned, OptionError, choose
+from stepcut.show.truth import compare, steps_of, timelines_of
+from stepcut.storage import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from stepcut.procedure import Procedure
+    from stepcut.timeline import Timeline
+
+    Found = Procedure | Mapping[str, Timeline]
+
+P = ParamSpec("P")
+
+WIDTH = 7.0
+"""Inches: the text width of most papers."""
+STYLE = {
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "stepcut",
+}
+SUFFIXES = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+"""What may be written, and the metadata to leave out so that the same picture is the same file."""
+
+
+def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Draw in the style of all plots, and leave the user's own settings alone."""
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        import matplotlib
+
+        with matplotlib.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+@styled
+def timelines(found: Found, truth: Any = None) -> Figure:
+    """All videos under one another on one scale; where the truth is given, it stands above what was found."""
+    drawn, steps = timelines_of(found), steps_of(found)
+    compared = None if truth is None else compare(found, truth)
+    rows = len(drawn)
+    figure, axes = _figure(WIDTH, 0.9 + (0.34 if compared else 0.24) * rows)
+    paint = {step: colour(number) for number, step in enumerate(steps)}
+    for row, (name, timeline) in enumerate(drawn.items()):
+        true = compared.timelines.get(name) if compared else None
+        if true is not None and compared is not None:
+            _bar(axes, row - 0.25, 0.28, true, compared.colours)
+            _bar(axes, row + 0.14, 0.42, timeline, paint)
+        else:
+            _bar(axes, row, 0.62, timeline, paint)
+    axes.set_yticks(range(rows), list(drawn))
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.set_xlim(0, max(timeline.end for timeline in drawn.values()))
+    axes.set_xlabel("seconds" + ("; the narrow bar is the truth" if compared else ""))
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    entries = dict(paint)
+    if compared:
+        names: dict[str, list[str]] = {}
+        for step, fill in compared.colours.items():
+            names.setdefault(fill, []).append(step)
+        entries = {
+            f"{step} = {', '.join(names[fill])}" if fill in names else step: fill for step, fill in paint.items()
+        }
+        entries |= {f"not found: {' '.join(names[fill])}": fill for fill in names if fill not in paint.values()}
+    _legend(figure, entries)
+    return figure
+
+
+@styled
+def embedding(
+    procedure: Procedure,
+    features: Sequence[NDArray[Any]] | None = None,
+    project: str = "pca",
+    most: int = 3000,
+    seed: int = 0,
+) -> Figure:
+    """Where frames lie after learning, in two dimensions: coloured by step on the left, by video on the right.
+
+    Good steps are islands on the left, and mixed on the right. `features` are the rows of the videos in the order of
+    `procedure.timelines`; without them they are computed (or found in the cache). `project` is "pca" or "tsne".
+    """
+    names = list(procedure.timelines)
+    rows = list(features) if features is not None else [procedure.features(_path(procedure, n)).rows for n in names]
+    if len(rows) != len(names):
+        raise OptionError(f"features of {len(rows)} videos were given; this procedure has {len(names)}.")
+    embedded = procedure.method.embed(rows)
+    points = np.concatenate(embedded).astype(np.float64)
+    steps = np.concatenate([procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)])
+    videos = np.repeat(np.arange(len(names)), [len(each) for each in embedded])
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
+    at = choose("project", project, {"pca": _pca, "tsne": lambda all: _tsne(all, seed)})(points[chosen])
+    figure, (left, right) = _figure(WIDTH, 3.3, columns=2)
+    dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
+    left.scatter(*at.T, c=[colour(int(step)) for step in steps[chosen]], **dots)
+    shades = _shades(len(names))
+    right.scatter(*at.T, c=[shades[video] for video in videos[chosen]], **dots)
+    left.set_title("by step")
+    right.set_title("by video")
+    for axes in (left, right):
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_xlabel({"pca": "first two principal components", "tsne": "t-SNE"}[project])
+        axes.spines[["left", "bottom"]].set_visible(False)
+    _legend(figure, {step: colour(number) for number, step in enumerate(procedure.steps)})
+    return figure
+
+
+@styled
+def graph(procedure: Procedure) -> Figure:
+    """What must precede what."""
+    axes = procedure.graph.draw()
+    axes.figure.patch.set_facecolor("white")
+    drawn: Figure = axes.figure
+    return drawn
+
+
+@styled
+def orders(procedure: Procedure, most: int = 10) -> Figure:
+    """The orders in which people do the steps, the most followed first, with the number of videos that follow each."""
+    ranked = procedure.orders.ranked[:most]
+    longest = max((len(order) for order, _ in ranked), default=1)
+    figure, axes = _figure(WIDTH, 0.7 + 0.32 * len(ranked))
+    for row, (order, _) in enumerate(ranked):
+        for place, step in enumerate(order):
+            fill = colour(step)
+            axes.barh(row, 0.94, left=place + 0.03, height=0.72, color=fill)
+            shown = _short(procedure.steps[step], 11 if longest > 6 else 16)
+            axes.text(place + 0.5, row, shown, ha="center", va="center", color=ink(fill), fontsize=6.5)
+    counts = [f"{len(videos)} video{'' if len(videos) == 1 else 's'}" for _, videos in ranked]
+    axes.set_yticks(range(len(ranked)), counts)
+    axes.set_ylim(len(ranked) - 0.4, -0.6)
+    axes.set_xlim(0, longest)
+    axes.set_xticks([place + 0.5 for place in range(longest)], [str(place + 1) for place in range(longest)])
+    axes.set_xlabel("place in the order")
+    axes.tick_params(length=0)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    return figure
+
+
+@styled
+def loss(procedure: Procedure) -> Figure:
+    """The loss and its parts after every training step, thin, and their running mean, thick."""
+    curve = getattr(procedure.method, "curve_", None)
+    if curve is None or not curve.values:
+        raise NotLearned(f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot.")
+    figure, axes = _figure(WIDTH * 0.6, 2.6)
+    values = np.asarray(curve.values, dtype=np.float64)
+    span = max(1, len(values) // 50)
+    for number, name in enumerate(curve.names):
+        axes.plot(np.arange(1, len(values) + 1), values[:, number], color=colour(number), lw=0.4, alpha=0.35)
+        smooth = np.convolve(values[:, number], np.ones(span) / span, mode="valid")
+        axes.plot(np.arange(span, len(values) + 1), smooth, color=colour(number), lw=1.4, label=name)
+    axes.set_xlabel("training step")
+    axes.set_ylabel("loss")
+    axes.legend()
+    return figure
+
+
+@styled
+def confusion(found: Found, truth: Any) -> Figure:
+    """How the time of each true step is shared among the found steps, in percent; matched pairs are framed."""
+    from stepcut.judge.clock import put_on_one_clock
+    from stepcut.judge.evaluate import read_truth
+
+    evaluation = compare(found, truth).evaluation
+    pair = put_on_one_clock(timelines_of(found), read_truth(truth)[0], all_found=steps_of(found))
+    counts = np.zeros((len(pair.steps) + 1, len(pair.clusters) + 1))
+    np.add.at(counts, (np.concatenate(pair.true) - 1, np.concatenate(pair.pred)), 1)  # -1, the last, is background
+    share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    figure, axes = _figure(1.8 + 0.55 * len(counts[0]), 1.2 + 0.34 * len(counts))
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+    for (row, column), value in np.ndenumerate(share):
+        if value >= 0.5:
+            tone = "white" if value > 55 else "#222222"
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=tone, fontsize=7)
+    for cluster, step in evaluation.score.matching.items():
+        if cluster >= 0 and step > 0:
+            box = {"fill": False, "edgecolor": colour(cluster), "linewidth": 2}
+            axes.add_patch(_rectangle(cluster - 0.46, step - 1.46, 0.92, 0.92, **box))
+    axes.set_xticks(
+        range(len(counts[0])), [*(_short(c, 16) for c in pair.clusters), "no step"], rotation=40, ha="right"
+    )
+    axes.set_yticks(range(len(counts)), [*(_short(s, 28) for s in pair.steps), "background"])
+    axes.set_xlabel("found")
+    axes.set_ylabel("true, % of its time")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
+    """Write a figure whole or not at all; the suffix decides between PNG, SVG and PDF."""
+    import matplotlib
+
+    suffix = Path(path).suffix.lower()
+    metadata = choose("suffix", suffix, SUFFIXES)
+    with matplotlib.rc_context(STYLE), whole_file(path) as temporary:
+        figure.savefig(temporary, format=suffix[1:], dpi=dpi, metadata=metadata)
+
+
+# ---------------------------------------------------------------------- inside
+
+
+def _figure(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
+    """A figure that belongs to no window, so that a server may draw as well as a notebook."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    return figure, figure.subplots(1, columns)
+
+
+def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mapping[str, str]) -> None:
+    axes.barh(row, timeline.end, height=height, color="#efefef", linewidth=0)
+    for segment in timeline:
+        fill = paint.get(segment.step, BACKGROUND_COLOUR)
+        axes.barh(row, segment.duration, left=segment.start, height=height, color=fill, linewidth=0)
+
+
+def _legend(figure: Figure, entries: Mapping[str, str]) -> None:
+    marks = [_rectangle(0, 0, 1, 1, color=fill) for fill in entries.values()]
+    columns = 3 if max(map(len, entries), default=0) > 18 else 6
+    figure.legend(marks, [_short(name, 44) for name in entries], loc="outside lower center", ncols=columns, fontsize=7)
+
+
+def _rectangle(*args: float, **options: Any) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((args[0], args[1]), args[2], args[3], **options)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _shades(count: int) -> list[str]:
+    """One colour per video, from a scale that the colour-blind can read and that no step uses."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    scale = matplotlib.colormaps["viridis"]
+    return [to_hex(scale(place / max(count - 1, 1))) for place in range(count)]
+
+
+def _path(procedure: Procedure, name: str) -> str:
+    path = procedure.videos[name]
+    if path is None:
+        raise OptionError(f"{name}: only its features were given to learn; pass features=[...] in the same order.")
+    return path
+
+
+def _pca(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    centred = points - points.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    # The sign of an axis means nothing; make it such that the largest weight is positive.
+    chosen = axes[:2] * np.sign(axes[:2][[0, 1], np.abs(axes[:2]).argmax(axis=1)])[:, None]
+    projected: NDArray[np.float64] = centred @ chosen.T
+    return projected
+
+
+def _tsne(points: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30, max(1, (len(points) - 1) // 3))
+    projected: NDArray[np.float64] = TSNE(random_state=seed, perplexity=perplexity, init="pca").fit_transform(points)
+    return projected

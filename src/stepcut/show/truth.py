@@ -1,0 +1,55 @@
+"""True timelines beside found ones: scores, and one colour for a true step and the found step it was matched with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepcut.colours import colour
+from stepcut.timeline import Timeline
+
+if TYPE_CHECKING:
+    from stepcut.judge.evaluate import Evaluation
+    from stepcut.procedure import Procedure
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What evaluating a procedure against the truth gives to pictures."""
+
+    evaluation: Evaluation
+    timelines: dict[str, Timeline]
+    """The truth by the name that the procedure has for the video."""
+    colours: dict[str, str]
+    """By true step: the colour of the found step it was matched with, or one of its own where it was not found."""
+
+
+def compare(found: Procedure | Mapping[str, Timeline], truth: Any) -> Compared:
+    """Evaluate and match; `truth` is whatever `stepcut.evaluate` takes."""
+    from stepcut.judge.clock import match_names, merge_names
+    from stepcut.judge.evaluate import evaluate, read_truth
+
+    evaluation = evaluate(found, truth)
+    true = read_truth(truth)[0]
+    pairs, _ = match_names(timelines_of(found), true)
+    canonical, _ = merge_names([true[theirs] for _, theirs in pairs])
+    timelines = {ours: true[theirs].rename(canonical) for ours, theirs in pairs}
+    score, count = evaluation.score, len(evaluation.clusters)
+    matched = {score.name(step): colour(k) for k, step in score.matching.items() if k >= 0 and step > 0}
+    alone = [step for step in dict.fromkeys(canonical.values()) if step not in matched]
+    return Compared(
+        evaluation, timelines, {**matched, **{step: colour(count + place) for place, step in enumerate(alone)}}
+    )
+
+
+def timelines_of(found: Procedure | Mapping[str, Timeline]) -> Mapping[str, Timeline]:
+    """The timelines of a procedure, or those that were given."""
+    return found if isinstance(found, Mapping) else found.timelines
+
+
+def steps_of(found: Procedure | Mapping[str, Timeline]) -> list[str]:
+    """All step names, in the order of their numbers."""
+    if not isinstance(found, Mapping):
+        return list(found.steps)
+    return list(dict.fromkeys(step for timeline in found.values() for step in timeline.steps))

@@ -1,0 +1,97 @@
+"""Plots: every one draws and is written as PNG, SVG and PDF; colours agree; what cannot be drawn says why."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.colours import colour
+from stepcut.errors import NotLearned, OptionError
+from stepcut.procedure import Procedure
+from stepcut.show import plots
+from stepcut.show.truth import compare
+from stepcut.timeline import Segment, Timeline
+
+TRUE = {"a": Timeline([Segment(0, 4, "pour"), Segment(4, 6, "stir"), Segment(6, 7, "taste")], duration=10)}
+FOUND = {
+    "a.mp4": Timeline([Segment(4, 6, "step 0"), Segment(0, 3.5, "step 1")], duration=10, steps=("step 0", "step 1"))
+}
+
+
+@pytest.fixture(scope="module")
+def procedure(learned_once: Path) -> Procedure:
+    return sc.load(learned_once)
+
+
+def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path: Path) -> None:
+    compared = compare(FOUND, TRUE)
+    assert compared.colours == {"pour": colour(1), "stir": colour(0), "taste": colour(2)}
+    plots.save(plots.timelines(FOUND, TRUE), tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert "step 1 = pour" in text
+    assert "not found: taste" in text
+    assert colour(1) in text
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_the_same_picture_is_the_same_file(suffix: str, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        plots.save(plots.timelines(FOUND), tmp_path / f"{name}.{suffix}")
+    one = (tmp_path / f"one.{suffix}").read_bytes()
+    assert one == (tmp_path / f"two.{suffix}").read_bytes()
+    assert one.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
+
+
+def test_all_plots_of_a_learned_procedure(procedure: Procedure, kitchen: Path, tmp_path: Path) -> None:
+    drawn = {
+        "timelines": plots.timelines(procedure, kitchen / "annotations"),
+        "graph": plots.graph(procedure),
+        "orders": plots.orders(procedure),
+        "loss": plots.loss(procedure),
+        "confusion": plots.confusion(procedure, kitchen / "annotations"),
+    }
+    for name, figure in drawn.items():
+        plots.save(figure, tmp_path / f"{name}.svg")
+        assert "<svg" in (tmp_path / f"{name}.svg").read_text()
+
+
+def test_embedding_map_of_given_features(procedure: Procedure) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        rng.normal(size=(count, *procedure.config["shape"])).astype(np.float32) for count in procedure.samples.values()
+    ]
+    figure = plots.embedding(procedure, rows, most=5)
+    left, right = figure.axes
+    assert len(left.collections[0].get_offsets()) == 5
+    assert (left.get_title(), right.get_title()) == ("by step", "by video")
+    with pytest.raises(OptionError, match="this procedure has 2"):
+        plots.embedding(procedure, rows[:1])
+    with pytest.raises(OptionError, match="did you mean 'tsne'"):
+        plots.embedding(procedure, rows, project="tsn")
+
+
+def test_confusion_counts_shares_of_true_time() -> None:
+    axes = plots.confusion(FOUND, TRUE).axes[0]
+    shares = axes.images[0].get_array()
+    # rows: pour, stir, taste, background; columns: step 0, step 1, no step
+    assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
+
+
+def test_what_cannot_be_drawn_says_why(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
+        plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
+    bare = SimpleNamespace(method=SimpleNamespace(), config={"method": "mine"})
+    with pytest.raises(NotLearned, match="keeps no loss curve"):
+        plots.loss(bare)  # type: ignore[arg-type]
+
+
+def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:
+    hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
+    assert "<script>" not in hostile._repr_svg_()
+    assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_svg_()
+    assert len(re.findall("<svg", procedure._repr_html_())) == 2

@@ -1,0 +1,131 @@
+"""The report: one file that needs nothing else, holds what it promises, stays small, and never runs a name."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import VideoError
+from stepcut.procedure import Procedure
+from stepcut.show.drawing import draw_axis, draw_bar, draw_curve
+from stepcut.show.moments import best_times, find_moments, picture_at
+from stepcut.show.report import make_report
+from stepcut.timeline import Segment, Timeline
+
+
+class Outside(HTMLParser):
+    """Collects every address that a page would fetch, and every script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.scripts = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")]
+
+
+@pytest.fixture
+def procedure(learned: Path) -> Procedure:
+    return sc.load(learned)
+
+
+def test_the_command_writes_one_page_that_needs_nothing_else(
+    learned: Path, kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    video = str(sorted((kitchen / "videos").iterdir())[0])
+    words = ["report", str(learned), "-o", str(tmp_path / "r.html"), "--truth", str(kitchen / "annotations")]
+    assert main([*words, "--check", video, "--title", "Breakfast & <tea>", "--quiet"]) == 0
+    assert "the report is in" in capsys.readouterr().out
+    page = (tmp_path / "r.html").read_text()
+    outside = Outside(page)
+    assert outside.addresses
+    assert all(address.startswith("data:image/jpeg;base64,") for address in outside.addresses)
+    assert outside.scripts == 0
+    assert re.findall("<h2>(.*?)</h2>", page) == [
+        "What was learned",
+        "The steps",
+        "Timelines",
+        "Orders",
+        "What must precede what",
+        "Checked videos",
+        "Scores",
+        "Learning",
+        "Settings and versions",
+    ]
+    assert "<h1>Breakfast &amp; &lt;tea&gt;</h1>" in page
+    assert "3 steps were found in 2 videos" in page
+    assert "protocol strict" in page
+    assert "@media print" in page
+
+
+def test_a_hostile_name_is_text(procedure: Procedure) -> None:
+    procedure.rename({0: '"><script>alert(1)</script>'})
+    page = make_report(procedure, pictures=1)
+    assert Outside(page).scripts == 0
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
+    (name, timeline), path = next(iter(procedure.timelines.items())), next(iter(procedure.videos.values()))
+    numbers = [f"{name}-{number:02d}" for number in range(30)]
+    procedure.timelines = dict.fromkeys(numbers, timeline)
+    procedure.videos = dict.fromkeys(numbers, path)
+    procedure.samples = dict.fromkeys(numbers, next(iter(procedure.samples.values())))
+    assert len(make_report(procedure).encode()) < 5_000_000
+    moments = find_moments(procedure, each=1)
+    # Twenty steps with four pictures each are the most that a task of the data sets has.
+    assert 20 * 4 * max(len(moment.address) for moment in moments) < 4_000_000
+
+
+def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
+    for step, video, time in best_times(procedure, each=1):
+        chosen = next(s for s in procedure.timelines[video] if s.start <= time < s.end)
+        assert chosen.step == procedure.steps[step]
+        every = [s.confidence or 0 for t in procedure.timelines.values() for s in t if s.step == chosen.step]
+        assert chosen.confidence == max(every)
+
+
+def test_a_video_that_is_gone_or_was_never_there(procedure: Procedure) -> None:
+    procedure.videos = dict.fromkeys(procedure.videos)
+    assert find_moments(procedure) == []
+    procedure.videos = dict.fromkeys(procedure.videos, "gone.mp4")
+    page = make_report(procedure)
+    assert Outside(page).addresses == []
+
+
+def test_a_picture_past_the_end(kitchen: Path) -> None:
+    video = sorted((kitchen / "videos").iterdir())[0]
+    assert picture_at(video, 1.0).startswith(b"\xff\xd8")
+    with pytest.raises(VideoError, match="no frame at 900"):
+        picture_at(video, 900.0)
+
+
+def test_how_the_number_of_steps_was_chosen_is_shown(procedure: Procedure) -> None:
+    choice = SimpleNamespace(reason="the knee is at 3 <steps>", _repr_svg_=lambda: "<svg id='knee'></svg>")
+    procedure.method.choice_ = choice  # type: ignore[attr-defined]
+    page = make_report(procedure, pictures=0)
+    assert "the knee is at 3 &lt;steps&gt;" in page
+    assert "<svg id='knee'>" in page
+
+
+def test_settings_are_in_the_page(procedure: Procedure) -> None:
+    page = make_report(procedure, pictures=0)
+    assert json.dumps(procedure.config["fingerprint"])[1:-1] in page
+
+
+def test_bars_tell_name_times_and_confidence_on_hover() -> None:
+    bar = draw_bar(Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4))
+    assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
+    assert 'x="250.0" width="500.0"' in bar
+    assert ">1:00<" in draw_axis(125)
+    assert "over 2 training steps" in draw_curve(["loss"], [[2.0], [1.0]])
