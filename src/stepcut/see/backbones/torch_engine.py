@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from stepcut.see.backbones.program import Add, Conv, MaxPool, Mean, Program
+
+CUDA_BATCH = 128
+"""Frames that go through a GPU at a time."""
 
 
 class TorchEngine:
@@ -33,12 +37,29 @@ class TorchEngine:
             if isinstance(node, Conv)
         }
 
+        # cuDNN plans every convolution anew, for seconds, for each thread and each batch size that it meets. So on a
+        # GPU one thread does all the work, in batches of one size.
+        self.thread = ThreadPoolExecutor(1, "stepcut-cuda") if self.device.type == "cuda" else None
+
     def __call__(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
         """(n, H, W, 3) RGB to the program's result, in half precision."""
+        if self.thread is None:
+            return self._forward(frames)
+        return self.thread.submit(self._in_full_batches, frames).result()
+
+    def _in_full_batches(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
+        """The same, `CUDA_BATCH` frames at a time; the last batch is filled up with black ones."""
+        rows = []
+        for first in range(0, len(frames), CUDA_BATCH):
+            part = frames[first : first + CUDA_BATCH]
+            full = np.zeros((CUDA_BATCH, *frames.shape[1:]), np.uint8)
+            full[: len(part)] = part
+            rows.append(self._forward(full)[: len(part)])
+        return np.concatenate(rows)
+
+    def _forward(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
         with torch.inference_mode():
-            x = torch.from_numpy(np.ascontiguousarray(frames))
-            if self.device.type == "cuda":
-                x = x.pin_memory().to(self.device, non_blocking=True)
+            x = torch.from_numpy(np.ascontiguousarray(frames)).to(self.device)
             # (n, H, W, 3) seen as (n, 3, H, W) is "channels last" already: no copy.
             x = (x.permute(0, 3, 1, 2).to(self.dtype) - self.mean) * self.scale
             result: NDArray[np.float16] = self._run(x).to(torch.float16).cpu().numpy()
