@@ -19,10 +19,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from stepcut.addresses import Address, Place, place
 from stepcut.colours import colour
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.procedure import Procedure
-from stepcut.storage import output_errors, read_json, write_json, write_text
+from stepcut.storage import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
@@ -30,13 +31,16 @@ FORMAT = 1
 """Raised when an older stepcut could not read what a newer one writes."""
 
 
-def save(procedure: Procedure, path: str | os.PathLike[str]) -> None:
+def save(procedure: Procedure, path: Place) -> None:
     """Write the folder beside its place, then give it its name; a procedure that stood there makes way."""
-    target = Path(path)
+    target = place(path)
     if target.exists() and not is_procedure(target):
         raise OutputError(
             f"{target}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
         )
+    if isinstance(target, Address):
+        _save_at(procedure, target)
+        return
     with output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
@@ -52,6 +56,16 @@ def save(procedure: Procedure, path: str | os.PathLike[str]) -> None:
                 os.replace(fresh, target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _save_at(procedure: Procedure, target: Address) -> None:
+    """Put the files at an address, config.json last: a folder without it is no procedure, so none is ever half one."""
+    with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
+        write_files(procedure, Path(folder))
+        (target / "config.json").unlink(missing_ok=True)
+        target.remove()
+        for file in sorted(Path(folder).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
+            (target / file.name).put(file)
 
 
 def write_files(procedure: Procedure, folder: Path) -> None:
@@ -88,12 +102,22 @@ def write_files(procedure: Procedure, folder: Path) -> None:
     write_text(folder / "README.md", model_card(procedure))
 
 
-def load(path: str | os.PathLike[str]) -> Procedure:
+def load(path: Place) -> Procedure:
     """Read a procedure that `save` wrote."""
+    where = place(path)
+    if isinstance(where, Path):
+        return _load(where)
+    read_config(where)
+    with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
+        for file in where.files():
+            write_bytes(Path(folder, file.name), file.read_bytes())
+        return _load(Path(folder))
+
+
+def _load(folder: Path) -> Procedure:
     from stepcut.methods import METHODS
     from stepcut.use.calibrate import Expectations
 
-    folder = Path(path)
     config = read_config(folder)
     try:
         method = METHODS[config["method"]].restore(config["settings"], _read_arrays(folder / "model.safetensors"))
@@ -117,9 +141,9 @@ def load(path: str | os.PathLike[str]) -> Procedure:
     )
 
 
-def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_config(path: Place) -> dict[str, Any]:
     """The config.json of a procedure, or an error that says why it cannot be one."""
-    folder = Path(path)
+    folder = place(path)
     if not folder.exists():
         raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {folder}")
     if not is_procedure(folder):
@@ -133,7 +157,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     return config
 
 
-def is_procedure(folder: Path) -> bool:
+def is_procedure(folder: Path | Address) -> bool:
     """Whether the folder was written by `save`, whatever version it is of."""
     try:
         config = read_json(folder / "config.json")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from stepcut.addresses import Place, place
 from stepcut.errors import OptionError, OutputError, choose
 from stepcut.progress import Hook, Stage, silent
 from stepcut.version import __version__
@@ -20,7 +20,8 @@ from stepcut.version import __version__
 if TYPE_CHECKING:
     from stepcut.methods.contract import Method
     from stepcut.procedure import Procedure
-    from stepcut.see.contract import Features
+    from stepcut.scale.contract import Engine
+    from stepcut.see.contract import Failure, Features
     from stepcut.source import Source
 
 
@@ -37,10 +38,13 @@ def learn(
     layer: str | None = None,
     device: str = "auto",
     names: Sequence[str] | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    output: str | os.PathLike[str] | None = None,
+    cache: Place | None = None,
+    output: Place | None = None,
     strict: bool = False,
     progress: Hook = silent,
+    engine: str | Engine | None = None,
+    workers: int | None = None,
+    address: str | None = None,
     **options: Any,
 ) -> Procedure:
     """Learn a procedure from videos of one task.
@@ -51,6 +55,7 @@ def learn(
     method   "stepcut" (the default), "cnc" (the paper's), or an object of your own
     names    names for the steps, in the order of their numbers
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
+    engine   where videos are seen: "local" (this machine) or "ray" (a cluster, at `address`), by `workers` processes
     options  settings of the method, such as `loss="tcc"` for cnc
 
     >>> import numpy as np
@@ -59,32 +64,59 @@ def learn(
     >>> learn([video(), video(), video()], steps=3).labels["0"].shape
     (60,)
     """
-    from stepcut.folder import load, save
     from stepcut.methods import METHODS
-    from stepcut.methods.contract import build
-    from stepcut.see.store import cache_dir
+    from stepcut.scale import open_engine
+    from stepcut.scale.ddp import first_process_first
     from stepcut.source import read_source
 
     if output is not None:
         check_output(output)
-    maker = choose("method", method, METHODS) if isinstance(method, str) else None
+    if isinstance(method, str):
+        choose("method", method, METHODS)
     check_steps(steps, names)
     seen = {"name": backbone, "fps": str(Fraction(fps)), "weights": weights, "layer": layer, "device": device}
-    features, failures = read_source(source, rate, seen, cache, strict, progress)
+    with open_engine(engine, workers, address) as where, first_process_first():
+        features, failures = read_source(source, rate, seen, cache, strict, progress, where)
+    return learn_features(
+        features, failures, seen, steps, seed, method, names, cache=cache, output=output, progress=progress, **options
+    )
+
+
+def learn_features(
+    features: Sequence[Features],
+    failures: Sequence[Failure] = (),
+    seen: Mapping[str, Any] | None = None,
+    steps: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    method: str | Method = "stepcut",
+    names: Sequence[str] | None = None,
+    *,
+    cache: Place | None = None,
+    output: Place | None = None,
+    progress: Hook = silent,
+    **options: Any,
+) -> Procedure:
+    """The second half of `learn`: from features, and what was `seen` how, to a procedure."""
+    from stepcut.folder import load, save
+    from stepcut.methods import METHODS
+    from stepcut.methods.contract import build
+    from stepcut.scale.ddp import is_first_process
+    from stepcut.see.store import cache_dir
+
     per_second = features[0].rate
     check_amount(features, steps)
-    if maker is not None:
+    if isinstance(method, str):
+        maker = choose("method", method, METHODS)
         method = build(maker, {"steps": steps, "rate": float(per_second), "seed": seed, **options})
     elif options:
         raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
-    assert not isinstance(method, str)
 
     config: dict[str, Any] = {
         "method": next((name for name, kind in METHODS.items() if type(method) is kind), None),
         "settings": method.settings(),
         "seed": seed,
         "rate": str(per_second),
-        "backbone": seen if features[0].path else {"name": "vectors"},
+        "backbone": dict(seen) if seen and features[0].path else {"name": "vectors"},
         "shape": list(features[0].rows.shape[1:]),
         "skipped": {failure.name: str(failure.error) for failure in failures},
         "versions": versions(),
@@ -93,11 +125,14 @@ def learn(
     if output is not None and already_there(output, config["fingerprint"]):
         return load(output)
 
-    checkpoint = (Path(cache) if cache else cache_dir()) / "training" / f"{config['fingerprint']}.safetensors"
+    # Beside the features; where those are at an address, on this machine: it is read and written again and again.
+    kept = None if cache is None else place(cache)
+    folder = kept if isinstance(kept, Path) else cache_dir()
+    checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
     method.fit([one.rows for one in features], progress=progress, checkpoint=checkpoint)
     config["settings"] = method.settings()
     procedure = assemble(method, features, config, names, progress)
-    if output is not None:
+    if output is not None and is_first_process():
         save(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure
@@ -131,12 +166,18 @@ def assemble(
             for one, share in zip(features, memberships, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
-        videos={one.name: None if one.path is None else str(Path(one.path).resolve()) for one in features},
+        videos={one.name: None if one.path is None else whole_path(one.path) for one in features},
         rate=per_second,
         method=method,
         expectations=expectations,
         config=config,
     )
+
+
+def whole_path(path: str) -> str:
+    """A path from the root, or the address."""
+    where = place(path)
+    return str(where.resolve() if isinstance(where, Path) else where)
 
 
 def check_steps(steps: int | str, names: Sequence[str] | None) -> None:
@@ -175,22 +216,22 @@ def fingerprint(features: Sequence[Features], config: dict[str, Any], names: Seq
     return digest.hexdigest()
 
 
-def check_output(output: str | os.PathLike[str]) -> None:
+def check_output(output: Place) -> None:
     """Say before the work, not after it, that something else stands in the way."""
     from stepcut.folder import is_procedure
 
-    folder = Path(output)
+    folder = place(output)
     if folder.exists() and not is_procedure(folder):
         raise OutputError(
             f"{folder}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
         )
 
 
-def already_there(output: str | os.PathLike[str], wanted: str) -> bool:
+def already_there(output: Place, wanted: str) -> bool:
     """Whether this very procedure stands at `output`; one that a person has edited is never written over."""
     from stepcut.folder import read_config
 
-    folder = Path(output)
+    folder = place(output)
     if not folder.exists():
         return False
     if read_config(folder).get("fingerprint") == wanted:

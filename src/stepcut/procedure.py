@@ -14,6 +14,7 @@ from stepcut.errors import OptionError, unknown
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
+    from stepcut.addresses import Place
     from stepcut.methods.contract import Array, Labels, Method
     from stepcut.order import Orders, ProcedureGraph
     from stepcut.see.contract import Features
@@ -140,7 +141,7 @@ class Procedure:
 
     # ------------------------------------------------------------------ keeping and comparing
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Place) -> None:
         """Keep it as a folder; a procedure that is there already is replaced, anything else is left alone."""
         from stepcut.folder import save
 

@@ -37,18 +37,20 @@ def read_source(
     strict: bool = False,
     progress: Hook = silent,
     engine: Engine | None = None,
+    known: Mapping[str, VideoError] | None = None,
 ) -> tuple[list[Features], list[Failure]]:
     """The features of everything in `source`, and what could not be used.
 
     `rate` is that of features that do not say it themselves, in rows per second; `backbone` says how videos are seen:
-    `name`, `fps`, `weights`, `layer`, `device`. With an `engine`, its workers see them.
+    `name`, `fps`, `weights`, `layer`, `device`. With an `engine`, its workers see them; `known`
+    holds the videos that are known to be bad, by path, with what is wrong with them.
     """
     failures: list[Failure] = []
     places = _places(source)
     if places is None:
         features = _from_arrays(source, rate)
     else:
-        given = [_feature_files(place) for place in places]
+        given = [feature_files(place) for place in places]
         if all(given) and given:
             features = load_features([file for files in given for file in files], rate)
         elif any(given):
@@ -56,7 +58,9 @@ def read_source(
             held = next(place for place, files in zip(places, given, strict=True) if files)
             raise OptionError(f"{held} holds features and {video} does not; give all of one kind.")
         else:
-            features, failures = _from_videos(find_videos(places), backbone or {}, cache, strict, progress, engine)
+            features, failures = _from_videos(
+                find_videos(places), backbone or {}, cache, strict, progress, engine, known
+            )
     return features, failures
 
 
@@ -109,6 +113,7 @@ def _from_videos(
     strict: bool,
     progress: Hook,
     engine: Engine | None,
+    known: Mapping[str, VideoError] | None,
 ) -> tuple[list[Features], list[Failure]]:
     from stepcut.see.backbones import load_backbone
 
@@ -116,13 +121,13 @@ def _from_videos(
     recipe["backbone"] = backbone.get("name", "efficientnet-lite0")
     network = load_backbone(**recipe) if engine is None else engine.backbone(recipe)
     fps = Fraction(backbone.get("fps", 2))
-    features, failures = extract(places, network, fps, cache, progress, strict, engine=engine)
+    features, failures = extract(places, network, fps, cache, progress, strict, engine=engine, known=known)
     if not features:
         raise VideoError(f"none of the {len(places)} videos could be used{_reasons(failures)}.")
     return features, failures
 
 
-def _feature_files(given: Place) -> list[Path] | list[Address]:
+def feature_files(given: Place) -> list[Path] | list[Address]:
     """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
     path = place(given)
     if isinstance(path, Address):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from stepcut.errors import OptionError
 from stepcut.progress import Bar, Hook, JsonLog, silent
 
 if TYPE_CHECKING:
@@ -37,18 +35,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, help="items worked on at once, in processes of their own")
 
 
-@contextmanager
-def open_engine(args: argparse.Namespace, always: bool = False) -> Iterator[Engine | None]:
-    """The engine that was asked for; None where this process does the work itself, which `always` rules out."""
-    from stepcut.scale import make_engine
+def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractContextManager[Engine | None]:
+    """The engine that --engine, --workers and --address ask for; see `stepcut.scale.open_engine`."""
+    from stepcut import scale
 
-    if args.address is not None and args.engine != "ray":
-        raise OptionError(f"--address {args.address} is that of a Ray cluster; give --engine ray beside it.")
-    if args.engine == "local" and args.workers is None and not always:
-        yield None
-        return
-    engine = make_engine(args.engine, args.workers, args.address)
-    try:
-        yield engine
-    finally:
-        engine.close()
+    return scale.open_engine(args.engine, args.workers, args.address, always)

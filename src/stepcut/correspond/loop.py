@@ -18,6 +18,7 @@ from stepcut.correspond.checkpoint import Checkpoint, read_checkpoint, write_che
 from stepcut.correspond.sampling import Batch
 from stepcut.errors import TrainingError
 from stepcut.progress import Hook, Stage
+from stepcut.scale.ddp import agree, is_first_process
 from stepcut.storage import write_text
 
 Terms = dict[str, Tensor]
@@ -96,7 +97,7 @@ def train(
         curve, finished = Curve(kept.names, kept.values), kept.finished
 
     def keep(done: bool) -> None:
-        if checkpoint is not None:
+        if checkpoint is not None and is_first_process():
             write_checkpoint(
                 checkpoint, Checkpoint.take(run, network, optimiser, random, curve.names, curve.values, done)
             )
@@ -117,7 +118,7 @@ def train(
             done = len(curve.values) + len(unread)
             if len(unread) < plan.read_every and done % plan.patience and done < plan.steps:
                 continue
-            rows, unread = torch.stack(unread).tolist(), []
+            rows, unread = agree(torch.stack(unread)).tolist(), []
             _check(rows, len(curve.values), plan)
             curve.values += rows
             finished = done >= plan.steps or curve.converged(plan)

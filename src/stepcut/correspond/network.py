@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
+from stepcut.scale.ddp import batch_norm_together, processes
 from stepcut.storage import whole_file
 
 
@@ -83,6 +84,8 @@ def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
     """`norm` on `(rows, C)`: its own statistics, whatever the shape they are taken over."""
     if norm.training and norm.num_batches_tracked is not None:
         norm.num_batches_tracked.add_(1)
+    if norm.training and processes() > 1:
+        return batch_norm_together(rows, norm)
     return F.batch_norm(
         rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.training, norm.momentum or 0.1, norm.eps
     )

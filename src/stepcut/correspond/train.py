@@ -23,6 +23,7 @@ from stepcut.correspond.losses import alignment, cidm, tcc, unit
 from stepcut.correspond.sampling import Batch, context_rows, draw
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.progress import Hook, silent
+from stepcut.scale.ddp import embed_together, wrap
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
@@ -68,7 +69,7 @@ class Embedder:
     variance_weight: float = 0.001
     window: float | None = None
     """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart. None: the paper's 10, but not
-    more than a fortieth of the median video."""
+    more than a fortieth of the median video, and more than one row."""
     margin: float = 2.0
     gamma: float = 0.1
     """Smoothness of soft-DTW."""
@@ -126,8 +127,13 @@ class Embedder:
 
             window = self._window(lengths)
 
+            shared = wrap(network)
+
+            def embed(part: Batch) -> Tensor:
+                return self._embed(shared, source, rows, part, device)
+
             def step(batch: Batch) -> Terms:
-                return self._terms(self._embed(network, source, rows, batch, device), batch, window)
+                return self._terms(embed_together(embed, batch), batch, window)
 
             plan = self._plan(device, lengths)
             self.curve_ = train(network, sample, step, plan, self.seed, self._run(features), progress, checkpoint)
@@ -202,7 +208,8 @@ class Embedder:
 
     def _window(self, lengths: Sequence[int]) -> float:
         """Seconds. In a video of one minute ten seconds hold more than one step, and C-IDM would join them."""
-        return self.window or min(10.0, float(np.median(lengths)) / float(self.rate) / 40)
+        rate = float(self.rate)
+        return self.window or max(min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate)
 
     def _plan(self, device: torch.device, lengths: Sequence[int]) -> Plan:
         steps = self.steps
@@ -224,7 +231,7 @@ class Embedder:
         places = torch.from_numpy(batch.context.reshape(-1, context)).to(rows.device, non_blocking=True)
         with _half_precision(device, self.kind_):
             embedded: Tensor = network(source.gather(rows, places).to(device, non_blocking=True))
-        return embedded.float().view(count, frames, -1)
+        return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
         """The loss and its parts."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.addresses import place
 from stepcut.errors import OptionError
 from stepcut.judge.clock import CLOCK, put_on_one_clock
 from stepcut.judge.score import Score, score
@@ -235,7 +236,7 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
         from stepcut.folder import is_procedure, load
         from stepcut.formats import read_folder
 
-        found = load(found) if is_procedure(Path(found)) else read_folder(found)
+        found = load(found) if is_procedure(place(found)) else read_folder(found)
     if isinstance(found, Mapping):
         return found, (), "unknown"
     return found.timelines, found.steps, str(found.config.get("seed", "unknown"))

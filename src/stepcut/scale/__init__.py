@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from stepcut.errors import OptionError, choose
 from stepcut.scale.contract import Engine
@@ -48,6 +48,24 @@ def make_engine(
     return engine
 
 
-def is_engine(value: Any) -> bool:
-    """Whether a value is an engine and not the name of one."""
-    return callable(getattr(value, "map", None)) and callable(getattr(value, "close", None))
+@contextmanager
+def open_engine(
+    engine: str | Engine | None = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    always: bool = False,
+) -> Iterator[Engine | None]:
+    """The engine that was asked for; None where this process does the work itself, which `always` rules out.
+
+    One process is the fastest way on one machine, since it has all cores; worker processes outlive a video that
+    crashes its decoder. An engine that was handed over stays open.
+    """
+    if engine in (None, "local") and workers is None and address is None and not always:
+        yield None
+        return
+    chosen = make_engine(engine, workers, address)
+    try:
+        yield chosen
+    finally:
+        if chosen is not engine:
+            chosen.close()

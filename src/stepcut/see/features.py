@@ -48,12 +48,14 @@ def extract(
     strict: bool = False,
     device: str = "auto",
     engine: Engine | None = None,
+    known: Mapping[str, VideoError] | None = None,
 ) -> tuple[list[Features], list[Failure]]:
     """The features of every video, `fps` rows per second: from the store in `cache`, or computed and kept there.
 
     A video that cannot be used is left out and listed in the second result; with `strict` its error is raised.
     `backbone="vectors"` reads given feature files instead, with `fps` rows per second where a file does not say.
     Videos, feature files and the cache may be paths or addresses (s3://...). With an `engine`, its workers compute.
+    `known` holds what is wrong with some of the videos, by path: they are not looked at again.
     """
     rate = as_rate(fps)
     if backbone == "vectors":
@@ -74,15 +76,18 @@ def extract(
 
     cores = count_cores()
     find = partial(look, fingerprint=network.fingerprint, fps=rate, cache=folder.absolute(), batch=batch_size(network))
+    given = [(name, path.absolute()) for name, path in zip(names, paths, strict=True)]
+    bad = {number: error for number, (_, path) in enumerate(given) if (error := (known or {}).get(str(path)))}
+    wanted = [number for number in range(len(given)) if number not in bad]
+    items = [given[number] for number in wanted]
     looked: list[Job | Exception]
     if engine is None:
         with ThreadPoolExecutor(cores) as pool:
-            looked = list(pool.map(partial(attempt, find), zip(names, paths, strict=True)))
+            looked = list(pool.map(partial(attempt, find), items))
     else:
-        given = [(name, path.absolute()) for name, path in zip(names, paths, strict=True)]
-        looked = engine.map(partial(find, piece=engine.piece), given)
+        looked = engine.map(partial(find, piece=engine.piece), items)
     jobs: dict[int, Job] = {}
-    for number, answer in enumerate(looked):
+    for number, answer in [*zip(wanted, looked, strict=True), *bad.items()]:
         if isinstance(answer, Job):
             jobs[number] = answer
         else:

@@ -1,0 +1,94 @@
+"""Several processes take the very training steps of one: gradients, weights, loss curve, statistics of BatchNorm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((8,), {"loss": "tc3i", "dim": 4, "steps": 5, "videos": 5, "frames": 8}),
+    ((8,), {"loss": "lav+tcc", "dim": 4, "steps": 3, "videos": 2, "frames": 8}),  # fewer videos than processes
+    ((6, 3, 3), {"loss": "tc3i", "dim": 4, "steps": 4, "videos": 4, "frames": 6, "hidden": 8}),
+]
+PROCESSES = 3
+
+
+def fit(shape: tuple[int, ...], settings: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    """What an embedder has learned, with its loss curve; and how many videos this process embeds in each step."""
+    from stepcut.correspond import Embedder, network
+
+    class Counting(Embedder):
+        def _embed(self, network: Any, source: Any, rows: Any, batch: Any, device: Any) -> Any:
+            shares.append(len(batch.durations))
+            return super()._embed(network, source, rows, batch, device)
+
+    shares: list[int] = []
+    random = np.random.default_rng(0)
+    features = [random.normal(size=(length, *shape)).astype(np.float32) for length in (20, 31, 5, 24, 40)]
+    # Dropout draws at random in every process; without it, all ways must agree to rounding.
+    drop, network.F.dropout = network.F.dropout, lambda x, *_: x
+    try:
+        embedder = Counting(device="cpu", seed=3, **settings).fit(features)
+    finally:
+        network.F.dropout = drop
+    state = {name: np.ascontiguousarray(value) for name, value in embedder.state().items()}
+    return {**state, "curve": np.array(embedder.curve_.values)}, shares
+
+
+def main() -> None:
+    """One of the processes that torchrun starts."""
+    from safetensors.numpy import save_file
+    from torch import distributed
+
+    from stepcut.scale.ddp import together
+
+    with together():
+        rank = distributed.get_rank()
+        for number, case in enumerate(CASES):
+            state, shares = fit(*case)
+            save_file(state, Path(sys.argv[1], f"{number}-{rank}.safetensors"))
+            Path(sys.argv[1], f"{number}-{rank}.json").write_text(json.dumps(shares))
+
+
+@pytest.mark.slow
+def test_several_processes_train_as_one(tmp_path: Path) -> None:
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={PROCESSES}"]
+    ran = subprocess.run(
+        [*run, __file__, str(tmp_path)], env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    for number, (shape, settings) in enumerate(CASES):
+        one, whole = fit(shape, settings)
+        assert len(one["curve"]) == settings["steps"]
+        shares = [json.loads((tmp_path / f"{number}-{rank}.json").read_text()) for rank in range(PROCESSES)]
+        assert [sum(each) for each in zip(*shares, strict=True)] == whole  # no video is embedded twice
+        assert max(max(share) for share in shares) < max(whole)
+        for rank in range(PROCESSES):
+            many = load_file(tmp_path / f"{number}-{rank}.safetensors")
+            assert one.keys() == many.keys()
+            for name in one:
+                np.testing.assert_allclose(one[name], many[name], rtol=2e-4, atol=2e-5, err_msg=f"{number} {name}")
+
+
+def test_one_process_is_left_alone() -> None:
+    from torch import nn
+
+    from stepcut.scale.ddp import is_first_process, processes, together, wrap
+
+    network = nn.Linear(2, 2)
+    with together():
+        assert processes() == 1
+        assert is_first_process()
+        assert wrap(network) is network
+
+
+if __name__ == "__main__":
+    main()
