@@ -155,7 +155,7 @@ def features_table(tasks: Sequence[Task], method: str, seed: int, quick: bool) -
     columns = ["recipe", "features", "cut F1", "graph", "most first", "ROC", "ROC +short", "ROC length", "chance"]
     return _mean(Table(columns, rows, f"From features, method {method}, seed {seed}, percent", [
         "cut F1: strict; graph, most first: edge F1 from the found sequences, ours and the counting baseline;",
-        "ROC: area for 'a step is missing or misordered' by what is missed or misordered; +short: and by what is too short;",
+        "ROC: area for 'a step is missing or misordered' by what is missed or misordered; +short: and what is short;",
         "length: the baseline that suspects the shorter video.",
     ]))  # fmt: skip
 

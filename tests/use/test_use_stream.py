@@ -55,7 +55,7 @@ def test_shots_come_with_growing_times() -> None:
         taken = [next(shots) for _ in range(5)]
     times = [shot.time for shot in taken]
     assert times == sorted(set(times))
-    assert times[0] == 0
+    assert times[0] >= 0
     assert taken[0].picture.shape == (8, 8, 3)
 
 
@@ -112,16 +112,14 @@ def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog
 
 
 def test_a_stream_that_stalls_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    go_on = threading.Event()
-
     def stall(_: Say) -> Iterator[Picture]:
         yield picture(1)
-        assert go_on.wait(10)
+        while "waiting" not in caplog.text:  # until somebody has noticed
+            time.sleep(0.005)
         yield from paced(range(2, 20))
 
     with stream(stall, stall=0.05) as shots:
         first = next(shots)
-        threading.Timer(0.3, go_on.set).start()
         second = next(shots)
     assert first.notes == ()
     assert second.notes[0] == "no frame for 0.05 s; waiting"
@@ -153,11 +151,11 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
 
     with stream(flood, rate=500.0) as shots:
         first = next(shots)
-        time.sleep(0.1)  # a slow machine
-        second, third = next(shots), next(shots)
-    assert first.skipped == 0
-    assert second.skipped > 3
-    assert third.time - second.time < second.time - first.time  # the newest, not the next in line
+        while shots.skipped < first.skipped + 5:  # a slow machine: it asks again when five are lost
+            time.sleep(0.005)
+        second = next(shots)
+    assert second.skipped >= first.skipped + 5
+    assert second.time - first.time > 5 / 500  # the newest, not the next in line
 
 
 def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path: Path) -> None:
