@@ -81,7 +81,7 @@ def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
     assert page.locator("#grid .card").count() == 2
     assert page.locator("#grid .card").first.locator(".block").count() == 3
     assert page.locator("#summary").inner_text() == "3 steps · 2 videos · 0:12"
-    assert page.locator("[data-key=name0] + .facts").inner_text() == "2 of 2 videos, about 3 s"
+    assert page.locator("[data-key=name0] + .facts").inner_text() == "2 of 2 videos · 3 s"
 
 
 def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:

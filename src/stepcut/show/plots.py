@@ -35,7 +35,7 @@ P = ParamSpec("P")
 
 WIDTH = 7.0
 """Inches: the text width of most papers."""
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 9,
     "axes.labelsize": 8,
@@ -123,7 +123,11 @@ def embedding(
     steps = np.concatenate([procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)])
     videos = np.repeat(np.arange(len(names)), [len(each) for each in embedded])
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
-    at = choose("project", project, {"pca": _pca, "tsne": lambda all: _tsne(all, seed)})(points[chosen])
+    ways: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+        "pca": _pca,
+        "tsne": functools.partial(_tsne, seed=seed),
+    }
+    at = choose("project", project, ways)(points[chosen])
     figure, (left, right) = _figure(WIDTH, 3.3, columns=2)
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[colour(int(step)) for step in steps[chosen]], **dots)

@@ -38,7 +38,7 @@ class Checker:
         from stepcut.folder import load
 
         procedure = load(self.folder)
-        return procedure.rename(dict(edited_names(self.folder)))
+        return procedure.rename(edited_names(self.folder))
 
     def check(self, path: str, progress: Hook) -> dict[str, Any]:
         """The report on one video as JSON."""

@@ -103,7 +103,7 @@ def edited_timelines(folder: str | os.PathLike[str]) -> dict[str, Timeline]:
     return Edits(folder).document.timelines()
 
 
-def edited_names(folder: str | os.PathLike[str]) -> dict[int, str]:
+def edited_names(folder: str | os.PathLike[str]) -> dict[int | str, str]:
     """The name a person gave to each learned step, for those that still stand: what `Procedure.rename` takes."""
     edits = Edits(folder)
     learned = {step.number: step.name for step in edits.learned.document.steps}

@@ -55,14 +55,14 @@ def _rename(document: Document, edit: Edit) -> Document:
     for step in document.steps:
         if step.name == name and step.number != number:
             raise OptionError(f"name={name!r} is another step already; names must differ. Merge the two instead.")
-    return _with_step(document, number, name=name)
+    return _with_step(document, number, lambda step: step._replace(name=name))
 
 
 def _colour(document: Document, edit: Edit) -> Document:
     number, value = _number(document, edit, "step"), edit.get("colour")
     if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-f]{6}", value):
         raise OptionError(f"colour={value!r} is not allowed; give #rrggbb in small letters, as #4477aa.")
-    return _with_step(document, number, colour=value)
+    return _with_step(document, number, lambda step: step._replace(colour=value))
 
 
 def _add(document: Document, edit: Edit) -> Document:
@@ -204,8 +204,8 @@ def _mean(one: Part, other: Part) -> float | None:
     return (one.confidence * first + other.confidence * second) / (first + second)
 
 
-def _with_step(document: Document, number: int, **change: str) -> Document:
-    steps = tuple(step._replace(**change) if step.number == number else step for step in document.steps)
+def _with_step(document: Document, number: int, change: Callable[[Step], Step]) -> Document:
+    steps = tuple(change(step) if step.number == number else step for step in document.steps)
     return replace(document, steps=steps)
 
 

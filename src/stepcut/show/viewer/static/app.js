@@ -2,7 +2,7 @@
 
 import { clock, icon } from "./dom.js";
 import { askExport, askName, showHelp } from "./dialogs.js";
-import { comparing } from "./compare.js";
+import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
 import { listen } from "./keys.js";
 import { buildStage, choose, drawStage } from "./stage.js";
@@ -13,7 +13,8 @@ const $ = (id) => document.getElementById(id);
 
 function draw({ detail }) {
   if (detail !== "part" && detail !== "range" && detail !== "check") drawSteps();
-  if (!comparing()) {
+  if (comparing()) refreshCompare();
+  else {
     drawStage();
     drawGrid();
   }

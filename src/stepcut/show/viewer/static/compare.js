@@ -3,18 +3,20 @@
 import { clock, el, iconButton } from "./dom.js";
 import { Player } from "./player.js";
 import { choose, pauseStage } from "./stage.js";
-import { stepOf, store } from "./store.js";
+import { changed, stepOf, store } from "./store.js";
 
 const place = () => document.getElementById("compare");
 let tiles = [];
 let playing = true;
 let speed = 1;
 let watcher = null;
+let shown = -1; // the number of the step
 
 export function compareStep(number) {
   leaveCompare();
   pauseStage();
   const step = stepOf(number);
+  shown = number;
   const having = store.data.videos.flatMap((video, index) => {
     const parts = video.parts.filter((part) => part[2] === number);
     return parts.length ? [{ video, index, parts }] : [];
@@ -46,10 +48,22 @@ export function compareStep(number) {
 }
 
 export function leaveCompare() {
+  const left = comparing();
   watcher?.disconnect();
   tiles.forEach((tile) => tile.player.close());
   tiles = [];
   show(false);
+  if (left) changed("part"); // the stage may have missed edits
+}
+
+// Looking side by side is when a step gets its name: keep playing, show the new name and colour.
+export function refreshCompare() {
+  const step = stepOf(shown);
+  if (!step) leaveCompare();
+  else {
+    place().querySelector("h2").textContent = step.name;
+    place().querySelector(".swatch").style.background = step.colour;
+  }
 }
 
 export const comparing = () => !place().hidden;

@@ -81,6 +81,7 @@ export function choose(place, time = store.times[place] || 0) {
   store.times[place] = time;
   player.open(place, current().there, time);
   if (other) {
+    document.querySelector("main").scrollTo({ top: 0 });
     track.zoomTo(1, 0);
     setSpeed(Number(speed.value));
     store.rate = 25;

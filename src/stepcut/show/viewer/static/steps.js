@@ -54,7 +54,7 @@ function facts(number) {
   const doing = parts.filter((mine) => mine.length);
   if (!doing.length) return "in no video";
   const lengths = doing.map((mine) => mine.reduce((sum, [start, end]) => sum + end - start, 0)).sort((a, b) => a - b);
-  return `${doing.length} of ${videos.length} videos, about ${lengths[Math.floor(lengths.length / 2)].toFixed(0)} s`;
+  return `${doing.length} of ${videos.length} videos · ${lengths[Math.floor(lengths.length / 2)].toFixed(0)} s`;
 }
 
 export function addIcons() {

@@ -20,6 +20,7 @@ export class Track {
       event.preventDefault();
       this.zoomTo(this.zoom * (event.deltaY < 0 ? 1.25 : 0.8), this.timeAt(event));
     }, { passive: false });
+    this.node.addEventListener("scroll", () => this.drawRuler(), { passive: true });
     this.ruler.addEventListener("pointerdown", (event) => this.dragRange(event));
   }
 
@@ -39,14 +40,17 @@ export class Track {
     if (held) this.handles.querySelector(`[data-key="${held}"]`)?.focus();
   }
 
+  // Only what can be seen: an hour zoomed in has thousands of marks.
   drawRuler() {
+    const { scrollLeft, clientWidth } = this.node;
+    const { duration } = this.bar;
+    const second = ((clientWidth || 800) * this.zoom) / duration; // pixels
+    const span = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600].find((each) => each * second > 64) || 3600;
     const ticks = [];
-    const room = (this.node.clientWidth || 800) * this.zoom;
-    const span = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600]
-      .find((each) => (each / this.bar.duration) * room > 64) || 3600;
-    for (let time = 0; time < this.bar.duration; time += span) {
-      const tick = el("span", { text: clock(time, span < 1 ? 1 : 0) });
-      tick.style.left = `${(100 * time) / this.bar.duration}%`;
+    const last = Math.min((scrollLeft + clientWidth) / second, duration - 1e-6);
+    for (let place = Math.floor(scrollLeft / second / span); place * span <= last; place += 1) {
+      const tick = el("span", { text: clock(place * span, span < 1 ? 1 : 0) });
+      tick.style.left = `${(100 * place * span) / duration}%`;
       ticks.push(tick);
     }
     this.ruler.replaceChildren(...ticks);

@@ -1,0 +1,161 @@
+"""Make every picture of the docs, and docs/gallery.md: `python benchmarks/gallery.py [--method cnc] [--real FOLDER]`.
+
+Films the toy kitchen, learns it, draws all plots, and photographs the report and the viewer in a headless Chromium.
+`--real` names a folder of real videos of one task, learned and photographed in the viewer. `--work` keeps what was
+filmed and learned, so that a second run only draws. `--quick` makes a small kitchen in a temporary folder, to see that
+the script runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import stepcut as sc
+from stepcut.data.toy import make_kitchen
+from stepcut.errors import NotLearned
+from stepcut.procedure import Procedure
+from stepcut.progress import Bar
+from stepcut.show import plots
+from stepcut.show.report import write_report
+from stepcut.show.viewer.server import Running
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SEED = 0
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+
+def main() -> None:
+    """Film, learn, draw, photograph, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--method", default="stepcut")
+    parser.add_argument("--set", default="{}", help="settings of the method, as JSON")
+    parser.add_argument("--real", type=Path, help="a folder of real videos of one task")
+    parser.add_argument("--real-steps", type=int, default=4)
+    parser.add_argument("--work", type=Path, help="where to keep the kitchen and the procedures")
+    parser.add_argument("--out", type=Path, default=DOCS, help="the folder of docs (default: this project's)")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        work = args.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        size = {"videos": 2, "duration": 8} if args.quick else {"videos": 8}
+        kitchen = make_kitchen(work / "kitchen", seed=SEED, progress=Bar(), **size)
+        options = {"method": args.method, "seed": SEED, "progress": Bar(), **json.loads(args.set)}
+        toy = sc.learn(work / "kitchen" / "videos", steps=6, fps=1, output=work / "kitchen.proc", **options)
+        images = args.out / "images"
+        draw(toy, kitchen.annotations, images)
+        write_report(toy, work / "report.html", truth=kitchen.annotations, title="Making breakfast")
+        page = stack.enter_context(browser())
+        photograph_report(page, work / "report.html", images)
+        photograph_viewer(page, work / "kitchen.proc", images, "view")
+        if args.real:
+            sc.learn(args.real, steps=args.real_steps, fps=2, output=work / "real.proc", **options)
+            photograph_viewer(page, work / "real.proc", images, "view-real")
+        (args.out / "gallery.md").write_text(gallery(toy, args))
+
+
+def draw(toy: Procedure, truth: Path, images: Path) -> None:
+    """All plots."""
+    images.mkdir(parents=True, exist_ok=True)
+    plots.save(plots.timelines(toy, truth), images / "readme.png")
+    plots.save(plots.embedding(toy), images / "embedding.png")
+    plots.save(plots.orders(toy), images / "orders.svg")
+    plots.save(plots.graph(toy), images / "graph.svg")
+    plots.save(plots.confusion(toy, truth), images / "confusion.svg")
+    with contextlib.suppress(NotLearned):
+        plots.save(plots.loss(toy), images / "loss.svg")
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Any]:
+    """A page of a headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield opened.new_page(viewport={"width": 1440, "height": 900})
+        opened.close()
+
+
+def photograph_report(page: Any, report: Path, images: Path) -> None:
+    """The upper part of the report."""
+    page.set_viewport_size({"width": 1200, "height": 1500})
+    page.goto(report.absolute().as_uri())
+    page.screenshot(path=images / "report.jpg", type="jpeg", quality=82)
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> None:
+    """The whole page, and one step in all videos."""
+    running = Running(procedure).start()
+    page.goto(running.address)
+    page.wait_for_selector("body.ready")
+    page.locator("#stage .segments button").nth(1).click()
+    page.wait_for_timeout(4000)
+    page.screenshot(path=images / f"{name}.jpg", type="jpeg", quality=82)
+    page.locator("[data-key^=all]").nth(1).click()
+    page.wait_for_timeout(5000)
+    page.screenshot(path=images / f"{name}-step.jpg", type="jpeg", quality=82)
+    page.goto("about:blank")
+    running.close()
+
+
+def gallery(toy: Procedure, args: argparse.Namespace) -> str:
+    """docs/gallery.md."""
+    version = toy.config["versions"]["stepcut"]
+    learned = f"method `{args.method}`, settings `{args.set}`, seed {SEED}, 1 frame a second"
+    what = f"{learned}, protocol strict, stepcut {version}"
+    pictures = [
+        ("Timelines of all videos, the truth above", "readme.png", 'plots.timelines(proc, truth="annotations/")'),
+        (
+            "Where frames lie: good steps are islands on the left and mixed on the right",
+            "embedding.png",
+            "plots.embedding(proc)",
+        ),
+        ("What must precede what", "graph.svg", "plots.graph(proc)"),
+        ("Orders, the most followed first", "orders.svg", "plots.orders(proc)"),
+        ("Found and true steps", "confusion.svg", 'plots.confusion(proc, truth="annotations/")'),
+        ("The loss while learning", "loss.svg", "plots.loss(proc)"),
+    ]
+    lines = [
+        "# Gallery",
+        "",
+        f"Made by `benchmarks/gallery.py` from the toy kitchen (8 videos, 6 steps): {what}.",
+        "No setting was chosen on these videos. Each function gives a matplotlib figure;",
+        "`plots.save(figure, path)` writes it as PNG, SVG or PDF. The same step has the same colour everywhere.",
+        "",
+        "```python",
+        "from stepcut.show import plots",
+        'plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")',
+        "```",
+    ]
+    for title, file, code in pictures:
+        if (args.out / "images" / file).exists():
+            lines += ["", f"## {title}", f"`{code}`", "", f"![{title}](images/{file})"]
+    lines += [
+        "",
+        "## The report",
+        "`stepcut report P -o report.html`: one file, no network.",
+        "",
+        "![The report](images/report.jpg)",
+    ]
+    lines += ["", "## The viewer", "`stepcut view P`; see [view.md](view.md).", "", "![The viewer](images/view.jpg)"]
+    lines += ["", "One step in all videos, side by side:", "", "![One step in all videos](images/view-step.jpg)"]
+    if args.real or (args.out / "images" / "view-real.jpg").exists():
+        lines += ["", "Real videos of a robot and a bottle (not in this repository):", ""]
+        lines += [
+            "![The viewer with real videos](images/view-real.jpg)",
+            "",
+            "![One step of real videos](images/view-real-step.jpg)",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
