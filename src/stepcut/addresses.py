@@ -100,6 +100,13 @@ class Address:
         for path in sorted(found):
             yield Address(fs.unstrip_protocol(path))
 
+    def folders(self) -> Iterator[Address]:
+        """The folders in it."""
+        fs = self._fs()
+        for entry in fs.ls(self.url, detail=True):
+            if entry["type"] == "directory":
+                yield Address(fs.unstrip_protocol(entry["name"]))
+
     def read_bytes(self) -> bytes:
         """What is in the file."""
         data: bytes = self._fs().cat_file(self.url)

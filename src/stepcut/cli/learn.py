@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import add_common, progress_hook
+from stepcut.addresses import Address, place
+from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
 from stepcut.errors import OptionError
+from stepcut.progress import silent
 
 EXAMPLES = """examples:
   stepcut learn sandwich/ -k 7 -o sandwich.proc        a folder of videos, seven steps
   stepcut learn a.mp4 b.mp4 'more/*.mkv' -o out.proc   files and globs; the number of steps is chosen
+  stepcut learn --tasks kitchen/ -k 7 -o procs/        a procedure for each folder in kitchen/, several at once
   stepcut learn features/ --rate 1 -k 12 -o out.proc   .npy, .npz or .safetensors, one row per second
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `stepcut learn`."""
-    parser.add_argument("videos", nargs="+", help="folders, files or globs of videos, or of feature files")
+    parser.add_argument(
+        "videos", nargs="*", help="folders, files or globs of videos, or of feature files; or addresses"
+    )
+    parser.add_argument("--tasks", metavar="ROOT", help="learn a procedure for each sub-folder of ROOT instead")
     parser.add_argument("-k", "--steps", type=_steps, help="how many steps; left out, the number is chosen")
     parser.add_argument("-o", "--output", help="where to keep the procedure (default: the first folder's name + .proc)")
     parser.add_argument("--method", help="stepcut (default) or cnc, the paper's")
@@ -31,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--like", metavar="P", help="take all settings from an earlier procedure; what is given here wins"
     )
     parser.add_argument("--strict", action="store_true", help="one broken video stops the work")
+    add_engine(parser)
     add_common(parser)
 
 
@@ -46,16 +52,44 @@ def add_seeing(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Learn, keep, and say what was found."""
+    if args.tasks is not None and args.videos:
+        raise OptionError(f"--tasks {args.tasks} and videos ({args.videos[0]}) were given; give one of the two.")
+    if args.tasks is None and not args.videos:
+        raise OptionError("no video was given. Give a folder, files or globs, or --tasks ROOT for many tasks.")
+    return run_tasks(args) if args.tasks is not None else run_task(args)
+
+
+def run_task(args: argparse.Namespace) -> int:
+    """Learn one procedure; several processes started by torchrun learn it together."""
     from stepcut.learning import learn
+    from stepcut.scale.ddp import is_first_process, together
 
     output = args.output or default_output(args.videos[0])
-    procedure = learn(args.videos, output=output, progress=progress_hook(args), **settings(args))
-    print(procedure)
-    print(f"\nkept in {output}\nlook at it:  stepcut view {output}\ncheck a new video:  stepcut check {output} NEW.mp4")
+    with together():
+        first = is_first_process()
+        hook = progress_hook(args) if first else silent
+        with open_engine(args) as engine:
+            procedure = learn(args.videos, output=output, progress=hook, engine=engine, **settings(args))
     skipped = procedure.config["skipped"]
-    for name, reason in skipped.items():
-        print(f"left out: {name}: {reason}")
-    return 2 if skipped else 0
+    if first:
+        print(procedure)
+        print(f"\nkept in {output}\nlook at it:  stepcut view {output}")
+        print(f"check a new video:  stepcut check {output} NEW.mp4")
+        for name, reason in skipped.items():
+            print(f"left out: {name}: {reason}")
+    return 1 if skipped else 0
+
+
+def run_tasks(args: argparse.Namespace) -> int:
+    """Learn many procedures; 2 when one of them failed, 1 when a video was left out."""
+    from stepcut.scale.tasks import learn_tasks, summarise
+
+    output = args.output or f"{args.tasks.rstrip('/')}-procedures"
+    with open_engine(args, always=True) as engine:
+        assert engine is not None
+        learned = learn_tasks(args.tasks, output, engine, progress=progress_hook(args), **settings(args))
+    print(summarise(learned))
+    return 2 if any(task.error for task in learned) else 1 if any(task.skipped for task in learned) else 0
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -88,7 +122,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def default_output(first: str) -> str:
     """`sandwich/` becomes `sandwich.proc`."""
-    path = Path(first)
+    path = place(first)
+    if isinstance(path, Address):
+        return f"{path.name if path.is_dir() else path.parent.name}.proc"
     return f"{path.resolve().name}.proc" if path.is_dir() else f"{path.parent.resolve().name}.proc"
 
 

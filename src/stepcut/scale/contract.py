@@ -26,13 +26,17 @@ class Engine(Protocol):
     """Seconds of video that one worker sees at a time."""
 
     def map(
-        self, work: Callable[[I], R], items: Sequence[I], done: Callable[[int, R | Exception], None] | None = None
+        self,
+        work: Callable[[I], R],
+        items: Sequence[I],
+        done: Callable[[int, R | Exception], None] | None = None,
+        gpu: bool = False,
     ) -> list[R | Exception]:
         """`work(item)` for every item; the answers in the order of the items, an exception where an item raised it.
 
         A worker that dies is replaced and its item begun again; where it dies again, the answer is `WorkerDied`. No
         more items are handed out than there are workers to do them. `done(number, answer)` is called here as answers
-        come; what it raises stops all work.
+        come; what it raises stops all work. With `gpu`, every item has a GPU to itself where there are any.
         """
 
     def backbone(self, recipe: Mapping[str, Any]) -> Any:

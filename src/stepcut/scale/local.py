@@ -37,9 +37,13 @@ class Local:
         self._idle: list[_Worker] = []
 
     def map(
-        self, work: Callable[[I], R], items: Sequence[I], done: Callable[[int, R | Exception], None] | None = None
+        self,
+        work: Callable[[I], R],
+        items: Sequence[I],
+        done: Callable[[int, R | Exception], None] | None = None,
+        gpu: bool = False,  # noqa: ARG002
     ) -> list[R | Exception]:
-        """See `Engine.map`."""
+        """See `Engine.map`; the GPUs of one machine are shared by all workers."""
         answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         begun = dict.fromkeys(waiting, 0)

@@ -45,12 +45,19 @@ class Ray:
         self._actors: list[Any] = []
 
     def map(
-        self, work: Callable[[I], R], items: Sequence[I], done: Callable[[int, R | Exception], None] | None = None
+        self,
+        work: Callable[[I], R],
+        items: Sequence[I],
+        done: Callable[[int, R | Exception], None] | None = None,
+        gpu: bool = False,
     ) -> list[R | Exception]:
         """See `Engine.map`."""
         ray = self._ray
+        gpus = 1 if gpu and self._ray.cluster_resources().get("GPU", 0) >= 1 else 0
+        if gpus:
+            self._end_actors()  # the backbones make room
         # Ray begins a task again whose worker or node is lost, on another node where need be.
-        task = ray.remote(num_cpus=1, max_retries=TRIES - 1, retry_exceptions=False)(_do)
+        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(_do)
         answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         flying: dict[Any, int] = {}
@@ -95,12 +102,15 @@ class Ray:
 
     def close(self) -> None:
         """See `Engine.close`: what was there before stays."""
-        for actor in self._actors:
-            self._ray.kill(actor)
-        self._actors = []
+        self._end_actors()
         if self._began:
             self._ray.shutdown()
             self._began = False
+
+    def _end_actors(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors = []
 
     def _begin(self, workers: int | None) -> None:
         options: dict[str, Any] = {"address": self.address}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.addresses import Address, Place, place
-from stepcut.errors import DataError, OptionError, StepcutError, VideoError
+from stepcut.errors import DataError, StepcutError, VideoError
 from stepcut.progress import Hook, Stage, silent
 from stepcut.scale.contract import Engine
 from stepcut.see.video.find import find_videos, natural
@@ -122,7 +122,7 @@ def summarise(learned: Sequence[Learned]) -> Table:
     notes = []
     for task in learned:
         made = [None, None, None] if task.error else [task.steps, task.videos, task.seconds]
-        rows.append([task.name, *made, task.error and "failed" or task.output])
+        rows.append([task.name, *made, "failed" if task.error else task.output])
         notes += [f"{task.name}: {task.error}"] if task.error else []
         notes += [f"{task.name}: left out {name}: {reason}" for name, reason in task.skipped.items()]
     failed = sum(bool(task.error) for task in learned)
@@ -145,9 +145,9 @@ def _see(
         return {}
     try:
         _, failures = read_source(videos, 1, seen, settings["cache"], settings["strict"], progress, engine)
-    except VideoError as error:
+    except VideoError:
         if settings["strict"]:
-            raise OptionError(f"{error} (--strict)") from error
+            raise
         return {}
     return {str(place(failure.path).absolute()): VideoError(str(failure.error)) for failure in failures}
 

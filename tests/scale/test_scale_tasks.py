@@ -1,0 +1,74 @@
+"""learn --tasks: a procedure per sub-folder, one failure not stopping the rest; and learn over engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import DataError
+from stepcut.scale.local import Local
+from stepcut.scale.tasks import learn_tasks, summarise
+
+QUICK = {"method": "cnc", "steps": 3, "train": {"steps": 20}}
+WORDS = ["--method", "cnc", "--set", 'train={"steps": 20}', "-k", "3", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tasks of features, an empty one, and one with NaN."""
+    root = tmp_path_factory.mktemp("root")
+    random = np.random.default_rng(0)
+    for task in ("bread", "coffee", "nan"):
+        (root / task).mkdir()
+        for number in range(2):
+            rows = np.repeat(np.eye(3, 8), 10, axis=0) + 0.1 * random.normal(size=(30, 8))
+            if task == "nan":
+                rows[3] = np.nan
+            np.save(root / task / f"v{number}.npy", rows.astype(np.float32))
+    (root / "empty").mkdir()
+    return root
+
+
+@pytest.mark.slow
+def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
+    engine = Local(2)
+    try:
+        learned = learn_tasks(root, tmp_path, engine, **QUICK)
+    finally:
+        engine.close()
+    assert [(task.name, bool(task.error)) for task in learned] == [
+        ("bread", False),
+        ("coffee", False),
+        ("empty", True),
+        ("nan", True),
+    ]
+    text = str(summarise(learned))
+    assert "2 of 4 tasks learned" in text
+    assert "empty: " in text
+    assert "no video in this folder" in text
+    assert "holds NaN" in text
+    alone = sc.learn(root / "bread", **QUICK)
+    assert sc.load(tmp_path / "bread.proc") == alone  # as if it had been learned alone
+
+
+def test_the_command_says_it_by_its_exit_code(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["learn", "--tasks", str(root), "-o", str(tmp_path), "--workers", "1", *WORDS]
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert "2 of 4 tasks learned" in shown.out
+    assert (tmp_path / "coffee.proc" / "config.json").exists()
+    assert main(["learn", "--tasks", str(root), "video.mp4"]) == 2
+    assert "give one of the two" in capsys.readouterr().err
+    assert main(["learn"]) == 2
+    assert "no video was given" in capsys.readouterr().err
+    assert main(["learn", "--tasks", str(root / "bread")]) == 2
+    assert "it holds no sub-folder" in capsys.readouterr().err
+
+
+def test_no_root(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
