@@ -349,3 +349,58 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
         until(tab, "document.querySelectorAll('.tile video[src]').length > 3")
         assert tab.locator(".tile video[src]").count() < 30
         tab.close()
+
+
+def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitchen: Path) -> None:
+    from stepcut.show.viewer.checks import CheckedVideo
+    from stepcut.show.viewer.document import Part
+    from stepcut.use.check import Finding, Report
+
+    findings = [
+        Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),
+        Finding("unknown", 3.0, 4.5, None, "", 0.7, "2 s match no known step"),
+    ]
+    report = Report("new", 6.0, findings, 2.0, {"missed": 2.0, "unknown": 1.5}, 0.25, 0.05)
+    film = str(sorted((kitchen / "videos").iterdir())[0])
+    new = CheckedVideo("new", film, 6.0, (Part(0.0, 2.0, 0), Part(4.5, 6.0, 2)), report.to_json())
+    with Served(place, [new]) as served:
+        tab = browser.new_page()
+        tab.goto(served.running.address)
+        tab.wait_for_selector("body.ready")
+        tab.locator("#grid .card").nth(2).locator("button").click()
+        assert tab.locator("#stage .track .findings .finding").count() == 2
+        assert tab.locator(".found p").inner_text() == "new: 1 missed, 1 unknown."
+        assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
+        assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
+        assert tab.locator(".segment-acts").is_hidden()
+        tab.locator(".found button").nth(1).click()
+        until(tab, "document.querySelector('#stage video').currentTime === 3")
+        tab.close()
+
+
+def test_an_hour_with_many_segments_zoomed_in(browser: Any, place: Path) -> None:
+    timelines = json.loads((place / "timelines.json").read_text())
+    part = {"step": 0, "confidence": 0.5}
+    timelines["one"]["duration"] = 3600.0
+    timelines["one"]["segments"] = [
+        {**part, "start": 2.0 * k, "end": 2.0 * k + 2, "step": k % 3} for k in range(1800)
+    ]  # fmt: skip
+    (place / "timelines.json").write_text(json.dumps(timelines))
+    with Served(place) as served:
+        tab = browser.new_page()
+        tab.goto(served.running.address)
+        tab.wait_for_selector("body.ready")
+        for _ in range(25):
+            tab.keyboard.press("+")
+        assert 0 < tab.locator(".ruler span").count() < 60
+        tab.close()
+
+
+def test_a_step_is_named_while_it_plays_everywhere(page: Any) -> None:
+    page.locator("[data-key=all0]").click()
+    name_of(page, 0).fill("cut")
+    name_of(page, 0).press("Enter")
+    wait_saved(page, "Saved")
+    assert page.locator("#compare h2").inner_text() == "cut"
+    page.locator("#compare [aria-label='Back to the video']").click()
+    assert page.locator("#stage .segments .what").first.inner_text() == "cut"

@@ -198,7 +198,7 @@ any_edit = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(any_edit, max_size=12))
 def test_any_edits_keep_timelines_whole_and_undo_to_the_start(place: Path, changes: list[dict[str, Any]]) -> None:
     (place / "edits.json").unlink(missing_ok=True)
