@@ -31,7 +31,8 @@ class Address:
     url: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "url", self.url.rstrip("/"))
+        # fsspec says memory:///a for what it also calls memory://a.
+        object.__setattr__(self, "url", self.url.rstrip("/").replace("memory:///", "memory://"))
 
     def __str__(self) -> str:
         return self.url

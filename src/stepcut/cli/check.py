@@ -5,26 +5,32 @@ from __future__ import annotations
 import argparse
 import json
 
-from stepcut.cli.common import add_common
+from stepcut.cli.common import add_common, add_engine, open_engine, tell_failures
 
 EXAMPLES = """examples:
   stepcut check sandwich.proc new.mp4             in words; exit code 0 fine, 1 deviations, 2 error
   stepcut check sandwich.proc new.mp4 --json      for machines
+  stepcut check sandwich.proc shift/*.mp4 --json --workers 4   many videos, a line for each
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `stepcut check`."""
     parser.add_argument("procedure", help="a folder made by stepcut learn")
-    parser.add_argument("video", help="a video, or a file with its features")
-    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    parser.add_argument("video", nargs="+", help="videos, or files with their features")
+    parser.add_argument("--json", action="store_true", help="print each report as one JSON object")
+    add_engine(parser)
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the video, print the report; 1 when it deviates."""
-    from stepcut.folder import load
+    """Check the videos, print the reports; 1 when one deviates, 2 when one cannot be checked."""
+    from stepcut.scale.videos import for_each_video
 
-    report = load(args.procedure).check(args.video)
-    print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else report)
-    return 0 if report.ok else 1
+    with open_engine(args) as engine:
+        answers = for_each_video("check", args.procedure, args.video, engine)
+    failed = tell_failures(answers)
+    reports = [answer for answer in answers if not isinstance(answer, Exception)]
+    for report in reports:
+        print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else report)
+    return 2 if failed else 0 if all(report.ok for report in reports) else 1

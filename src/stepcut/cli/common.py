@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from stepcut.errors import StepcutError
 from stepcut.progress import Bar, Hook, JsonLog, silent
 
 if TYPE_CHECKING:
@@ -26,13 +29,15 @@ def progress_hook(args: argparse.Namespace) -> Hook:
     return JsonLog() if args.log == "json" else Bar()
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Where the work is done."""
+def add_engine(parser: argparse.ArgumentParser, *also: str) -> None:
+    """Where the work is done; `also` are further words for --workers."""
     parser.add_argument("--engine", default="local", help="local (default: this machine) or ray, a cluster")
     parser.add_argument(
         "--address", help="with --engine ray: the cluster (auto: this machine's); left out, one starts here"
     )
-    parser.add_argument("--workers", type=int, help="items worked on at once, in processes of their own")
+    parser.add_argument(
+        "--workers", *also, dest="workers", type=int, help="items worked on at once, in processes of their own"
+    )
 
 
 def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractContextManager[Engine | None]:
@@ -40,3 +45,15 @@ def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractConte
     from stepcut import scale
 
     return scale.open_engine(args.engine, args.workers, args.address, always)
+
+
+def tell_failures(answers: Sequence[object]) -> bool:
+    """Print what went wrong with some of many items; where it is one thing with all of them, raise it."""
+    errors = [answer for answer in answers if isinstance(answer, Exception)]
+    if errors and (len({str(error) for error in errors}) == 1 and len(errors) == len(answers)):
+        raise errors[0]
+    for error in errors:
+        if not isinstance(error, StepcutError):
+            raise error
+        print(f"stepcut: {' '.join(str(error).split())}", file=sys.stderr)
+    return bool(errors)

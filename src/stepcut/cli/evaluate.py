@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from stepcut.cli.common import add_common
+from stepcut.cli.common import add_common, add_engine, open_engine
 
 EXAMPLES = """examples:
   stepcut evaluate sandwich.proc --truth annotations/
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--matching", action="store_true", help="say which found step is which true step (json always does)"
     )
+    add_engine(parser)
     add_common(parser)
 
 
@@ -44,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.judge import evaluate
 
     found = args.found[0] if len(args.found) == 1 else args.found
-    table = evaluate(found, args.truth, args.protocol, args.seeds, args.background, args.clock, args.seed)
+    settings = (args.protocol, args.seeds, args.background, args.clock, args.seed)
+    with open_engine(args) as engine:
+        table = evaluate(found, args.truth, *settings, engine=engine)
     more = {}
     if args.per_step:
         more["per_step"] = table.per_step()

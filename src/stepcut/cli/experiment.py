@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import add_common, progress_hook
+from stepcut.cli.common import add_common, add_engine, progress_hook
 from stepcut.errors import OptionError
 
 EXAMPLES = """examples:
@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", default="7", help="K (default 7), or 'true' for each task's own number")
     parser.add_argument("--protocol", help="show the table under this protocol (default: the paper's)")
     parser.add_argument("--out", metavar="DIR", help="where finished cells and results are kept (default: the cache)")
-    parser.add_argument("--jobs", type=int, help="cells at once (default: what cores and memory allow)")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the embedder")
     parser.add_argument("--toy", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the toy kitchen")
     parser.add_argument("--from", dest="source", metavar="FILE", help="make the table again from a results file")
     parser.add_argument("--format", default="text", help="text (default), csv, latex, json or markdown")
     parser.add_argument("--plot", metavar="FILE", help="draw it as well: .png, .svg or .pdf")
+    add_engine(parser, "--jobs")
     add_common(parser)
 
 
@@ -65,11 +65,13 @@ def run(args: argparse.Namespace) -> int:
             args.steps if args.steps == "true" else _value(args.steps),
             args.rows,
             place,
-            args.jobs,
+            args.workers,
             args.fps,
             _settings(args.set),
             _settings(args.toy),
             progress_hook(args),
+            args.engine,
+            args.address,
         )
         words = [args.name, results.record["data"], *([args.features] if args.features else [])]
         path = place / f"{'-'.join(words)}.json"

@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import argparse
 
-from stepcut.cli.common import add_common
+from stepcut.cli.common import add_common, add_engine, open_engine, tell_failures
+from stepcut.errors import OptionError
 
 EXAMPLES = """examples:
   stepcut segment sandwich.proc new.mp4                 print the timeline
   stepcut segment sandwich.proc new.mp4 -o new.vtt      subtitles; the suffix decides the format
   stepcut segment sandwich.proc new.mp4 -o new.eaf      proposals to correct in ELAN
+  stepcut segment sandwich.proc shift/*.mp4 -o 'out/{name}.vtt' --workers 4   many videos
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `stepcut segment`."""
     parser.add_argument("procedure", help="a folder made by stepcut learn")
-    parser.add_argument("video", help="a video, or a file with its features")
+    parser.add_argument("video", nargs="+", help="videos, or files with their features")
     parser.add_argument(
-        "-o", "--output", help="where to write it (.csv .json .eaf .vtt .srt .txt ...); left out, it is printed"
+        "-o",
+        "--output",
+        help="where to write it (.csv .json .eaf .vtt .srt .txt ...); left out, it is printed; {name} in it "
+        "stands for the video's name",
     )
+    add_engine(parser)
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Cut the video and write or print its timeline."""
-    from stepcut.folder import load
+    """Cut the videos and write or print their timelines; 2 when one cannot be cut."""
     from stepcut.formats import write
+    from stepcut.scale.videos import for_each_video
 
-    timeline = load(args.procedure).segment(args.video)
-    if args.output:
-        write(args.output, timeline)
-    else:
-        print(timeline)
-    return 0
+    if len(args.video) > 1 and args.output and "{name}" not in args.output:
+        raise OptionError(
+            f"-o {args.output} is one file for {len(args.video)} videos; write {{name}} where the name of the video "
+            "belongs, for example -o 'out/{name}.vtt'."
+        )
+    with open_engine(args) as engine:
+        answers = for_each_video("segment", args.procedure, args.video, engine)
+    failed = tell_failures(answers)
+    for timeline in [answer for answer in answers if not isinstance(answer, Exception)]:
+        if args.output:
+            write(args.output.replace("{name}", timeline.video or "video"), timeline)
+        else:
+            print(timeline)
+    return 2 if failed else 0

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from stepcut.version import __version__
 if TYPE_CHECKING:
     from stepcut.data import Task
     from stepcut.procedure import Procedure
+    from stepcut.scale.contract import Engine
 
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
     Truth = Task | Mapping[str, Timeline] | str | os.PathLike[str]
@@ -96,6 +98,7 @@ def evaluate(
     clock: float = CLOCK,
     seed: int = 0,
     graph: Iterable[tuple[str, str]] | None = None,
+    engine: Engine | None = None,
 ) -> Evaluation:
     """Score a procedure (or timelines by any other program) against true timelines.
 
@@ -103,7 +106,7 @@ def evaluate(
     timelines; a list of these is the same thing learned with several seeds, and gives means and standard deviations.
     `truth`: a folder of annotation files, a dict, or a task of a data set. `seeds` is how often `random` is drawn,
     from `seed` on; nothing is learned anew here (`stepcut experiment` does that). `graph`: the true edges
-    (before, after) between step names, where known (a task may bring its own).
+    (before, after) between step names, where known (a task may bring its own). With an `engine`, its workers score.
     """
     if not isinstance(seeds, int) or seeds < 1:
         raise OptionError(f"seeds={seeds!r} is not allowed; give a whole number of at least 1.")
@@ -113,18 +116,23 @@ def evaluate(
     true, origin = read_truth(truth)
     pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, _ in given]
     options: dict[str, Any] = {"protocol": protocol, "background": background, "rate": clock}
-    ours = [score(pair.pred, pair.true, names=pair.steps, **options) for pair in pairs]
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         raise OptionError(
             f"the procedures have K = {sizes} steps; seeds of one method have the same K. Evaluate apart."
         )
-    scores = {"ours": ours}
+    to_score = [("ours", pair.pred, pair.true, pair.steps) for pair in pairs]
     for row in BASELINES:
-        scores[row] = [
-            score(baseline(row, pairs[0].true, sizes[0], number), pairs[0].true, names=pairs[0].steps, **options)
-            for number in range(seed, seed + (seeds if row == "random" else 1))
-        ]
+        for number in range(seed, seed + (seeds if row == "random" else 1)):
+            pair = pairs[0]
+            to_score.append((row, baseline(row, pair.true, sizes[0], number), pair.true, pair.steps))
+    work = partial(_score, options=options)
+    answers = [work(one) for one in to_score] if engine is None else engine.map(work, to_score)
+    scores: dict[str, list[Score]] = {row: [] for row in ("ours", *BASELINES)}
+    for (row, *_), answer in zip(to_score, answers, strict=True):
+        if isinstance(answer, Exception):
+            raise answer
+        scores[row].append(answer)
     known = getattr(truth, "graph", None) if graph is None else graph
     edges = None if known is None else set(known)
     rows = [[row, *_cells(each, edges)] for row, each in scores.items()]
@@ -143,6 +151,11 @@ def evaluate(
     )
     notes = [verdict(scores), *dict.fromkeys(note for pair in pairs for note in pair.notes)]
     return Evaluation(columns, rows, caption, notes, scores=scores, videos=pairs[0].videos, clusters=pairs[0].clusters)
+
+
+def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any]) -> Score:
+    _, found, true, names = job
+    return score(found, true, names=names, **options)
 
 
 def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:

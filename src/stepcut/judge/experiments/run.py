@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from stepcut.errors import OptionError, choose
@@ -19,6 +16,9 @@ from stepcut.judge.experiments.plan import EXPERIMENTS, Cell, Experiment, plan
 from stepcut.judge.experiments.results import FORMAT, Results
 from stepcut.judge.experiments.work import embedding_key, run_cell, train_embedder
 from stepcut.progress import Hook, Stage, silent
+from stepcut.scale import open_engine
+from stepcut.scale.contract import Engine
+from stepcut.scale.local import free_memory
 from stepcut.version import __version__
 
 Job = tuple[Cell, Material, Path, Mapping[str, Any]]
@@ -39,6 +39,8 @@ def run_experiment(
     train: Mapping[str, Any] | None = None,
     toy: Mapping[str, Any] | None = None,
     progress: Hook = silent,
+    engine: str | Engine | None = None,
+    address: str | None = None,
 ) -> Results:
     """Make a table of the paper on any data: see `EXPERIMENTS` for the names.
 
@@ -46,6 +48,7 @@ def run_experiment(
     rows. `folder` keeps finished cells and trained embeddings (default: in the cache), so the same call goes on where
     it was interrupted. `jobs` is how many cells run at once (default: as many as cores and memory allow). `fps` is how
     many frames are seen per second of video. `train` holds settings of the embedder, `toy` those of the toy kitchen.
+    `engine` is where cells are filled: "local" (this machine) or "ray" (a cluster, at `address`, sharing `folder`).
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     _check(experiment, seeds, steps, rows)
@@ -70,11 +73,12 @@ def run_experiment(
     )
     settings = dict(train or {})
     work = [(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
-    size = _jobs(jobs, materials)
     # Trained embeddings first, each once: the cells that share one then find it on the disk.
     first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
-    _each(_train, list(first.values()), size, "embeddings", progress)
-    records = _each(_fill, work, size, "cells", progress)
+    size = _jobs(jobs, materials) if engine in (None, "local") else jobs
+    with open_engine(engine, None if size == 1 and engine != "ray" else size, address) as workers:
+        _each(_train, list(first.values()), workers, "embeddings", progress)
+        records = _each(_fill, work, workers, "cells", progress)
     return Results(
         {
             "format": FORMAT,
@@ -143,57 +147,30 @@ def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
             raise OptionError(f"jobs={jobs} is not allowed; give a whole number of at least 1.")
         return jobs
     largest = max(material.bytes for material in materials)
-    return max(1, min(os.cpu_count() or 1, int(_free_memory() / (6 * largest + 2**29))))
-
-
-def _free_memory() -> float:
-    """Bytes that are free now; 8 GB where the system does not say."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return 8e9
+    return max(1, min(os.cpu_count() or 1, int(free_memory() / (6 * largest + 2**29))))
 
 
 def _each(
-    do: Callable[[Job], dict[str, Any]], work: Iterable[Job], size: int, stage_name: str, progress: Hook
+    do: Callable[[Job], dict[str, Any]], todo: Sequence[Job], engine: Engine | None, stage_name: str, progress: Hook
 ) -> list[dict[str, Any]]:
-    """Do all jobs, here or in processes; the answers in the order of the jobs."""
-    todo = list(work)
+    """Do all jobs, here or by the engine's workers; the answers in the order of the jobs."""
     results: list[dict[str, Any]] = [{}] * len(todo)
     if not todo:
         return results
     with Stage(progress, stage_name, total=len(todo), unit="cells") as stage:
-        if size == 1 or len(todo) == 1:
+
+        def done(number: int, answer: dict[str, Any] | Exception) -> None:
+            if isinstance(answer, Exception):
+                raise answer
+            results[number] = answer
+            stage.advance(item=todo[number][0].key)
+
+        if engine is None:
             for number, job in enumerate(todo):
-                results[number] = do(job)
-                stage.advance(item=job[0].key)
-            return results
-        # Fresh processes: threads of torch do not survive a fork.
-        with ProcessPoolExecutor(size, get_context("spawn"), _begin, (max(1, (os.cpu_count() or 1) // size),)) as pool:
-            futures = {pool.submit(do, job): number for number, job in enumerate(todo)}
-            try:
-                for future in as_completed(futures):
-                    results[futures[future]] = future.result()
-                    stage.advance(item=todo[futures[future]][0].key)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+                done(number, do(job))
+        else:
+            engine.map(do, todo, done, gpu=True)
     return results
-
-
-def _begin(threads: int) -> None:
-    """In a new process: share the cores, and end when the process that asked is gone (killed, for example)."""
-    import torch
-
-    torch.set_num_threads(threads)
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _train(job: Job) -> dict[str, Any]:

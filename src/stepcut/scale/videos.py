@@ -1,0 +1,34 @@
+"""One verb of a procedure (segment, check) for many new videos, here or by workers; each opens the procedure once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from stepcut.addresses import Place, place
+from stepcut.procedure import Procedure
+from stepcut.scale.contract import Engine, attempt
+
+
+def for_each_video(verb: str, procedure: Place, videos: Sequence[str], engine: Engine | None) -> list[Any]:
+    """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails."""
+    path = str(place(procedure).absolute())
+    # The word is new at every call, so that a procedure that has changed is opened again.
+    work = partial(do, verb, path, uuid.uuid4().hex)
+    if engine is None:
+        return [attempt(work, video) for video in videos]
+    return engine.map(work, [str(place(video).absolute()) for video in videos])
+
+
+def do(verb: str, procedure: str, word: str, video: str) -> Any:
+    """What a worker does."""
+    return getattr(_open(procedure, word), verb)(video)
+
+
+@lru_cache(maxsize=1)
+def _open(path: str, _word: str) -> Procedure:
+    from stepcut.folder import load
+
+    return load(path)
