@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from stepcut.methods.cnc import CnC
 from stepcut.methods.contract import Method, Online, Window
+from stepcut.methods.stepcut import StepCut
 
-METHODS: dict[str, type[Method]] = {"cnc": CnC}
+METHODS: dict[str, type[Method]] = {"stepcut": StepCut, "cnc": CnC}
 
-__all__ = ["METHODS", "CnC", "Method", "Online", "Window"]
+__all__ = ["METHODS", "CnC", "Method", "Online", "StepCut", "Window"]

@@ -1,0 +1,86 @@
+"""How many steps there are, without labels: how long features remember sets the scale, clearness chooses near it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.search import Search
+
+Floats = NDArray[np.float64]
+
+FORGOTTEN = 0.2
+"""Features have forgotten what was going on when their autocorrelation has fallen to this."""
+PER_MEMORY = 2.3
+"""Times that features forget during a step: steps have phases. Calibrated on recipes, see docs/results.md."""
+LEAST = 3
+"""Fewer steps than this are no procedure, and two are always clear-cut: before and after."""
+DOUBT = 0.15
+"""What a number twice or half that of the memory must make up for in clearness, as a share of the best."""
+RESTARTS = 6
+"""Starts per number tried."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The number chosen, and why: `curve` has a row (number, clearness, memory's number) for every one tried."""
+
+    count: int
+    curve: Floats
+
+    @property
+    def reason(self) -> str:
+        """The choice in words."""
+        if not len(self.curve):
+            return f"{self.count} steps"
+        clear = dict(zip(self.curve[:, 0].astype(int).tolist(), self.curve[:, 1].tolist(), strict=True))
+        return (
+            f"{self.count} steps: features change as if there were about {self.curve[0, 2]:.0f}, and of "
+            f"{', '.join(map(str, sorted(clear)))} tried, {self.count} is the clearest near that "
+            f"(clearness {clear[self.count]:.2f})"
+        )
+
+
+def memory(videos: Sequence[Floats], base: int) -> float:
+    """Rows after which centred features have forgotten: the first lag at which  C(lag) / C(base) < FORGOTTEN.
+
+    C(lag) = mean over t of x_t . x_{t + lag}, over all videos. Noise has no memory, so C is measured against a lag
+    `base` that is short and not 0.
+    """
+    longest = max(2, max(len(rows) for rows in videos) // 2)
+
+    def alike(lag: int) -> float:
+        pairs = [float((rows[:-lag] * rows[lag:]).sum()) / (len(rows) - lag) for rows in videos if len(rows) > lag]
+        return float(np.mean(pairs))
+
+    start = alike(min(base, longest))
+    if start <= 0:
+        return float(base)
+    for lag in range(base + 1, longest + 1):
+        if alike(lag) < FORGOTTEN * start:
+            return float(lag)
+    return float(longest)
+
+
+def choose_count(
+    videos: Sequence[Floats], rate: float, make: Callable[[int], Search], tick: Callable[[], None] = lambda: None
+) -> Choice:
+    """Try numbers of steps around what the memory of the features says; take the best of
+
+    score(K) = clearness(K) / max clearness - DOUBT log2(K / K_memory)^2.
+    """
+    median = float(np.median([len(rows) for rows in videos]))
+    expected = max(float(LEAST), median / (PER_MEMORY * memory(videos, max(1, round(2 * rate)))))
+    tried = sorted({max(LEAST, round(expected * factor)) for factor in (0.6, 0.75, 0.87, 1, 1.15, 1.33, 1.6, 2)})
+    tried = [count for count in tried if count <= max(LEAST, sum(map(len, videos)) // 4)]
+    clear = []
+    for count in tried:
+        clear.append(make(count).clearest(videos))
+        tick()
+    best = max(max(clear), 1e-9)
+    doubt = DOUBT * np.log2(np.array(tried) / expected) ** 2
+    chosen = tried[int(np.argmax(np.array(clear) / best - doubt))]
+    return Choice(chosen, np.column_stack([tried, clear, np.full(len(tried), expected)]).astype(np.float64))
