@@ -49,13 +49,13 @@ class CentreSegmenter(Segmenter):
         return self._cut(rows)
 
     def _prepare(self, rows: NDArray[Any]) -> Rows:
-        """The rows of one video as float32, of length 1 where asked for."""
+        """The rows of one video as float32, of length 1 where asked for: a copy, ours to spoil."""
         return unit(rows) if self.normalise else rows.astype(np.float32)
 
     def _stack(self, videos: list[NDArray[Any]]) -> Rows:
         """All frames of all videos, prepared: one array that is ours to spoil."""
-        start = self._prepare(videos[0])
-        stacked = np.empty((sum(map(len, videos)), start.shape[1]), dtype=np.float32)
+        dimension = self._prepare(videos[0][:1]).shape[1]
+        stacked = np.empty((sum(map(len, videos)), dimension), dtype=np.float32)
         first = 0
         for rows in videos:
             stacked[first : first + len(rows)] = self._prepare(rows)

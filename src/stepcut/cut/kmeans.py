@@ -70,7 +70,7 @@ class MeansSegmenter(CentreSegmenter):
         return append_time(prepared, float(self.clock_)) if self.prior > 0 else prepared
 
     def _memberships(self, rows: NDArray[Any]) -> Rows:
-        return memberships(self._prepare(rows), self.centres_, FUZZIFIER)
+        return memberships(self._prepare(rows), self.centres_, FUZZIFIER, overwrite=True)
 
 
 class KMeans(MeansSegmenter):

@@ -71,7 +71,7 @@ class ProCut(CentreSegmenter):
         )[1]
 
     def _memberships(self, rows: NDArray[Any]) -> Rows:
-        return memberships(self._prepare(rows), self.centres_, self.m)
+        return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
         return self._solve(rows, self.prior)

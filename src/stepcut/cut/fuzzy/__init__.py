@@ -61,9 +61,9 @@ def fuzzy_c_means(
         return engine.memberships(centres, m), frames.outward(centres)
 
 
-def memberships(x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER) -> Rows:
-    """The memberships (T, k) of frames `x` (T, d) in clusters with the given centres (k, d)."""
-    frames = Frames(x)
+def memberships(x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER, *, overwrite: bool = False) -> Rows:
+    """The memberships (T, k) of frames `x` (T, d) around given centres (k, d); `overwrite` may spoil `x`."""
+    frames = Frames(x, overwrite=overwrite)
     with open_engine(frames) as engine:
         return engine.memberships(frames.inward(centres), m)
 
