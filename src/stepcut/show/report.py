@@ -60,7 +60,7 @@ def make_report(
     curve = getattr(procedure.method, "curve_", None)
     if curve is not None and curve.values:
         parts.append(_section("Learning", draw_curve(curve.names, curve.values)))
-    parts.append(_section("Settings and versions", _listed(json.dumps(procedure.config, indent=1))))
+    parts.append(_section("Settings and versions", f"<pre>{escape(json.dumps(procedure.config, indent=1))}</pre>"))
     name = escape(title or "A learned procedure")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'

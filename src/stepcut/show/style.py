@@ -40,6 +40,7 @@ footer { margin-top: 1.5rem; font-size: .85rem; color: var(--soft); }
   body { background: #fff; font-size: 10pt; } main { max-width: none; padding: 0; }
   section { border: 0; padding: 0; margin: 0 0 1.2rem; }
   h2 { break-after: avoid; border-bottom: 1px solid var(--rule); }
+  table { font-size: 8pt; } th, td { padding-right: .5rem; }
   details { display: none; } .gallery { grid-template-columns: repeat(3, 1fr); }
 }
 """
