@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stepcut.correspond import losses
+from stepcut.correspond import kernels, losses
 from stepcut.errors import OptionError
 
 SECONDS = torch.tensor([60.0, 25.0, 90.0, 40.0], dtype=torch.float64)
@@ -29,6 +29,14 @@ def make(videos: int = 3, frames: int = 7, dim: int = 16, seed: int = 0) -> tupl
 def call(name: str, u: Tensor, t: Tensor, d: Tensor, mask: Tensor | None = None) -> Tensor:
     function: Callable[..., Tensor] = getattr(losses, name)
     return function(u, t, mask) if name == "tcc" else function(u, t, d, mask)
+
+
+@pytest.fixture(params=["compiled", "torch"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test runs twice: with the compiled kernels, and with what runs on CUDA and without numba."""
+    name: str = request.param
+    monkeypatch.setattr(kernels, "numba_is_here", lambda: name == "compiled")
+    return name
 
 
 NAMES = ["tcc", "cidm", "tc3i", "lav", "lav_tcc"]
@@ -114,6 +122,19 @@ def test_autocast_changes_nothing(name: str) -> None:
     assert float(inside) == float(call(name, u, t, d))
     half = call(name, u.bfloat16(), t, d)
     assert float(half) == float(call(name, u.bfloat16().float(), t, d))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_video_of_padding_alone_counts_for_nothing(name: str) -> None:
+    u, t, d, _ = make()
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    mask[1] = False
+    u.requires_grad_()
+    value = call(name, u, t, d, mask)
+    others = torch.tensor([0, 2])
+    assert value.item() == pytest.approx(call(name, u[others], t[others], d[others]).item(), rel=1e-12)
+    (gradient,) = torch.autograd.grad(value, u)
+    assert torch.isfinite(gradient).all()
 
 
 def test_tcc_is_zero_error_on_equal_videos() -> None:

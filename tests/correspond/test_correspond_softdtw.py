@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from stepcut.correspond import softdtw
+from stepcut.correspond import kernels
 from stepcut.correspond.softdtw import soft_dtw
 from stepcut.errors import OptionError
 
@@ -18,7 +18,7 @@ LENGTHS = torch.tensor([[5, 7], [3, 4], [5, 1]])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The compiled kernel, and what runs on CUDA and without numba."""
     name: str = request.param
-    monkeypatch.setattr(softdtw, "_numba_is_here", lambda: name == "compiled")
+    monkeypatch.setattr(kernels, "numba_is_here", lambda: name == "compiled")
     return name
 
 
@@ -89,7 +89,7 @@ def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     cost = make(batch=4, rows=33, columns=21).requires_grad_()
     here = soft_dtw(cost)
     (g,) = torch.autograd.grad(here.sum(), cost)
-    monkeypatch.setattr(softdtw, "_numba_is_here", lambda: False)
+    monkeypatch.setattr(kernels, "numba_is_here", lambda: False)
     there = soft_dtw(cost)
     (h,) = torch.autograd.grad(there.sum(), cost)
     torch.testing.assert_close(here, there)

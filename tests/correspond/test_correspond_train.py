@@ -157,12 +157,14 @@ def test_own_limits_follow_the_data() -> None:
     embedder = Embedder(dim=4, frames=10).fit(features)
     assert len(embedder.curve_.values) == 25  # 10 x 125 rows / (5 x 10)
 
-    def cidm_of(window: float | None, rate: float) -> float:
-        return Embedder(dim=4, steps=1, rate=rate, window=window).fit(features).curve_.values[0][2]
+    def cidm_of(videos: Arrays, window: float | None) -> float:
+        return Embedder(dim=4, steps=1, window=window).fit(videos).curve_.values[0][2]
 
-    assert cidm_of(None, 1.0) == cidm_of(45 / 40, 1.0)
-    assert cidm_of(None, 1.0) != cidm_of(10.0, 1.0)
-    assert cidm_of(None, 0.01) == cidm_of(10.0, 0.01)
+    assert cidm_of(features, None) == cidm_of(features, 45 / 40)
+    assert cidm_of(features, None) != cidm_of(features, 10.0)
+    long = make_vectors(lengths=(500, 450))
+    assert cidm_of(long, None) == cidm_of(long, 10.0)
+    assert cidm_of(long, None) != cidm_of(long, 11.2)
 
 
 def test_two_videos_shorter_than_asked() -> None:

@@ -1,12 +1,14 @@
 """The inner computations of `tcc` and `cidm` with their gradients written out: a third of the work that autograd does.
 
-Both are functions of products of frames only, so nothing of size (videos, videos, frames, frames, d) is ever made.
-Gradients of gradients are not supported.
+Both are functions of products of frames only, so nothing of size (videos, videos, frames, frames, d) is ever made. On a
+CPU compiled kernels do the same (`_losses_cpu`); torch does it on CUDA, and where numba is absent. Gradients of
+gradients are not supported.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 from typing import Any
 
 import torch
@@ -101,14 +103,19 @@ def _weights(real: Tensor, a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class Contrast(torch.autograd.Function):
-    """`cidm` on centred frames u (B, T, d) with gamma (B, T, T), near (B, T, T) and the weights of the pairs: a scalar.
+    """`cidm` on centred frames u (B, T, d) with times (B, T), seconds (B,) and a mask (B, T) or None: a scalar.
 
     Distances are computed in float64, where little is lost when two close frames are subtracted; the gradient of a
     distance of 0 is 0.
     """
 
     @staticmethod
-    def forward(ctx: Any, u: Tensor, gamma: Tensor, near: Tensor, margin: float, weights: Tensor | float) -> Tensor:
+    def forward(
+        ctx: Any, u: Tensor, t: Tensor, seconds: Tensor, real: Tensor | None, window: float, margin: float
+    ) -> Tensor:
+        apart = t[:, :, None] - t[:, None, :]
+        near = apart.abs() * seconds[:, None, None] <= window
+        gamma = apart.square_() + 1
         fine = u.double()
         products = torch.bmm(fine, fine.mT.contiguous())
         norms = products.diagonal(dim1=1, dim2=2)
@@ -116,6 +123,7 @@ class Contrast(torch.autograd.Function):
         squared = sums - 2 * products
         d = squared.masked_fill_(squared <= SAME * sums, 0).sqrt_().to(u.dtype)
         inside = margin - d
+        weights = _pair_weights(u, real)
         loss = torch.where(near, d / gamma, gamma * inside.clamp_min(0)) * weights
         slope = torch.where(near, gamma.reciprocal(), torch.where(inside > 0, -gamma, 0)) * weights
         ctx.save_for_backward(u, (slope / d).masked_fill_(d == 0, 0))
@@ -123,7 +131,73 @@ class Contrast(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> _Gradients:
         u, pull = ctx.saved_tensors  # (B, T, T), symmetric: sum_j pull_ij (u_i - u_j), once as i and once as j
         moved = torch.addcmul(-(pull @ u), pull.sum(2, keepdim=True), u)
-        return moved * (2 * grad), None, None, None, None
+        return moved * (2 * grad), None, None, None, None, None
+
+
+def _pair_weights(u: Tensor, real: Tensor | None) -> Tensor | float:
+    """What a pair of frames of one video weighs in the mean over videos of the mean over their real pairs."""
+    if real is None:
+        return 1.0 / (u.shape[0] * u.shape[1] ** 2)
+    both = (real[:, :, None] & real[:, None, :]).to(u.dtype)
+    pairs = both.sum((1, 2))
+    videos = (pairs > 0).sum().clamp_min(1)
+    return both / (pairs.clamp_min(1) * videos)[:, None, None]
+
+
+class CompiledCycle(torch.autograd.Function):
+    """`Cycle` by the compiled kernel: the gradient comes with the value."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, t: Tensor, real: Tensor | None, scale: float, lam: float, floor: float) -> Tensor:
+        from stepcut.correspond import _losses_cpu as cpu
+
+        flat = u.reshape(-1, u.shape[2])
+        mask = None if real is None else real.contiguous().numpy()
+        value, gradient = cpu.cycle((flat @ flat.T).numpy(), t.contiguous().numpy(), mask, scale, lam, floor)
+        ctx.save_for_backward(flat, torch.from_numpy(gradient))
+        ctx.shape = u.shape
+        return u.new_tensor(value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> _Gradients:
+        flat, both = ctx.saved_tensors
+        return ((both + both.T) @ flat).mul_(grad).view(ctx.shape), None, None, None, None, None
+
+
+class CompiledContrast(torch.autograd.Function):
+    """`Contrast` by the compiled kernel: the gradient comes with the value."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, t: Tensor, seconds: Tensor, real: Tensor | None, window: float, margin: float
+    ) -> Tensor:
+        from stepcut.correspond import _losses_cpu as cpu
+
+        arrays = [x.contiguous().numpy() for x in (u, t, seconds)]
+        mask = None if real is None else real.contiguous().numpy()
+        value, gradient = cpu.contrast(arrays[0], arrays[1], arrays[2], mask, window, margin)
+        ctx.save_for_backward(torch.from_numpy(gradient))
+        return u.new_tensor(value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> _Gradients:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad, None, None, None, None, None
+
+
+def choose_kernels(device: torch.device) -> tuple[type[torch.autograd.Function], type[torch.autograd.Function]]:
+    """The functions for `tcc` and `cidm` on this device."""
+    if device.type == "cpu" and numba_is_here():
+        return CompiledCycle, CompiledContrast
+    return Cycle, Contrast
+
+
+@functools.cache
+def numba_is_here() -> bool:
+    """Whether the compiled kernels can be used."""
+    return importlib.util.find_spec("numba") is not None

@@ -13,7 +13,7 @@ import contextlib
 import torch
 from torch import Tensor
 
-from stepcut.correspond.kernels import Contrast, Cycle
+from stepcut.correspond.kernels import choose_kernels
 from stepcut.correspond.softdtw import soft_dtw
 from stepcut.errors import OptionError
 
@@ -45,7 +45,8 @@ def tcc(
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask, least=2)
         scale = 1.0 / (u.shape[2] * temperature)
-        value: Tensor = Cycle.apply(_centred(u, real), t, real, scale, variance_weight, variance_floor)  # type: ignore[no-untyped-call]
+        cycle, _ = choose_kernels(u.device)
+        value: Tensor = cycle.apply(_centred(u, real), t, real, scale, variance_weight, variance_floor)  # type: ignore[no-untyped-call]
         return value
 
 
@@ -68,9 +69,8 @@ def cidm(
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask, least=1)
         seconds = _checked_durations(durations, t)
-        apart = t[:, :, None] - t[:, None, :]
-        near = apart.abs() * seconds[:, None, None] <= window + ON_THE_EDGE
-        value: Tensor = Contrast.apply(_centred(u, real), apart.square() + 1, near, margin, _pair_weights(u, real))  # type: ignore[no-untyped-call]
+        _, contrast = choose_kernels(u.device)
+        value: Tensor = contrast.apply(_centred(u, real), t, seconds, real, window + ON_THE_EDGE, margin)  # type: ignore[no-untyped-call]
         return value
 
 
@@ -166,16 +166,6 @@ def _centred(u: Tensor, real: Tensor | None) -> Tensor:
     if real is None:
         return u - u.detach().mean((0, 1))
     return u - u.detach().sum((0, 1)) / real.sum().clamp_min(1)  # padded frames hold 0
-
-
-def _pair_weights(u: Tensor, real: Tensor | None) -> Tensor | float:
-    """What a pair of frames of one video weighs in the mean over videos of the mean over their real pairs."""
-    if real is None:
-        return 1.0 / (u.shape[0] * u.shape[1] ** 2)
-    both = (real[:, :, None] & real[:, None, :]).to(u.dtype)
-    pairs = both.sum((1, 2))
-    videos = (pairs > 0).sum().clamp_min(1)
-    return both / (pairs.clamp_min(1) * videos)[:, None, None]
 
 
 def _checked(

@@ -15,12 +15,12 @@ supported.
 from __future__ import annotations
 
 import functools
-import importlib.util
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from stepcut.correspond import kernels
 from stepcut.errors import OptionError
 
 
@@ -53,7 +53,7 @@ class _SoftDTW(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
-        ctx.compiled = cost.device.type == "cpu" and _numba_is_here()
+        ctx.compiled = cost.device.type == "cpu" and kernels.numba_is_here()
         ends = _whole(cost.shape, cost.device) if lengths is None else lengths.to(cost.device, torch.int64).contiguous()
         value, weights = (_forward_compiled if ctx.compiled else _forward_torch)(cost, gamma, ends)
         ctx.save_for_backward(ends, weights)
@@ -70,11 +70,6 @@ class _SoftDTW(torch.autograd.Function):
 def _whole(shape: torch.Size, device: torch.device) -> Tensor:
     """(B, 2): all rows and columns of each matrix are real."""
     return torch.tensor([shape[1:]] * shape[0], dtype=torch.int64, device=device).view(-1, 2)
-
-
-@functools.cache
-def _numba_is_here() -> bool:
-    return importlib.util.find_spec("numba") is not None
 
 
 def _forward_compiled(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,159 @@
+"""The compiled kernels of `tcc` and `cidm` for CPUs: value and gradient in one pass, row by row, nothing large kept.
+
+They do what `kernels` does with torch, where the small matrices of a training step cost more in calls than in
+arithmetic. Compiled once per machine, then read from numba's cache.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+_FAST = {"contract", "reassoc", "nsz"}
+"""Sums may be taken in any order; infinities and NaN keep their meaning."""
+
+
+def cycle(
+    products: Array, times: Array, real: NDArray[np.bool_] | None, scale: float, lam: float, floor: float
+) -> tuple[float, Array]:
+    """The value of `tcc` and its gradient (B T, B T) with respect to the products of frames."""
+    gradient = np.zeros_like(products)
+    mask = np.ones(times.shape, np.bool_) if real is None else real
+    return _cycle(products, times, mask, scale, lam, floor, gradient), gradient
+
+
+def contrast(
+    u: Array, times: Array, seconds: Array, real: NDArray[np.bool_] | None, window: float, margin: float
+) -> tuple[float, Array]:
+    """The value of `cidm` and its gradient (B, T, d)."""
+    gradient = np.zeros_like(u)
+    mask = np.ones(times.shape, np.bool_) if real is None else real
+    return _contrast(u, times, seconds, mask, window, margin, gradient), gradient
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _softmax(row, real):  # type: ignore[no-untyped-def]
+    """In place, over the real frames; 0 on the others."""
+    top = -math.inf
+    for j in range(len(row)):
+        if real[j]:
+            top = max(top, row[j])
+    total = 0.0
+    for j in range(len(row)):
+        row[j] = math.exp(row[j] - row.dtype.type(top)) if real[j] else 0.0
+        total += row[j]
+    inverse = row.dtype.type(1 / total)
+    for j in range(len(row)):
+        row[j] *= inverse
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _add(out, row, times):  # type: ignore[no-untyped-def]
+    """out += times * row"""
+    for j in range(len(out)):
+        out[j] += times * row[j]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _through_softmax(grad, out):  # type: ignore[no-untyped-def]
+    """The gradient before a softmax, from the one after it, in place."""
+    middle = grad.dtype.type(0)
+    for j in range(len(out)):
+        middle += out[j] * grad[j]
+    for j in range(len(out)):
+        grad[j] = out[j] * (grad[j] - middle)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _cycle(products, times, real, scale, lam, floor, gradient):  # type: ignore[no-untyped-def]
+    count, frames = times.shape
+    kind = products.dtype.type
+    alpha, beta = np.empty(frames, products.dtype), np.empty(frames, products.dtype)
+    d_alpha, d_beta = np.empty(frames, products.dtype), np.empty(frames, products.dtype)
+    norms = kind(scale) * np.diag(products).copy()
+    d_norms = np.zeros(len(norms), products.dtype)
+    lengths = np.array([real[a].sum() for a in range(count)])
+    filled = (lengths > 0).sum()
+    twice = kind(2 * scale)
+    value = 0.0
+    for a in range(count):
+        here = slice(a * frames, (a + 1) * frames)
+        for b in range(count):
+            if a == b or lengths[a] == 0 or lengths[b] == 0:
+                continue
+            there = slice(b * frames, (b + 1) * frames)
+            weight = 1.0 / (filled * (filled - 1) * lengths[a])
+            for i in range(frames):
+                if not real[a, i]:
+                    continue
+                alpha[:] = twice * products[a * frames + i, there] - norms[there]  # 2 u_i . v_j - |v_j|^2
+                _softmax(alpha, real[b])
+                beta[:] = -norms[here]
+                for j in range(frames):  # v~ . u_k = sum_j alpha_j v_j . u_k
+                    _add(beta, products[b * frames + j, here], twice * alpha[j])
+                _softmax(beta, real[a])
+                mu, var = 0.0, 0.0
+                for k in range(frames):
+                    mu += beta[k] * times[a, k]
+                for k in range(frames):
+                    var += beta[k] * (times[a, k] - mu) ** 2
+                held = max(var, floor)
+                steep = (times[a, i] - mu) / held
+                value += weight * (steep * (times[a, i] - mu) + lam * math.log(held))
+                # d var / d mu = 0; a variance held at its floor has no gradient.
+                d_mu = -2 * weight * steep
+                d_var = weight * (lam / held - steep * steep) if var >= floor else 0.0
+                for k in range(frames):
+                    d_beta[k] = d_mu * times[a, k] + d_var * (times[a, k] - mu) ** 2
+                _through_softmax(d_beta, beta)
+                d_alpha[:] = 0
+                for k in range(frames):
+                    step = twice * d_beta[k]
+                    _add(d_alpha, products[a * frames + k, there], step)
+                    _add(gradient[a * frames + k, there], alpha, step)
+                _through_softmax(d_alpha, alpha)
+                _add(gradient[a * frames + i, there], d_alpha, twice)
+                d_norms[here] -= d_beta
+                d_norms[there] -= d_alpha
+    for i in range(len(norms)):
+        gradient[i, i] += kind(scale) * d_norms[i]
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _contrast(u, times, seconds, real, window, margin, gradient):  # type: ignore[no-untyped-def]
+    count, frames, dim = u.shape
+    lengths = np.array([real[b].sum() for b in range(count)])
+    filled = (lengths > 0).sum()
+    value = 0.0
+    for b in range(count):
+        for i in range(frames):
+            for j in range(i):  # each pair once, counted twice; a frame and itself add nothing
+                if not (real[b, i] and real[b, j]):
+                    continue
+                weight = 2.0 / (filled * lengths[b] ** 2)
+                squared = 0.0
+                for k in range(dim):
+                    squared += (u[b, i, k] - u[b, j, k]) ** 2
+                d = math.sqrt(squared)
+                apart = abs(times[b, i] - times[b, j])
+                gamma = apart * apart + 1
+                if apart * seconds[b] <= window:
+                    value += weight * d / gamma
+                    slope = weight / gamma
+                else:
+                    value += weight * gamma * max(0.0, margin - d)
+                    slope = -weight * gamma if d < margin else 0.0
+                if d > 0 and slope != 0:
+                    pull = gradient.dtype.type(slope / d)
+                    for k in range(dim):
+                        move = pull * (u[b, i, k] - u[b, j, k])
+                        gradient[b, i, k] += move
+                        gradient[b, j, k] -= move
+    return value
