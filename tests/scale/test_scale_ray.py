@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scale_kit import Logged, die_once, pids, seen, square, stumble
 from test_scale_parts import Crash, Full, stored
 
+import stepcut as sc
+from stepcut.cli.main import main
 from stepcut.errors import OutputError, WorkerDied
 from stepcut.scale.ray import Ray
 from stepcut.see.features import extract
@@ -88,3 +91,23 @@ def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: P
         engine.backbones = None
     assert stored(tmp_path / "one").keys() == stored(tmp_path / "many").keys()
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, many, strict=True))
+
+
+def test_learning_on_ray_gives_the_same_procedure(films: Path, tmp_path: Path, engine: Ray) -> None:
+    assert engine.workers == 2  # it is running, so that what follows joins it
+    quick: dict[str, Any] = {"method": "cnc", "steps": 3, "train": {"steps": 5}, "device": "cpu"}
+    here = sc.learn(films, cache=tmp_path / "here", **quick)
+    there = sc.learn(films, cache=tmp_path / "there", engine="ray", **quick)
+    assert here == there
+    assert here.config == there.config
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "films").symlink_to(films)
+    words = ["learn", "--tasks", str(tmp_path / "root"), "--cache", str(tmp_path / "there"), "--device", "cpu"]
+    words += ["--quiet", "--method", "cnc", "-k", "3", "--set", 'train={"steps": 5}', "--workers", "2"]
+    assert main([*words, "-o", str(tmp_path / "local")]) == 0
+    assert main([*words, "-o", str(tmp_path / "ray"), "--engine", "ray"]) == 0
+    assert sc.load(tmp_path / "local" / "films.proc") == sc.load(tmp_path / "ray" / "films.proc")
+    one, many = tmp_path / "one", tmp_path / "many"
+    for folder, more in ((one, []), (many, ["--engine", "ray"])):
+        assert main(["features", str(films), "-o", str(folder), "--device", "cpu", "--quiet", *more]) == 0
+    assert {f.name: f.read_bytes() for f in one.iterdir()} == {f.name: f.read_bytes() for f in many.iterdir()}

@@ -77,11 +77,11 @@ def run_task(args: argparse.Namespace) -> int:
         print(f"check a new video:  stepcut check {output} NEW.mp4")
         for name, reason in skipped.items():
             print(f"left out: {name}: {reason}")
-    return 1 if skipped else 0
+    return 2 if skipped else 0
 
 
 def run_tasks(args: argparse.Namespace) -> int:
-    """Learn many procedures; 2 when one of them failed, 1 when a video was left out."""
+    """Learn many procedures; 2 when one of them failed or a video was left out."""
     from stepcut.scale.tasks import learn_tasks, summarise
 
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
@@ -89,7 +89,7 @@ def run_tasks(args: argparse.Namespace) -> int:
         assert engine is not None
         learned = learn_tasks(args.tasks, output, engine, progress=progress_hook(args), **settings(args))
     print(summarise(learned))
-    return 2 if any(task.error for task in learned) else 1 if any(task.skipped for task in learned) else 0
+    return 2 if any(task.error or task.skipped for task in learned) else 0
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from stepcut.scale.contract import Engine, attempt
 
 def for_each_video(verb: str, procedure: Place, videos: Sequence[str], engine: Engine | None) -> list[Any]:
     """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails."""
-    path = str(place(procedure).absolute())
-    # The word is new at every call, so that a procedure that has changed is opened again.
-    work = partial(do, verb, path, uuid.uuid4().hex)
+    word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
     if engine is None:
-        return [attempt(work, video) for video in videos]
-    return engine.map(work, [str(place(video).absolute()) for video in videos])
+        return [attempt(partial(do, verb, str(procedure), word), video) for video in videos]
+    # A worker may have another working folder.
+    whole = [str(place(video).absolute()) for video in videos]
+    return engine.map(partial(do, verb, str(place(procedure).absolute()), word), whole)
 
 
 def do(verb: str, procedure: str, word: str, video: str) -> Any:

@@ -76,10 +76,10 @@ def extract(
 
     cores = count_cores()
     find = partial(look, fingerprint=network.fingerprint, fps=rate, cache=folder.absolute(), batch=batch_size(network))
-    given = [(name, path.absolute()) for name, path in zip(names, paths, strict=True)]
-    bad = {number: error for number, (_, path) in enumerate(given) if (error := (known or {}).get(str(path)))}
-    wanted = [number for number in range(len(given)) if number not in bad]
-    items = [given[number] for number in wanted]
+    bad = {n: error for n, path in enumerate(paths) if (error := (known or {}).get(str(path.absolute())))}
+    wanted = [number for number in range(len(paths)) if number not in bad]
+    # A worker may have another working folder.
+    items = [(names[n], paths[n] if engine is None else paths[n].absolute()) for n in wanted]
     looked: list[Job | Exception]
     if engine is None:
         with ThreadPoolExecutor(cores) as pool:
