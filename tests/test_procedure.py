@@ -162,3 +162,24 @@ def test_the_rate_is_exact(videos: dict[str, np.ndarray], tmp_path: Path) -> Non
     procedure = sc.learn(videos, steps=3, rate=Fraction(30000, 1001), cache=tmp_path, **QUICK)
     procedure.save(tmp_path / "a.proc")
     assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
+
+
+def test_names_given_in_the_viewer_are_used(procedure: sc.Procedure, tmp_path: Path) -> None:
+    from stepcut.show.viewer.edits import Edits
+
+    procedure.save(tmp_path / "a.proc")
+    Edits(tmp_path / "a.proc").do({"do": "rename", "step": 0, "name": "pour"})
+    assert sc.load(tmp_path / "a.proc").steps[0] == "pour"
+    assert json.loads((tmp_path / "a.proc" / "steps.json").read_text())[0]["name"] == "step 0"
+
+
+def test_a_method_of_ones_own_learns_but_cannot_be_kept(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+    from stepcut.methods import CnC
+
+    class Mine(CnC):
+        pass
+
+    procedure = sc.learn(videos, method=Mine(steps=3, train={"steps": 5}), cache=tmp_path)
+    assert len(procedure.steps) == 3
+    with pytest.raises(OutputError, match="method Mine is an object of your own"):
+        procedure.save(tmp_path / "a.proc")

@@ -4,9 +4,12 @@ config.json        every setting, seed and version
 model.safetensors  what the method learned
 steps.json         number, name and colour of each step
 timelines.json     which step is done when in each video, in seconds
-orders.json        the ranked orders, and graph.json what must precede what (for reading; made anew on loading)
+orders.json        the ranked orders (for reading; made anew on loading, as is graph.json)
+graph.json         what must precede what
 check.json         what a normal video looks like
+loss.csv           the loss and its parts after every training step, where the method trains
 README.md          a model card
+edits.json         what a person corrected in the viewer, beside what was learned
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ FORMAT = 1
 def save(procedure: Procedure, path: Place) -> None:
     """Write the folder beside its place, then give it its name; a procedure that stood there makes way."""
     target = place(path)
+    if procedure.config["method"] is None:
+        kind = type(procedure.method).__name__
+        raise OutputError(f"{target}: method {kind} is an object of your own, which stepcut could not load again.")
     if target.exists() and not is_procedure(target):
         raise OutputError(
             f"{target}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
@@ -129,7 +135,7 @@ def _load(folder: Path) -> Procedure:
         raise ProcedureError(
             f"{folder}: the procedure is damaged ({error}). Learn it again, or restore the folder."
         ) from error
-    return Procedure(
+    procedure = Procedure(
         steps=steps,
         timelines=timelines,
         samples={name: entry["samples"] for name, entry in saved.items()},
@@ -139,6 +145,11 @@ def _load(folder: Path) -> Procedure:
         expectations=expectations,
         config={key: value for key, value in config.items() if key not in ("format", "stepcut")},
     )
+    if (folder / "edits.json").exists():  # the names that a person gave to the steps in the viewer
+        from stepcut.show.viewer.edits import edited_names
+
+        procedure.rename(edited_names(folder))
+    return procedure
 
 
 def read_config(path: Place) -> dict[str, Any]:

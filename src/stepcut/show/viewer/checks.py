@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from stepcut.progress import Hook, Stage
 from stepcut.show.viewer.document import Part
-from stepcut.show.viewer.edits import edited_names
 
 if TYPE_CHECKING:
     from stepcut.procedure import Procedure
@@ -37,8 +36,7 @@ class Checker:
         """The whole procedure, with its model."""
         from stepcut.folder import load
 
-        procedure = load(self.folder)
-        return procedure.rename(edited_names(self.folder))
+        return load(self.folder)
 
     def check(self, path: str, progress: Hook) -> dict[str, Any]:
         """The report on one video as JSON."""
