@@ -195,7 +195,7 @@ def guide_row(name: str, model: Any, inputs: Sequence[Array], held: Sequence[Arr
 GUIDE_COLUMNS = ["task", "learned from", "held out", "guide = cut", "newest frame = cut", "guide right", "cut right"]
 GUIDE_NOTES = [
     "guide = cut: share of seconds where the guide, which sees the past only, says what the cut of all of it says;",
-    "newest frame = cut: the same for the most probable step of the newest frame alone, without the filter;",
+    "newest frame = cut: the same for the most probable step of the newest frame alone, without the order;",
     "right: after the matching of the training videos, on seconds that belong to a step.",
 ]
 

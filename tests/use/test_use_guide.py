@@ -78,7 +78,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(kitchen: Kitchen) -
 
 def test_one_doubtful_frame_changes_little(kitchen: Kitchen) -> None:
     rows = shares(np.repeat([0, 1], [20, 20]))
-    rows[10] = [0.1, 0.1, 0.1, 0.7]
+    rows[10] = [0.3, 0.1, 0.1, 0.5]
     states = walk(guide(kitchen), rows)
     assert states[10].step == 0
     assert states[10].done == (0,)
@@ -146,8 +146,8 @@ def test_wrong_input_is_refused_in_words(kitchen: Kitchen) -> None:
         runner.push(2.0, np.full(4, np.nan))
     with pytest.raises(FeatureError, match=r"memberships of shape \(3,\) for 4 steps"):
         runner.push(3.0, np.ones(3) / 3)
-    with pytest.raises(OptionError, match="sharpness=0 is how far one frame is trusted"):
-        Guide(Echo(), 1.0, kitchen.procedure.graph, kitchen.expectations, STEPS, sharpness=0)
+    with pytest.raises(OptionError, match="trust=2 is how far the order is trusted; choose a number from 0 to 1"):
+        Guide(Echo(), 1.0, kitchen.procedure.graph, kitchen.expectations, STEPS, trust=2)
 
 
 def test_the_terminal_view_shows_now_next_done_and_alerts(kitchen: Kitchen) -> None:

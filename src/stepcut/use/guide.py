@@ -1,12 +1,13 @@
 """Guide: follow somebody frame by frame. Which step now, what is done, what comes next; it sees the past only.
 
-A filter over the steps. With b the belief in each step, m the memberships of the newest frame (from the past alone),
-`stay` how probable it is that a step goes on (its usual length), and `next` what follows it given what was done,
+With m the memberships of the newest frame (from the past alone; a method may well have smoothed them), the belief is
 
-    b_t(k) ~ m_t(k)^sharpness [ stay(k) b(k) + sum_j b(j) (1 - stay(j)) next(k | done, j) ]
+    b(k) ~ m(k) [ 1/2 [k is the step of now] + 1/2 next(k | done, now) ]^trust
 
+so that what the order makes likely is believed a little sooner, and a doubtful frame does not change the step. How
+little `trust` should be was found by experiment: a full filter (trust 1, belief carried from frame to frame) lags.
 A step counts as done once it was the most believed for a quarter of its usual time. Memory does not grow: what is kept
-is the belief, a clock and a count per step, and the online object's own window.
+is the step of now, a clock and a count per step, and the online object's own window.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ ENOUGH = 0.25
 """The share of a step's usual time after which it counts as done."""
 FILL = 4
 """How often one row is given to the method at most, to fill a gap in a source that is slow or was skipped."""
+TRUST = 0.3
+"""How far the order is trusted beside the newest frame: 0 not at all, 1 as much."""
 LEAP = 0.02
 """The share of transitions that go anywhere: no belief is ever lost for good."""
 
@@ -99,13 +102,13 @@ class Guide:
         graph: ProcedureGraph,
         expectations: Expectations,
         steps: Sequence[str],
-        sharpness: float = 1.0,
+        trust: float = TRUST,
         callback: Callable[[State], None] | None = None,
     ) -> None:
-        if not (math.isfinite(sharpness) and sharpness > 0):
-            raise OptionError(f"sharpness={sharpness!r} is how far one frame is trusted; choose a number above 0.")
+        if not 0 <= trust <= 1:
+            raise OptionError(f"trust={trust!r} is how far the order is trusted; choose a number from 0 to 1.")
         self.online, self.rate, self.graph, self.expectations = online, rate, graph, expectations
-        self.steps, self.sharpness, self.callback = tuple(steps), sharpness, callback
+        self.steps, self.trust, self.callback = tuple(steps), trust, callback
         usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
         # Seconds that a step usually takes, for steps that no training video does the typical length.
@@ -114,7 +117,6 @@ class Guide:
 
     def reset(self) -> None:
         """Forget what was done: somebody starts anew. The online object keeps its window."""
-        self.belief: NDArray[np.float64] | None = None
         self.time = -math.inf
         self.done: list[int] = []
         self.spent = np.zeros(len(self.steps))
@@ -132,18 +134,18 @@ class Guide:
             raise OptionError(f"time={time!r} s after {self.time:g} s; times must be finite and grow.")
         if not np.isfinite(row).all():
             raise FeatureError(f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity).")
-        passed = 1 / self.rate if self.belief is None else time - self.time
+        passed = 1 / self.rate if self.now < 0 else time - self.time
         # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
             memberships = self.online.push(row)
-        self.belief = self._filtered(np.asarray(memberships, dtype=np.float64), passed)
+        belief = self._believed(np.asarray(memberships, dtype=np.float64))
         self.time = time
-        fresh = [*alerts, *self._follow(int(np.argmax(self.belief)), passed)]
+        fresh = [*alerts, *self._follow(int(np.argmax(belief)), passed)]
         state = State(
             time=time,
             step=self.now,
             name=name_of(self.now, self.steps),
-            confidence=float(self.belief[self.now]),
+            confidence=float(belief[self.now]),
             done=tuple(self.done),
             next=tuple(self._upcoming()),
             alerts=tuple(fresh),
@@ -154,20 +156,19 @@ class Guide:
             self.callback(state)
         return state
 
-    # ------------------------------------------------------------------ the filter
+    # ------------------------------------------------------------------ what is believed
 
-    def _filtered(self, memberships: NDArray[np.float64], passed: float) -> NDArray[np.float64]:
+    def _believed(self, memberships: NDArray[np.float64]) -> NDArray[np.float64]:
         if memberships.shape != (len(self.steps),):
-            raise FeatureError(f"memberships of shape {memberships.shape} for {len(self.steps)} steps; the method and "
-                               "the procedure do not belong together.")  # fmt: skip
-        if self.belief is None:
-            prior = self._followers(START)
-        else:
-            stay = np.exp(-passed / self.usual)
-            prior = stay * self.belief
-            for step in np.flatnonzero(self.belief > 1e-4).tolist():
-                prior += self.belief[step] * (1 - stay[step]) * self._followers(step)
-        belief = prior * np.maximum(memberships, 1e-6) ** self.sharpness
+            raise FeatureError(
+                f"memberships of shape {memberships.shape} for {len(self.steps)} steps; "
+                "the method and the procedure do not belong together."
+            )
+        prior = self._followers(START)
+        if self.now >= 0:
+            prior = 0.5 * self._followers(self.now)
+            prior[self.now] += 0.5
+        belief = np.maximum(memberships, 1e-6) * prior**self.trust
         result: NDArray[np.float64] = belief / belief.sum()
         return result
 
