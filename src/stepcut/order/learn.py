@@ -34,7 +34,7 @@ def learn_graph(
     What must precede a step must precede its first time. `durations`, if given, has the seconds of each segment, laid
     out as `sequences`. `slip`, `scrambled` and `penalty` are explained in `likelihood.py`.
 
-    >>> graph = learn_graph([[0, 1, 2], [1, 0, 2], [0, 1, 2], [1, 0, 2]])
+    >>> graph = learn_graph([[0, 1, 2], [1, 0, 2]] * 4)
     >>> sorted(graph.edges)
     [(0, 2), (1, 2)]
     """
