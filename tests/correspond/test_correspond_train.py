@@ -212,17 +212,18 @@ def test_draw_is_sorted_different_and_padded() -> None:
     lengths = [50, 8, 40, 30, 60, 70]
     batch = draw(np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0)
     assert batch.context.shape == (6, 16, 2)
+    context, times, durations, mask = (part.numpy() for part in batch.parts())
     starts = np.cumsum([0, *lengths])
     for place in range(6):
-        rows = batch.context[place, batch.mask[place], 1]
+        rows = context[place, mask[place], 1]
         video = int(np.searchsorted(starts, rows[0], side="right")) - 1
         assert (np.diff(rows) > 0).all()
         assert rows[-1] < starts[video + 1]
         assert len(rows) == min(16, lengths[video])
-        assert batch.durations[place] == lengths[video] / 2
-        back = batch.context[place, batch.mask[place], 0]
+        assert durations[place] == lengths[video] / 2
+        back = context[place, mask[place], 0]
         np.testing.assert_array_equal(back, np.maximum(rows - 1, starts[video]))
-        np.testing.assert_allclose(batch.times[place, batch.mask[place]], (rows - starts[video]) / lengths[video])
+        np.testing.assert_allclose(times[place, mask[place]], (rows - starts[video]) / lengths[video])
 
 
 def test_context_is_in_seconds() -> None:

@@ -12,6 +12,8 @@ numba's cache.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
@@ -27,25 +29,51 @@ _FAR = 2**50
 """Exponents stop here: of an infinite cost, and, with the other sign, of a cell that no alignment reaches."""
 
 
+_ENOUGH = 2**16
+"""Cells of cost for which it pays to share the batch between threads."""
+
+
 def forward(
-    cost: NDArray[np.floating], gamma: float, ends: NDArray[np.int64]
-) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """Values (B,) and the weights (3, N, M, B) of the three predecessors of each cell: above, left, diagonal."""
+    cost: NDArray[np.floating], gamma: float, ends: NDArray[np.int64], threads: int
+) -> tuple[NDArray[np.floating], list[NDArray[np.floating]]]:
+    """Values (B,) and, for each part of the batch, the weights (3, N, M, B') of the three predecessors of each cell:
+    above, left, diagonal."""
     batch, rows, columns = cost.shape
     value = np.empty(batch, cost.dtype)
-    weights = np.empty((3, rows, columns, batch), cost.dtype)
-    _forward(cost, gamma, ends, _HALVES, value, weights)
+    parts = np.array_split(np.arange(batch), min(threads, batch) if cost.size >= _ENOUGH else 1)
+    weights = [np.empty((3, rows, columns, len(part)), cost.dtype) for part in parts]
+
+    def work(number: int) -> None:
+        here = slice(parts[number][0], parts[number][-1] + 1)
+        _forward(cost[here], gamma, ends[here], _HALVES, value[here], weights[number])
+
+    _share(work, len(parts))
     return value, weights
 
 
 def backward(
-    weights: NDArray[np.floating], ends: NDArray[np.int64], grad: NDArray[np.floating]
+    weights: list[NDArray[np.floating]], ends: NDArray[np.int64], grad: NDArray[np.floating]
 ) -> NDArray[np.floating]:
     """(B, N, M): `grad (B,)` times E, the share of the alignments that pass each cell."""
-    _, rows, columns, batch = weights.shape
-    share = np.empty((batch, rows, columns), weights.dtype)
-    _backward(weights, ends, grad, share)
+    _, rows, columns, _ = weights[0].shape
+    starts = np.cumsum([0, *(part.shape[3] for part in weights)])
+    share = np.empty((int(starts[-1]), rows, columns), weights[0].dtype)
+
+    def work(number: int) -> None:
+        here = slice(starts[number], starts[number + 1])
+        _backward(weights[number], ends[here], grad[here], share[here])
+
+    _share(work, len(weights))
     return share
+
+
+def _share(work: Callable[[int], None], parts: int) -> None:
+    """Do all parts, each in a thread of its own: the kernels let go of Python's lock."""
+    if parts == 1:
+        work(0)
+        return
+    with ThreadPoolExecutor(parts) as pool:
+        list(pool.map(work, range(parts)))
 
 
 # A cell waits for its left neighbour, so one matrix keeps a processor waiting; the innermost loop goes over the batch.

@@ -15,14 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from stepcut.correspond.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from stepcut.correspond.record import Recorded, Terms
 from stepcut.correspond.sampling import Batch
 from stepcut.errors import TrainingError
 from stepcut.progress import Hook, Stage
 from stepcut.scale.ddp import agree, is_first_process
 from stepcut.storage import write_text
-
-Terms = dict[str, Tensor]
-"""The loss and its parts, by name; `loss` is the one that is minimised."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,8 @@ class Plan:
     """Losses are read from the device every so many steps: each reading makes a GPU wait."""
     save_every: float = 30.0
     """Seconds between checkpoints."""
+    record: bool = False
+    """On a GPU: record one step and play it back."""
 
 
 @dataclass
@@ -87,8 +87,21 @@ def train(
     `step` embeds a batch and gives the loss and its parts. `run` names the run: a checkpoint of another is refused.
     """
     optimiser = torch.optim.Adam(
-        network.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True
+        network.parameters(),
+        lr=plan.learning_rate,
+        weight_decay=plan.weight_decay,
+        fused=True,
+        capturable=plan.record,
     )
+
+    def advance(batch: Batch) -> Terms:
+        terms = step(batch)
+        optimiser.zero_grad(set_to_none=True)
+        terms["loss"].backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        return {name: value.detach() for name, value in terms.items()}
+
+    work = Recorded(advance) if plan.record else advance
     random = np.random.default_rng(seed)
     curve, finished = Curve(), False
     kept = None if checkpoint is None else read_checkpoint(checkpoint, run)
@@ -108,13 +121,9 @@ def train(
     with Stage(progress, "train", total=plan.steps, unit="steps") as stage:
         stage.done = len(curve.values)
         while not finished:
-            terms = step(draw(random))
-            optimiser.zero_grad(set_to_none=True)
-            terms["loss"].backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-
+            terms = work(draw(random))
             curve.names = tuple(terms)
-            unread.append(torch.stack([value.detach() for value in terms.values()]))
+            unread.append(torch.stack(list(terms.values())))
             done = len(curve.values) + len(unread)
             if len(unread) < plan.read_every and done % plan.patience and done < plan.steps:
                 continue

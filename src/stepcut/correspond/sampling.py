@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 Rows = NDArray[np.int64]
 
@@ -16,14 +18,26 @@ Rows = NDArray[np.int64]
 class Batch:
     """Frames of B videos, T each; where a video has fewer, the rest is padding (`mask` false)."""
 
-    context: Rows
+    context: Tensor
     """(B, T, c): rows, counted over all videos put end to end; the last of the c is the frame itself or the latest."""
-    times: NDArray[np.float32]
+    times: Tensor
     """(B, T): time of the frame divided by the length of its video."""
-    durations: NDArray[np.float32]
+    durations: Tensor
     """(B,): seconds."""
-    mask: NDArray[np.bool_]
+    mask: Tensor
     """(B, T): true on real frames."""
+
+    def parts(self) -> tuple[Tensor, ...]:
+        """All four."""
+        return self.context, self.times, self.durations, self.mask
+
+    def shapes(self) -> list[torch.Size]:
+        """What must be the same for one recording to serve two batches."""
+        return [part.shape for part in self.parts()]
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on a device."""
+        return Batch(*(part.to(device) for part in self.parts()))
 
 
 def context_rows(rows: Rows, length: int, offsets: Sequence[float], rate: float | Fraction) -> Rows:
@@ -61,4 +75,4 @@ def draw(
         times[place, : len(rows)] = rows / length
         mask[place, : len(rows)] = True
     durations = np.array([lengths[video] / float(rate) for video in chosen], np.float32)
-    return Batch(context, times, durations, mask)
+    return Batch(*(torch.from_numpy(part) for part in (context, times, durations, mask)))

@@ -55,15 +55,15 @@ class _SoftDTW(torch.autograd.Function):
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
         ctx.compiled = cost.device.type == "cpu" and kernels.numba_is_here()
         ends = _whole(cost.shape, cost.device) if lengths is None else lengths.to(cost.device, torch.int64).contiguous()
-        value, weights = (_forward_compiled if ctx.compiled else _forward_torch)(cost, gamma, ends)
-        ctx.save_for_backward(ends, weights)
+        value, *weights = (_forward_compiled if ctx.compiled else _forward_torch)(cost, gamma, ends)
+        ctx.save_for_backward(ends, *weights)
         return value
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        ends, weights = ctx.saved_tensors
-        return (_backward_compiled if ctx.compiled else _backward_torch)(ends, weights, grad), None, None
+        ends, *weights = ctx.saved_tensors
+        return (_backward_compiled if ctx.compiled else _backward_torch)(ends, grad, *weights), None, None
 
 
 @functools.lru_cache(maxsize=64)
@@ -72,20 +72,21 @@ def _whole(shape: torch.Size, device: torch.device) -> Tensor:
     return torch.tensor([shape[1:]] * shape[0], dtype=torch.int64, device=device).view(-1, 2)
 
 
-def _forward_compiled(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Tensor]:
+def _forward_compiled(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, ...]:
     from stepcut.correspond import _softdtw_cpu as cpu
 
-    value, weights = cpu.forward(cost.contiguous().numpy(), gamma, ends.numpy())
-    return torch.from_numpy(value), torch.from_numpy(weights)
+    value, weights = cpu.forward(cost.contiguous().numpy(), gamma, ends.numpy(), torch.get_num_threads())
+    return torch.from_numpy(value), *(torch.from_numpy(part) for part in weights)
 
 
-def _backward_compiled(ends: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
+def _backward_compiled(ends: Tensor, grad: Tensor, *weights: Tensor) -> Tensor:
     from stepcut.correspond import _softdtw_cpu as cpu
 
-    return torch.from_numpy(cpu.backward(weights.numpy(), ends.numpy(), grad.contiguous().numpy()))
+    share = cpu.backward([part.numpy() for part in weights], ends.numpy(), grad.contiguous().numpy())
+    return torch.from_numpy(share)
 
 
-def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Tensor]:
+def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, ...]:
     """The value and the weights `(3, diagonals, B, N)`, one anti-diagonal after the other.
 
     Cell (i, j) lies at place i of diagonal i + j; a place outside the matrix holds log 0, no alignment passes it.
@@ -116,7 +117,7 @@ def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Te
     return value, torch.nan_to_num(weights, nan=0.0)
 
 
-def _backward_torch(ends: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
+def _backward_torch(ends: Tensor, grad: Tensor, weights: Tensor) -> Tensor:
     """`grad (B,)` times E, from the last diagonal to the first: weights `(3, diagonals, B, N)` -> `(B, N, M)`."""
     _, diagonals, batch, rows = weights.shape
     columns = diagonals - rows + 1

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from stepcut.correspond.check import check_video, check_videos
 from stepcut.correspond.inputs import FrameInput, Input, MapInput, VectorInput
-from stepcut.correspond.loop import Plan, Terms, train
+from stepcut.correspond.loop import Plan, train
 from stepcut.correspond.losses import alignment, cidm, tcc, unit
+from stepcut.correspond.record import Terms
 from stepcut.correspond.sampling import Batch, context_rows, draw
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.progress import Hook, silent
-from stepcut.scale.ddp import embed_together, wrap
+from stepcut.scale.ddp import embed_together, processes, wrap
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
@@ -223,12 +224,14 @@ class Embedder:
             patience=self._setting("patience"),
             tolerance=self.tolerance,
             read_every=1 if device.type == "cpu" else 25,
+            # A loss of one's own may read values back, and frames are too much to hold still for a recording.
+            record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames" and processes() == 1,
         )
 
     def _embed(self, network: nn.Module, source: Input, rows: Tensor, batch: Batch, device: torch.device) -> Tensor:
         """The embeddings of a batch: (B, T, dim)."""
         count, frames, context = batch.context.shape
-        places = torch.from_numpy(batch.context.reshape(-1, context)).to(rows.device, non_blocking=True)
+        places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
         with _half_precision(device, self.kind_):
             embedded: Tensor = network(source.gather(rows, places).to(device, non_blocking=True))
         return embedded.float().view(count, frames, embedded.shape[-1])
@@ -236,8 +239,7 @@ class Embedder:
     def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
         """The loss and its parts."""
         times, durations, mask = (
-            torch.from_numpy(part).to(u.device, non_blocking=True)
-            for part in (batch.times, batch.durations, batch.mask)
+            part.to(u.device, non_blocking=True) for part in (batch.times, batch.durations, batch.mask)
         )
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, mask)}
