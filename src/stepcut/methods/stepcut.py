@@ -46,7 +46,7 @@ class StepCut:
         seed: int = 0,
         seconds: float | None = None,
         prior: float = 2.0,
-        background: float = 0.0,
+        background: float = 0.7,
         restarts: int = 24,
         refine: bool = True,
     ) -> None:

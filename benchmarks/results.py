@@ -1,0 +1,292 @@
+"""The tables of docs/results.md: all rows on CaptainCook4D, an ablation, K by itself, a new recording, oracles.
+
+    python benchmarks/results.py DATA --keep results.jsonl [--seeds 3] [--only strict,ablation] [--rows smooth,stepcut]
+
+DATA is the folder that `stepcut data info captaincook4d` describes, with features. Every figure is kept in the
+`--keep` file as soon as it is known, so a second call goes on where the first was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.cut import SEGMENTERS, KMeans
+from stepcut.cut.contract import normalised_times
+from stepcut.cut.kmeans import find_means
+from stepcut.data import load
+from stepcut.judge import score
+from stepcut.methods import CnC, StepCut
+from stepcut.methods.smooth import cut_smooth
+from stepcut.table import Table
+
+Labels = list[NDArray[np.int64]]
+
+REPORTED = {
+    "pe_core_b16": ("Microwave Egg Sandwich", "Tomato Mozzarella Salad", "Scrambled Eggs"),
+    "omnivore": (
+        "Microwave Egg Sandwich",
+        "Spiced Hot Chocolate",
+        "Microwave French Toast",
+        "Tomato Mozzarella Salad",
+    ),
+}
+SHORT = {
+    "Microwave Egg Sandwich": "1",
+    "Spiced Hot Chocolate": "8",
+    "Microwave French Toast": "9",
+    "Tomato Mozzarella Salad": "12",
+    "Scrambled Eggs": "16",
+}
+ABLATION: dict[str, dict[str, Any]] = {
+    "stepcut": {},
+    "without prior": {"prior": 0.0},
+    "without background": {"background": 0.0},
+    "without refining": {"refine": False},
+    "without agreement (one start)": {"restarts": 1},
+    "calmed over 6 s": {"seconds": 6.0},
+    "calmed over 12 s": {"seconds": 12.0},
+}
+
+
+@dataclass
+class Recipe:
+    """One recipe seen by one backbone, one row a second; labels from 1, 0 is background."""
+
+    backbone: str
+    name: str
+    rows: list[NDArray[np.float32]]
+    true: Labels
+    steps: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.backbone} {SHORT[self.name]}"
+
+
+def recipes(root: Path) -> Iterator[Recipe]:
+    """What is reported on, in the order of the tables."""
+    tasks = {task.name: task for task in load("captaincook4d", root)}
+    for backbone, names in REPORTED.items():
+        for name in names:
+            videos = [video for video in tasks[name].with_features(backbone) if video.timeline is not None]
+            rows = [video.read_features(backbone) for video in videos]
+            number = {step: place for place, step in enumerate(tasks[name].steps, 1)}
+            true = []
+            for video, features in zip(videos, rows, strict=True):
+                labels = np.zeros(len(features), dtype=np.int64)
+                for segment in video.timeline or ():
+                    labels[round(segment.start) : round(segment.end)] = number[segment.step]
+                true.append(labels)
+            yield Recipe(backbone, name, rows, true, len(set(np.concatenate(true)) - {0}))
+
+
+class Kept:
+    """Figures by name, in a file that grows by a line for each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.known: dict[str, dict[str, float]] = {line["name"]: line["figures"] for line in map(json.loads, lines)}
+
+    def get(self, name: str, compute: Callable[[], dict[str, float]]) -> dict[str, float]:
+        if name not in self.known:
+            started = time.process_time()
+            figures = compute()
+            self.known[name] = {**figures, "cpu": time.process_time() - started}
+            with self.path.open("a") as file:
+                file.write(json.dumps({"name": name, "figures": self.known[name]}) + "\n")
+        return self.known[name]
+
+
+def judge(cut: Labels, true: Labels) -> dict[str, float]:
+    strict, paper = score(cut, true, protocol="strict"), score(cut, true, protocol="paper")
+    return {"strict": strict.f1, "strict iou": strict.iou, "paper": paper.f1, "paper iou": paper.iou}
+
+
+def baseline(name: str) -> Callable[[Recipe, int], Labels]:
+    return lambda recipe, seed: SEGMENTERS[name](steps=recipe.steps, seed=seed).fit_predict(recipe.rows)
+
+
+def method(**settings: Any) -> Callable[[Recipe, int], Labels]:
+    return lambda recipe, seed: StepCut(steps=recipe.steps, seed=seed, **settings).fit(recipe.rows).labels_
+
+
+ROWS: dict[str, Callable[[Recipe, int], Labels]] = {
+    "random": baseline("random"),
+    "one-cluster": baseline("one-cluster"),
+    "uniform": baseline("uniform"),
+    "kmeans": lambda recipe, seed: KMeans(steps=recipe.steps, seed=seed, restarts=1).fit_predict(recipe.rows),
+    "smooth": lambda recipe, seed: cut_smooth(recipe.rows, recipe.steps, seed=seed),
+    "cnc": lambda recipe, seed: CnC(steps=recipe.steps, seed=seed).fit(recipe.rows).labels_,
+    "stepcut": method(),
+}
+
+
+def main_table(found: list[Recipe], kept: Kept, seeds: int, figure: str, rows: list[str]) -> Table:
+    """Rows by recipes; mean over seeds, and the standard deviation over seeds of the mean over recipes."""
+    columns = ["", *(recipe.key for recipe in found), "pe mean", "omnivore mean", "sd"]
+    table = Table(columns, [], f"{figure} F1, K = true number of steps, {seeds} seeds")
+    for row in rows:
+        table.rows.append([row, *summary(found, kept, row, ROWS[row], 1 if row == "cnc" else seeds, figure)])
+    return table
+
+
+def summary(
+    found: list[Recipe], kept: Kept, row: str, cut: Callable[[Recipe, int], Labels], seeds: int, figure: str
+) -> list[float]:
+    grid = np.array(
+        [
+            [
+                kept.get(f"{row} {recipe.key} {seed}", lambda r=recipe, s=seed: judge(cut(r, s), r.true))[figure]
+                for seed in range(seeds)
+            ]
+            for recipe in found
+        ]
+    )
+    image = np.array([recipe.backbone == "pe_core_b16" for recipe in found])
+    return [*grid.mean(axis=1), grid[image].mean(), grid[~image].mean(), grid.std(axis=1).mean()]
+
+
+def ablation_table(found: list[Recipe], kept: Kept) -> Table:
+    """One ingredient away at a time, one seed; and what leave-one-recipe-out choice between these rows would report."""
+    columns = ["", *(recipe.key for recipe in found), "pe mean", "omnivore mean"]
+    table = Table(columns, [], "strict F1, seed 0")
+    for row, settings in ABLATION.items():
+        table.rows.append([row, *summary(found, kept, row, method(**settings), 1, "strict")[:-1]])
+    grid = np.array([row[1 : 1 + len(found)] for row in table.rows], dtype=float)
+    chosen = []
+    for place, recipe in enumerate(found):
+        others = [i for i, other in enumerate(found) if other.name != recipe.name]
+        chosen.append(grid[int(grid[:, others].mean(axis=1).argmax()), place])
+    image = np.array([recipe.backbone == "pe_core_b16" for recipe in found])
+    means = [np.array(chosen)[image].mean(), np.array(chosen)[~image].mean()]
+    table.rows.append(["chosen on the other recipes", *chosen, *means])
+    return table
+
+
+def auto_table(found: list[Recipe], kept: Kept) -> Table:
+    """The number of steps chosen without labels, and what it costs."""
+    table = Table(["", "true K", "chosen", "F1 at true K", "F1 at chosen"], [], "strict F1, steps='auto', seed 0")
+    for recipe in found:
+
+        def compute(recipe: Recipe = recipe) -> dict[str, float]:
+            fitted = StepCut().fit(recipe.rows)
+            return {**judge(fitted.labels_, recipe.true), "steps": fitted.steps_}
+
+        auto = kept.get(f"auto {recipe.key}", compute)
+        at_true = kept.get(f"stepcut {recipe.key} 0", lambda r=recipe: judge(method()(r, 0), r.true))
+        table.rows.append([recipe.key, recipe.steps, int(auto["steps"]), at_true["strict"], auto["strict"]])
+    return table
+
+
+def new_table(found: list[Recipe], kept: Kept, most: int = 6) -> Table:
+    """A recording that was not learned from: learn without it, cut it; against the same recordings learned from."""
+    table = Table(["", "learned from", "new"], [], f"strict F1, leave one recording out ({most} recordings a recipe)")
+    for recipe in found:
+
+        def compute(recipe: Recipe = recipe) -> dict[str, float]:
+            inside = StepCut(steps=recipe.steps).fit(recipe.rows).labels_
+            new = list(inside)
+            chosen = np.linspace(0, len(recipe.rows) - 1, most).round().astype(int)
+            alone = []
+            for place in chosen:
+                others = [i for i in range(len(recipe.rows)) if i != place]
+                fitted = StepCut(steps=recipe.steps).fit([recipe.rows[i] for i in others])
+                cut = fitted.predict([recipe.rows[place]])[0]
+                # Numbered by the matching of the recordings learned from, so the new one cannot choose its own.
+                match = score(fitted.labels_, [recipe.true[i] for i in others]).matching
+                new[place] = np.array([match.get(int(k), -1) for k in cut])
+                alone.append(place)
+            match = score(inside, recipe.true).matching
+            before = [np.array([match.get(int(k), -1) for k in inside[i]]) for i in alone]
+            true = [recipe.true[i] for i in alone]
+            after = [new[i] for i in alone]
+            return {"inside": named_f1(before, true), "new": named_f1(after, true)}
+
+        figures = kept.get(f"new {recipe.key}", compute)
+        table.rows.append([recipe.key, figures["inside"], figures["new"]])
+    return table
+
+
+def named_f1(cut: Labels, true: Labels) -> float:
+    """Mean F1 over the steps that occur, of labels that are already numbered as the true ones."""
+    a, b = np.concatenate(cut), np.concatenate(true)
+    each = [2 * ((a == s) & (b == s)).sum() / ((a == s).sum() + (b == s).sum()) for s in set(b.tolist()) - {0}]
+    return 100 * float(np.mean(each))
+
+
+def oracle_table(found: list[Recipe], kept: Kept) -> Table:
+    """Where the loss is: the same embedding with the true boundaries, with the true steps, and with true background."""
+    table = Table(["", "stepcut", "true background", "true boundaries", "true steps"], [], "strict F1, oracles, seed 0")
+    for recipe in found:
+        figures = kept.get(f"oracles {recipe.key}", lambda r=recipe: oracles(r))
+        table.rows.append([recipe.key, *(figures[name] for name in ("found", "background", "boundaries", "steps"))])
+    return table
+
+
+def oracles(recipe: Recipe) -> dict[str, float]:
+    fitted = StepCut(steps=recipe.steps).fit(recipe.rows)
+    views = [view.astype(np.float64) for view in fitted.embed(recipe.rows)]
+    everything = StepCut(steps=recipe.steps, background=0.0).fit(recipe.rows).labels_
+    silent = [np.where(true > 0, cut, -1) for cut, true in zip(everything, recipe.true, strict=True)]
+    means, lengths, cut = [], [], [np.full(len(true), -1) for true in recipe.true]
+    for view, true in zip(views, recipe.true, strict=True):
+        bounds = [0, *(np.flatnonzero(np.diff(true)) + 1), len(true)]
+        for first, last in pairwise(bounds):
+            if true[first]:
+                clock = normalised_times(len(true))[first:last].mean()
+                means.append([*view[first:last].mean(axis=0), clock])
+                lengths.append((len(lengths), true, first, last))
+    rows = np.array(means, dtype=np.float32)
+    centres = find_means(rows, recipe.steps, 0, 10)
+    numbers = ((rows[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    place = {id(true): i for i, true in enumerate(recipe.true)}
+    for number, true, first, last in lengths:
+        cut[place[id(true)]][first:last] = numbers[number]
+    known = sorted(set(np.concatenate(recipe.true).tolist()) - {0})
+    true_centres = np.array(
+        [
+            np.mean([v[t == s].mean(axis=0) for v, t in zip(views, recipe.true, strict=True) if (t == s).any()], axis=0)
+            for s in known
+        ]
+    )
+    nearest = [((view[:, None] - true_centres) ** 2).sum(axis=2).argmin(axis=1) for view in views]
+    labels = {"found": fitted.labels_, "background": silent, "boundaries": cut, "steps": nearest}
+    return {name: score(one, recipe.true).f1 for name, one in labels.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--keep", type=Path, default=Path("results.jsonl"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", default="strict,paper,auto,ablation,new,oracles")
+    parser.add_argument(
+        "--rows", default=",".join(ROWS), help="of the first two tables; cnc trains a network (one seed)"
+    )
+    given = parser.parse_args()
+    found, kept = list(recipes(given.data)), Kept(given.keep)
+    tables = {
+        "strict": lambda: main_table(found, kept, given.seeds, "strict", given.rows.split(",")),
+        "paper": lambda: main_table(found, kept, given.seeds, "paper", given.rows.split(",")),
+        "auto": lambda: auto_table(found, kept),
+        "ablation": lambda: ablation_table(found, kept),
+        "new": lambda: new_table(found, kept),
+        "oracles": lambda: oracle_table(found, kept),
+    }
+    for name in given.only.split(","):
+        print(tables[name]().markdown(), "\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
