@@ -128,10 +128,11 @@ class Address:
 
         key = hashlib.sha256(f"{self.url} {self.version()}".encode()).hexdigest()[:32]
         copy = copies() / key / self.name
-        if not copy.exists():
-            _make_room(int(self._fs().size(self.url) or 0))
-            with whole_file(copy) as temporary:
-                self._fs().get_file(self.url, str(temporary))
+        with _one_at_a_time(copies() / f"{key}.lock"):
+            if not copy.exists():
+                _make_room(int(self._fs().size(self.url) or 0))
+                with whole_file(copy) as temporary:
+                    self._fs().get_file(self.url, str(temporary))
         os.utime(copy)
         return copy
 
@@ -193,6 +194,18 @@ def copies() -> Path:
     from stepcut.see.store import cache_dir
 
     return cache_dir() / "fetched"
+
+
+@contextlib.contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    """Inside is one process of this machine only, where the system can say so: workers want the same video at once."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w", encoding="ascii") as file:
+        with contextlib.suppress(ImportError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _make_room(size: int) -> None:

@@ -66,7 +66,7 @@ def wrap(network: nn.Module) -> nn.Module:
     """The network, with gradients that are averaged over the processes."""
     if processes() == 1:
         return network
-    return nn.parallel.DistributedDataParallel(network, broadcast_buffers=False)
+    return nn.parallel.DistributedDataParallel(network)
 
 
 def embed_together(embed: Callable[[Batch], Tensor], batch: Batch) -> Tensor:

@@ -130,10 +130,8 @@ class Ray:
         self._began = True
 
     def _most(self) -> int:
-        """Tasks handed out at once: what the cluster, which may grow, can do, and a few so that none waits for us."""
-        if self._limit is not None:
-            return self._limit
-        return max(2, 2 * int(self._ray.cluster_resources().get("CPU", 1)))
+        """Tasks handed out at once: twice what the cluster can do now, and enough that a small one sees why to grow."""
+        return self._limit or max(64, 2 * int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _answer(self, reference: Any) -> Any:
         ray = self._ray
