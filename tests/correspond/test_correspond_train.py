@@ -87,7 +87,7 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
 def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
     features = make_vectors() if kind == "vectors" else make_maps()
-    given: dict[str, Any] = {"dim": 6, "steps": 12, "hidden": 8}
+    given: dict[str, Any] = {"dim": 6, "steps": 12, "hidden": 8, "device": "cpu"}
     whole = Embedder(**given).fit(features)
 
     def interrupt(event: Event) -> None:

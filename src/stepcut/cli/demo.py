@@ -37,9 +37,12 @@ def run(args: argparse.Namespace) -> int:
     print(procedure.orders)
     print(procedure.graph)
 
-    print("\n3. Scoring it against the true timelines, which only this step reads.")
+    print("\n3. Scoring it against the true timelines, which nothing else reads, and naming the steps after them.")
     table = sc.evaluate(procedure, truth=kitchen.timelines)
     print(table)
+    print(table.matching)
+    procedure.rename({k: table.score.name(step) for k, step in table.score.matching.items() if k >= 0})
+    procedure.save(place)
 
     print("\n4. Checking a new video in which one step was left out.")
     flawed = make_kitchen(
