@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -125,7 +126,7 @@ def read_tasks(path: Path) -> list[Entry]:
         block = [line.strip() for line in lines[first : first + 5]]
         if not any(block):
             continue
-        if len(block) < 5 or not block[0].isdigit() or not block[3].isdigit():
+        if len(block) < 5 or not all(re.fullmatch("[0-9]{1,9}", block[line]) for line in (0, 3)):
             fail(path, "a task needs id, title, address, number of steps, steps", "Copy the file again", first + 1)
         steps = tell_apart([" ".join(step.split()) for step in block[4].split(",")])
         if len(steps) != int(block[3]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -144,7 +145,7 @@ def _read_names(root: Path, loaded: Loaded) -> dict[str, str]:
     names = {}
     for line, text in enumerate(read_text(path).splitlines(), start=1):
         number, space, name = text.strip().partition(" ")
-        if text.strip() and (not space or not number.isdigit()):
+        if text.strip() and (not space or not re.fullmatch("[0-9]{1,9}", number)):
             fail(path, f"{text!r} is not 'NUMBER name'", "Copy it again", line=line)
         names[number] = name.replace("_", " ")
     return names

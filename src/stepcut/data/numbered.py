@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
             continue
         cells = [cell.strip() for cell in text.split(",")]
         times = [seconds(cell) for cell in cells[1:3]]
-        if len(times) != 2 or None in times or not cells[0].isdigit():
+        if len(times) != 2 or None in times or not re.fullmatch("[0-9]{1,9}", cells[0]):
             fail(path, f"{text!r} is not 'step number,start,end'", "Copy the file again", line)
         number = int(cells[0])
         if not 1 <= number <= len(steps):
