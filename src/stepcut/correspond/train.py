@@ -65,7 +65,7 @@ class Embedder:
     frames: int = 32
     """Frames of each video in a training step; all of them when there are fewer."""
     weight: float | None = None
-    """Of C-IDM in the loss: 1 for tc3i, 0.5 for lav."""
+    """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, whose soft-DTW is taken per frame."""
     temperature: float = 0.1
     variance_weight: float = 0.001
     window: float | None = None
@@ -248,10 +248,11 @@ class Embedder:
             parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
         if self.loss in ("lav", "lav+tcc"):
             u = unit(u)
-            parts["soft_dtw"] = alignment(u, times, mask, self.gamma)
+            parts["soft_dtw"] = alignment(u, times, mask, self.gamma) / times.shape[1]  # per frame, as tcc is
         total = torch.stack(list(parts.values())).sum()
         if self.loss != "tcc":
-            weight = self.weight if self.weight is not None else 1.0 if self.loss == "tc3i" else 0.5
+            # For lav the paper's sums: 0.5 on T^2 pairs beside a path of T frames. With 0.5 on means it collapses.
+            weight = self.weight if self.weight is not None else 1.0 if self.loss == "tc3i" else 0.5 * times.shape[1]
             parts["cidm"] = cidm(u, times, durations, mask, window, self.margin)
             total = total + weight * parts["cidm"]
         return {"loss": total, **parts}
