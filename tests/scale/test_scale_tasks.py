@@ -10,6 +10,7 @@ import pytest
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import DataError
+from stepcut.judge import evaluate
 from stepcut.scale.local import Local
 from stepcut.scale.tasks import learn_tasks, summarise
 
@@ -74,6 +75,7 @@ def test_no_root(tmp_path: Path) -> None:
         learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
 
 
+@pytest.mark.slow
 def test_many_videos_are_cut_and_checked_by_workers(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,3 +101,14 @@ def test_many_videos_are_cut_and_checked_by_workers(
     assert said.out
     assert main(["check", str(tmp_path / "b.proc"), *videos]) == 2
     assert capsys.readouterr().err.count("there is no such procedure") == 1
+
+
+@pytest.mark.slow
+def test_workers_score_as_one_process_does(root: Path) -> None:
+    procedure = sc.learn(root / "bread", **QUICK)
+    engine = Local(1)
+    try:
+        there = evaluate(procedure, procedure.timelines, seeds=2, engine=engine)
+    finally:
+        engine.close()
+    assert there.json() == evaluate(procedure, procedure.timelines, seeds=2).json()

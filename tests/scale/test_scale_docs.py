@@ -1,0 +1,43 @@
+"""docs/scale.md: its plan is what the script prints, and its commands are ones that stepcut understands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepcut.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_plan_is_that_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    for name in ("scale", "extract"):
+        sys.modules.pop(name, None)
+    script = importlib.import_module("scale")
+    costs = json.loads((ROOT / "benchmarks" / "scale_costs.json").read_text())
+    text = (ROOT / "docs" / "scale.md").read_text()
+    assert script.plan(costs) in text
+    measured = {**costs, "gpu_frame": 0.001}
+    assert "at least" not in script.plan(measured)
+
+
+def test_the_commands_are_understood() -> None:
+    text = (ROOT / "docs" / "scale.md").read_text()
+    block = re.search(r"```\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    lines = block.group(1).splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        words = shlex.split(re.split(r"   +", line)[0])
+        name = words[words.index("stepcut.cli.main") + 1] if words[0] == "torchrun" else words[1]
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        importlib.import_module(f"stepcut.cli.{COMMANDS[name][0]}").add_arguments(parser)
+        parser.parse_args(words[words.index(name) + 1 :])
