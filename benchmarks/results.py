@@ -271,9 +271,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, default=Path("results.jsonl"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="strict,paper,auto,ablation,new,oracles")
-    parser.add_argument(
-        "--rows", default=",".join(ROWS), help="of the first two tables; cnc trains a network (one seed)"
-    )
+    parser.add_argument("--rows", default=",".join(ROWS), help="of the first two tables; cnc is slow (one seed)")
     given = parser.parse_args()
     found, kept = list(recipes(given.data)), Kept(given.keep)
     tables = {
