@@ -65,7 +65,7 @@ class Embedder:
     frames: int = 32
     """Frames of each video in a training step; all of them when there are fewer."""
     weight: float | None = None
-    """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, whose soft-DTW is taken per frame."""
+    """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, with soft-DTW per frame."""
     temperature: float = 0.1
     variance_weight: float = 0.001
     window: float | None = None
