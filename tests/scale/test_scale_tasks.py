@@ -56,12 +56,16 @@ def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
     assert sc.load(tmp_path / "bread.proc") == alone  # as if it had been learned alone
 
 
+@pytest.mark.slow
 def test_the_command_says_it_by_its_exit_code(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["learn", "--tasks", str(root), "-o", str(tmp_path), "--workers", "1", *WORDS]
     assert main(words) == 2
     shown = capsys.readouterr()
     assert "2 of 4 tasks learned" in shown.out
     assert (tmp_path / "coffee.proc" / "config.json").exists()
+
+
+def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", "--tasks", str(root), "video.mp4"]) == 2
     assert "give one of the two" in capsys.readouterr().err
     assert main(["learn"]) == 2

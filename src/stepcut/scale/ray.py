@@ -218,6 +218,8 @@ def import_ray() -> Any:
     """Ray, without its reports of usage."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray's workers would give way to everything else on this machine; those of `Local` do not.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
         import ray.exceptions
