@@ -34,9 +34,10 @@ class Engine(Protocol):
     ) -> list[R | Exception]:
         """`work(item)` for every item; the answers in the order of the items, an exception where an item raised it.
 
-        A worker that dies is replaced and its item begun again; where it dies again, the answer is `WorkerDied`. No
-        more items are handed out than there are workers to do them. `done(number, answer)` is called here as answers
-        come; what it raises stops all work. With `gpu`, every item has a GPU to itself where there are any.
+        A worker that dies is replaced and its item begun again; where it dies again, the answer is `WorkerDied`. Items
+        are handed out as workers become free (to a cluster a few ahead, so that it knows when to grow). `done(number,
+        answer)` is called here as answers come; what it raises stops all work. With `gpu`, every item has a GPU to
+        itself where there are any.
         """
 
     def backbone(self, recipe: Mapping[str, Any]) -> Any:
