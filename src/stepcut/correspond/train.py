@@ -137,7 +137,8 @@ class Embedder:
                 return self._terms(embed_together(embed, batch), batch, window)
 
             plan = self._plan(device, lengths)
-            self.curve_ = train(network, sample, step, plan, self.seed, self._run(features), progress, checkpoint)
+            run = "" if checkpoint is None else self._run(features)
+            self.curve_ = train(network, sample, step, plan, self.seed, run, progress, checkpoint)
         self.network_ = network
         return self
 
