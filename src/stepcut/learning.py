@@ -41,6 +41,7 @@ def learn(
     cache: Place | None = None,
     output: Place | None = None,
     strict: bool = False,
+    false_alarms: float = 0.05,
     progress: Hook = silent,
     engine: str | Engine | None = None,
     workers: int | None = None,
@@ -56,6 +57,7 @@ def learn(
     names    names for the steps, in the order of their numbers
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
     engine   where videos are seen: "local" (this machine) or "ray" (a cluster, at `address`), by `workers` processes
+    false_alarms  the share of normal videos that `check` may call wrong; few videos cannot vouch for a small one
     options  settings of the method, such as `loss="tcc"` for cnc
 
     >>> import numpy as np
@@ -78,7 +80,18 @@ def learn(
     with open_engine(engine, workers, address) as where, first_process_first():
         features, failures = read_source(source, rate, seen, cache, strict, progress, where)
     return learn_features(
-        features, failures, seen, steps, seed, method, names, cache=cache, output=output, progress=progress, **options
+        features,
+        failures,
+        seen,
+        steps,
+        seed,
+        method,
+        names,
+        cache=cache,
+        output=output,
+        false_alarms=false_alarms,
+        progress=progress,
+        **options,
     )
 
 
@@ -93,6 +106,7 @@ def learn_features(
     *,
     cache: Place | None = None,
     output: Place | None = None,
+    false_alarms: float = 0.05,
     progress: Hook = silent,
     **options: Any,
 ) -> Procedure:
@@ -118,6 +132,7 @@ def learn_features(
         "rate": str(per_second),
         "backbone": dict(seen) if seen and features[0].path else {"name": "vectors"},
         "shape": list(features[0].rows.shape[1:]),
+        "false_alarms": false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
         "versions": versions(),
     }
@@ -156,7 +171,11 @@ def assemble(
         labels = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
         per_second = features[0].rate
         expectations = learn_expectations(
-            list(labels.values()), float(per_second), memberships=memberships, strangeness=strangeness
+            list(labels.values()),
+            float(per_second),
+            memberships=memberships,
+            strangeness=strangeness,
+            false_alarms=config["false_alarms"],
         )
         stage.advance(len(features))
     return Procedure(
@@ -207,7 +226,7 @@ def check_amount(features: Sequence[Features], steps: int | str) -> None:
 def fingerprint(features: Sequence[Features], config: dict[str, Any], names: Sequence[str] | None) -> str:
     """A short name for exactly this work: the features, the settings and the version."""
     digest = hashlib.blake2b(digest_size=16)
-    relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone")}
+    relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")}
     digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
     for one in features:
         digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())

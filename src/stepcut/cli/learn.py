@@ -108,7 +108,18 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             chosen.pop("rate", None)
     said = {
         name: getattr(args, name)
-        for name in ("steps", "method", "rate", "backbone", "fps", "weights", "layer", "device", "cache")
+        for name in (
+            "steps",
+            "method",
+            "rate",
+            "backbone",
+            "fps",
+            "weights",
+            "layer",
+            "device",
+            "cache",
+            "false_alarms",
+        )
     }
     chosen.update({name: value for name, value in said.items() if value is not None})
     if args.seed or "seed" not in chosen:

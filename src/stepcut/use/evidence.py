@@ -170,10 +170,13 @@ def _missed(video: Seen, first: dict[int, Doing], usual: Usual) -> list[Sign]:
 
 
 def _likeness(video: Seen, step: int, usual: Usual) -> float:
-    """How clearly a step shows at its best moment, from 0 to 1, where 1 is as in the videos that do it."""
+    """How clearly a step shows at its best moment: 1 as clearly as in the videos that do it, 0 half as clearly or less.
+
+    Some step is always the most likely one, so every step has a moment at which it looks likely by half.
+    """
     if video.peaks is None or step not in usual.peaks:
         return 0.0
-    return min(1.0, float(video.peaks[step]) / max(usual.peaks[step], 1e-9))
+    return min(1.0, max(0.0, 2 * float(video.peaks[step]) / max(usual.peaks[step], 1e-9) - 1))
 
 
 def _misordered(first: dict[int, Doing], graph: ProcedureGraph) -> list[Sign]:
