@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seeing(parser)
     parser.add_argument("--rate", type=float, help="rows per second of given features (default 1)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting of the method")
+    parser.add_argument("--false-alarms", type=float, help="share of normal videos that check may call wrong (0.05)")
     parser.add_argument(
         "--like", metavar="P", help="take all settings from an earlier procedure; what is given here wins"
     )
@@ -100,7 +101,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.like:
         old = read_config(args.like)
         seen = {key: value for key, value in old["backbone"].items() if value is not None and key != "name"}
-        chosen = {"method": old["method"], **seen, **old["settings"]}
+        chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **seen, **old["settings"]}
         if old["backbone"]["name"] == "vectors":
             chosen["rate"] = old["settings"]["rate"]
         else:
