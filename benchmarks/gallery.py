@@ -124,7 +124,7 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         ("What must precede what", "graph.svg", "plots.graph(proc)"),
         ("Orders, the most followed first", "orders.svg", "plots.orders(proc)"),
         ("Found and true steps", "confusion.svg", 'plots.confusion(proc, truth="annotations/")'),
-        ("The loss while learning", "loss.svg", "plots.loss(proc)"),
+        ("The loss while learning, of a method that trains (cnc)", "loss.svg", "plots.loss(proc)"),
     ]
     lines = [
         "# Gallery",
