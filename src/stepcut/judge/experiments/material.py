@@ -19,6 +19,7 @@ from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
     from stepcut.data import Task
+    from stepcut.scale.contract import Engine
 
 Rows = NDArray[Any]
 
@@ -76,12 +77,14 @@ def gather(
     folder: Path = Path(),
     toy: Mapping[str, Any] | None = None,
     progress: Hook = silent,
+    engine: Engine | None = None,
 ) -> tuple[Source, list[Material]]:
     """The material of an experiment.
 
     `data`: "toy", the folder of a data set, or NAME:DIR where its kind cannot be told. `features`: the name of given
     features, or of a backbone for videos. `fps`: frames seen per second of video (2), or rows per second of given
-    features that do not say it (1). `tasks`: only these. `views`: from every camera.
+    features that do not say it (1). `tasks`: only these. `views`: from every camera. With an `engine`, its workers see
+    the videos, and keep the features in `folder`, which they share.
     """
     name, per_view = _load(data, views, folder, toy or {}, progress)
     chosen = {view: _select(found, tasks) for view, found in per_view.items()}
@@ -90,7 +93,7 @@ def gather(
     materials = []
     for view, found in chosen.items():
         for task in found:
-            material = _material(task, view, kind, fps, progress)
+            material = _material(task, view, kind, fps, folder, progress, engine)
             if material is not None:
                 materials.append(material)
     if not materials:
@@ -171,7 +174,15 @@ def _choose_features(features: str | None, tasks: Sequence[Task]) -> str | None:
     return "efficientnet-lite0" if filmed else None
 
 
-def _material(task: Task, view: str, kind: str | None, fps: float | None, progress: Hook) -> Material | None:
+def _material(
+    task: Task,
+    view: str,
+    kind: str | None,
+    fps: float | None,
+    folder: Path,
+    progress: Hook,
+    engine: Engine | None,
+) -> Material | None:
     """The material of one task; None where no video has both a truth and these features."""
     true = {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
     files: dict[str, Path] = {}
@@ -180,7 +191,7 @@ def _material(task: Task, view: str, kind: str | None, fps: float | None, progre
     if kind is None:
         durations = {name: v.duration or (v.timeline.end if v.timeline else 0.0) for name, v in true.items()}
     elif any(kind in v.features for v in true.values()):
-        files = {name: v.features[kind] for name, v in true.items() if kind in v.features}
+        files = {name: v.features[kind].absolute() for name, v in true.items() if kind in v.features}
         rates = {float(v.rate) for name, v in true.items() if name in files and v.rate is not None}
         if len(rates) > 1:
             raise DataError(
@@ -189,7 +200,7 @@ def _material(task: Task, view: str, kind: str | None, fps: float | None, progre
         rate = rates.pop() if rates else fps or 1.0
         durations = {n: len(np.load(p, mmap_mode="r", allow_pickle=False)) / rate for n, p in files.items()}
     elif filmed := {name: v.path for name, v in true.items() if v.path is not None}:
-        files, durations, rate = _see(filmed, kind, fps or 2.0, progress)
+        files, durations, rate = _see(filmed, kind, fps or 2.0, folder, progress, engine)
     if not durations:
         return None
     truth = {name: v.timeline for name, v in true.items() if name in durations and v.timeline is not None}
@@ -197,16 +208,19 @@ def _material(task: Task, view: str, kind: str | None, fps: float | None, progre
 
 
 def _see(
-    filmed: Mapping[str, Path], backbone: str, fps: float, progress: Hook
+    filmed: Mapping[str, Path], backbone: str, fps: float, folder: Path, progress: Hook, engine: Engine | None
 ) -> tuple[dict[str, Path], dict[str, float], float]:
     """Features of videos, computed once and kept in the store: their files, the videos' lengths, and the rate."""
     from stepcut.see.features import extract
 
+    cache = None if engine is None else folder
+    found, _ = extract(list(filmed.values()), backbone, fps, cache, progress, strict=True, engine=engine)
+    seen = {one.path: one for one in found}
     files, durations, rate = {}, {}, fps
     for name, path in filmed.items():
-        found, _ = extract([path], backbone, fps=fps, progress=progress, strict=True)
-        if isinstance(found[0].rows, np.memmap) and found[0].rows.filename is not None:
-            files[name], durations[name], rate = Path(found[0].rows.filename), found[0].duration, float(found[0].rate)
+        one = seen[str(path)]
+        if isinstance(one.rows, np.memmap) and one.rows.filename is not None:
+            files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
     return files, durations, rate
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, choose
-from stepcut.judge.experiments.material import Material, gather
+from stepcut.judge.experiments.material import Material, Source, gather
 from stepcut.judge.experiments.plan import EXPERIMENTS, Cell, Experiment, plan
 from stepcut.judge.experiments.results import FORMAT, Results
 from stepcut.judge.experiments.work import embedding_key, run_cell, train_embedder
@@ -48,35 +49,23 @@ def run_experiment(
     rows. `folder` keeps finished cells and trained embeddings (default: in the cache), so the same call goes on where
     it was interrupted. `jobs` is how many cells run at once (default: as many as cores and memory allow). `fps` is how
     many frames are seen per second of video. `train` holds settings of the embedder, `toy` those of the toy kitchen.
-    `engine` is where cells are filled: "local" (this machine) or "ray" (a cluster, at `address`, sharing `folder`).
+    `engine` is where videos are seen and cells are filled: "local" (this machine) or "ray" (a cluster, at `address`,
+    which shares `folder`).
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     _check(experiment, seeds, steps, rows)
-    place = _folder() if folder is None else Path(folder)
-    source, materials = gather(data, features, tasks, experiment.views, fps, place, toy, progress)
-    by_task = {(material.view, material.task): material for material in materials}
-    numbers = {material.task: material.steps for material in materials}
-    blind = [row for row, embedding, _ in experiment.rows if embedding == "none"]
-    wanted = [row for row, _, _ in experiment.rows if rows is None or row in rows or row == "uniform"]
-    notes = []
-    if source.features is None:
-        wanted = [row for row in wanted if row in blind]
-        notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
-    wanted, missing = _known(experiment, wanted)
-    notes += missing
-    cells = plan(
-        experiment,
-        list(by_task),
-        lambda task: numbers[task] if steps == "true" else int(steps),
-        range(seed, seed + seeds),
-        wanted,
-    )
-    settings = dict(train or {})
-    work = [(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
-    # Trained embeddings first, each once: the cells that share one then find it on the disk.
-    first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
-    size = _jobs(jobs, materials) if engine in (None, "local") else jobs
-    with open_engine(engine, None if size == 1 and engine != "ray" else size, address) as workers:
+    place = (_folder() if folder is None else Path(folder)).absolute()  # a worker may have another working folder
+    on_cluster = engine not in (None, "local")
+    with ExitStack() as stack:
+        # On this machine, one process with all cores sees videos fastest.
+        there = (engine, jobs) if on_cluster else (None, None)
+        cluster = stack.enter_context(open_engine(*there, address))
+        source, materials = gather(data, features, tasks, experiment.views, fps, place, toy, progress, cluster)
+        work, notes = _work(experiment, source, materials, steps, range(seed, seed + seeds), rows, place, train or {})
+        # Trained embeddings first, each once: the cells that share one then find it on the disk.
+        first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
+        size = None if on_cluster else _jobs(jobs, materials)
+        workers = stack.enter_context(open_engine(cluster, None if size == 1 else size))
         _each(_train, list(first.values()), workers, "embeddings", progress)
         records = _each(_fill, work, workers, "cells", progress)
     return Results(
@@ -87,7 +76,7 @@ def run_experiment(
             "features": source.features,
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
-            "train": settings,
+            "train": dict(train or {}),
             "versions": versions(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "tasks": [_describe(material) for material in materials],
@@ -95,6 +84,36 @@ def run_experiment(
             "notes": [*notes, *dict.fromkeys(note for record in records for note in record["notes"])],
         }
     )
+
+
+def _work(
+    experiment: Experiment,
+    source: Source,
+    materials: Sequence[Material],
+    steps: int | str,
+    seeds: range,
+    rows: Sequence[str] | None,
+    folder: Path,
+    train: Mapping[str, Any],
+) -> tuple[list[Job], list[str]]:
+    """The cells that can be filled, with what each of them needs; and notes on those that cannot."""
+    by_task = {(material.view, material.task): material for material in materials}
+    numbers = {material.task: material.steps for material in materials}
+    blind = [row for row, embedding, _ in experiment.rows if embedding == "none"]
+    wanted = [row for row, _, _ in experiment.rows if rows is None or row in rows or row == "uniform"]
+    notes = []
+    if source.features is None:
+        wanted = [row for row in wanted if row in blind]
+        notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
+    wanted, missing = _known(experiment, wanted)
+    cells = plan(
+        experiment,
+        list(by_task),
+        lambda task: numbers[task] if steps == "true" else int(steps),
+        seeds,
+        wanted,
+    )
+    return [(cell, by_task[cell.view, cell.task], folder, dict(train)) for cell in cells], [*notes, *missing]
 
 
 def versions() -> dict[str, str]:
