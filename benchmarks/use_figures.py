@@ -17,11 +17,17 @@ from stepcut.use.calibrate import Expectations, learn_expectations
 from stepcut.use.check import Report, check_labels
 from stepcut.use.evidence import find_signs, learn_usual, look
 
+BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has
 WRONG = {"missing step", "order error"}
 Labels = NDArray[np.int64]
 Edges = set[tuple[int, int]]
 Cut = tuple[Labels, NDArray[np.float64] | None, NDArray[np.float64] | None]
 """Labels (T,), memberships (T, K) and strangeness (T,) of one recording."""
+
+
+def backbone_of(task: Task) -> str:
+    """The first backbone that some recording of the task has features of."""
+    return next(b for b in BACKBONES if any(b in video.features for video in task))
 
 
 def true_sequence(task: Task, video: TaskVideo) -> list[int]:

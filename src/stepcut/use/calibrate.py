@@ -7,23 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order.doings import graph_of_doings
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
 from stepcut.use.evidence import KINDS, Floats, Pace, Seen, Sign, Usual, find_signs, learn_usual, look, totals
+from stepcut.use.limits import find_limits, promised_rate
 
-# No kind may alarm below this, however tame the training videos are. Nats: what fewer than a tenth of the videos do;
-# for durations, three spreads from the middle; for unknown stretches, seconds.
-FLOORS = {
-    "missed": math.log(10),
-    "misordered": math.log(10),
-    "extra": math.log(10),
-    "unusual": 4.5,
-    "unknown": 5.0,
-}
 FOLDS = 20
 """With more videos than this, as many groups are left out instead of single videos: the graph is learned each time."""
 
@@ -35,7 +25,9 @@ class Expectations:
     usual: Usual
     limits: dict[str, float]
     false_alarms: float
-    """The share of normal videos that may be called wrong; the limits are set for it."""
+    """The share of normal videos that may be called wrong, as asked for."""
+    promised: float
+    """The share that the limits are set for: the one asked for, or the least that can be told from so few videos."""
     alarmed: float
     """The share of training videos beyond the limits, each judged by what was learned from the others."""
 
@@ -55,8 +47,9 @@ class Expectations:
             "length": list(self.usual.length),
             "peaks": [[step, peak] for step, peak in sorted(self.usual.peaks.items())],
             "strange": None if math.isinf(self.usual.strange) else self.usual.strange,
-            "limits": self.limits,
+            "limits": {kind: None if math.isinf(limit) else limit for kind, limit in self.limits.items()},
             "false_alarms": self.false_alarms,
+            "promised": self.promised,
             "alarmed": self.alarmed,
         }
 
@@ -71,8 +64,10 @@ class Expectations:
                 peaks=dict(record["peaks"]),
                 strange=math.inf if record["strange"] is None else record["strange"],
             )
-            limits = {kind: float(record["limits"][kind]) for kind in KINDS}
-            return cls(usual, limits, record["false_alarms"], record["alarmed"])
+            found = {kind: record["limits"][kind] for kind in KINDS}
+            limits = {kind: math.inf if limit is None else float(limit) for kind, limit in found.items()}
+            asked = record["false_alarms"]
+            return cls(usual, limits, asked, record.get("promised", asked), record["alarmed"])
         except (KeyError, TypeError, ValueError) as error:
             raise ProcedureError(
                 f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
@@ -90,8 +85,8 @@ def learn_expectations(
     """Learn what is usual in the training videos, and how far a normal video may stray from it.
 
     Every video is judged by what the others say: graph, durations and strangeness are learned without it. The limits
-    are set so that the share of videos beyond them is `false_alarms`; no label is read. With n videos the finest share
-    that can be counted is 1 / (n + 1); below it the limit is carried on as an exponential tail.
+    are set so that a share `false_alarms` of normal videos is beyond one of them (`limits.py` says how); no label is
+    read. With n videos no share below 1 / (n + 1) can be promised: then the limits are set for that.
     """
     if not 0 < false_alarms < 1:
         raise OptionError(
@@ -104,16 +99,10 @@ def learn_expectations(
     videos = [look(*row) for row in zip(labels, [rate] * len(labels), shares, strange, strict=True)]
     amounts = [amount for fold in _folds(len(videos)) for amount in _judge(videos, fold)]
 
-    limits = {}
-    for kind in KINDS:
-        limits[kind] = max(FLOORS[kind], limit_of([amount[kind] for amount in amounts], false_alarms))
-    worst = [max(amount[kind] / limits[kind] for kind in KINDS) for amount in amounts]
-    # The kinds alarm together: raise all limits alike until their union keeps the rate.
-    together = max(1.0, limit_of(worst, false_alarms))
-    alarmed = sum(ratio > together for ratio in worst) / len(worst) if worst else 0.0
-    return Expectations(
-        _usual(videos), {kind: limit * together for kind, limit in limits.items()}, false_alarms, alarmed
-    )
+    limits = find_limits(amounts, false_alarms)
+    beyond = [any(amount[kind] > limits[kind] for kind in KINDS) for amount in amounts]
+    alarmed = sum(beyond) / len(beyond) if beyond else 0.0
+    return Expectations(_usual(videos), limits, false_alarms, promised_rate(len(amounts), false_alarms), alarmed)
 
 
 def _usual(videos: Sequence[Seen]) -> Usual:
@@ -131,27 +120,3 @@ def _judge(videos: Sequence[Seen], left_out: Sequence[int]) -> list[dict[str, fl
     """The amounts of the videos left out, by what the others say."""
     usual = _usual([video for place, video in enumerate(videos) if place not in left_out])
     return [totals(find_signs(videos[place], usual)) for place in left_out]
-
-
-def limit_of(amounts: Sequence[float], share: float) -> float:
-    """The amount that a share of normal videos exceeds, from the amounts of n of them.
-
-    The k-th largest is exceeded by k of n + 1 videos on average. Where `share` is finer than 1 / (n + 1), the tail is
-    taken to fall exponentially above the median, at a pace `scale` that is itself known from m amounts only, so that
-
-        p(amount > median + x) = 1/2 (1 + x / (m scale))^-m
-
-    >>> limit_of([0.0, 1.0, 2.0, 3.0], share=0.4)
-    2.0
-    """
-    ordered = np.sort(np.asarray(amounts, dtype=np.float64))[::-1]
-    if not len(ordered):
-        return 0.0
-    place = math.floor(share * (len(ordered) + 1))
-    if place >= 1:
-        return float(ordered[place - 1])
-    middle = float(np.median(ordered))
-    upper = ordered[: (len(ordered) + 1) // 2]
-    scale = float(np.mean(upper - middle))
-    reach = len(upper) * scale * (math.pow(2 * share, -1 / len(upper)) - 1)
-    return max(float(ordered[0]), middle + reach)

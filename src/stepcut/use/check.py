@@ -60,7 +60,11 @@ class Report:
     strange: float
     """The share of the video that matches no known step."""
     false_alarms: float
-    """The share of normal videos that the limits let be called wrong."""
+    """The share of normal videos that may be called wrong, as asked for when the procedure was learned."""
+    promised: float = 0.0
+    """The share that the limits are set for; more than was asked for where the videos were too few to tell."""
+    learned: int = 0
+    """How many videos the procedure was learned from."""
 
     @property
     def ok(self) -> bool:
@@ -106,6 +110,16 @@ class Report:
             )
         return f"{name}: {', '.join(counts)}."
 
+    @property
+    def note(self) -> str:
+        """What limits the report: that fewer false alarms were asked for than so few videos can promise; or nothing."""
+        if self.promised <= self.false_alarms:
+            return ""
+        return (
+            f"With {counted(self.learned)} the rate of false alarms cannot be set below {self.promised:.0%} "
+            f"({self.false_alarms:.0%} was asked for); learn from more videos."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object: what `stepcut check --json` prints."""
         return {
@@ -116,6 +130,8 @@ class Report:
             "summary": self.summary,
             "strange": round(self.strange, 4),
             "false_alarms": self.false_alarms,
+            "promised": round(self.promised, 4),
+            "note": self.note,
             **{kind: [finding.to_json() for finding in self._of(kind)] for kind in KINDS},
         }
 
@@ -123,7 +139,8 @@ class Report:
         return f"<Report {self.summary}>"
 
     def __str__(self) -> str:
-        return "\n".join([self.summary, *(f"  {finding}" for finding in self.findings)])
+        note = [f"  ({self.note})"] if self.note else []
+        return "\n".join([self.summary, *(f"  {finding}" for finding in self.findings), *note])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -132,7 +149,8 @@ class Report:
         )
         head = "<tr><th>time</th><th>what</th><th>why</th><th>sure</th></tr>"
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
-        return f"<p><b>{'✓' if self.ok else '✗'}</b> {escape(self.summary)}</p>{table}"
+        note = f"<p>{self.note}</p>" if self.note else ""
+        return f"<p><b>{'✓' if self.ok else '✗'}</b> {escape(self.summary)}</p>{table}{note}"
 
     def _of(self, kind: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.kind == kind]
@@ -165,6 +183,8 @@ def check_labels(
         excess=excess,
         strange=strange,
         false_alarms=expectations.false_alarms,
+        promised=expectations.promised,
+        learned=expectations.usual.graph.videos,
     )
 
 
