@@ -8,7 +8,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from use_kit import Kitchen, film
+from use_kit import Eye, Kitchen, film
 
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
@@ -64,16 +64,6 @@ def test_guide_needs_features_where_there_is_no_network_to_see_with(
 ) -> None:
     assert main(["guide", "any.proc", str(tmp_path / "new.mp4")]) == 2
     assert "learned from given features" in capsys.readouterr().err
-
-
-class Eye:
-    """A network that sees which quarter of the picture is bright."""
-
-    name, dim, size, fingerprint = "eye", 4, 16, "eye"
-
-    def extract(self, frames: np.ndarray) -> np.ndarray:
-        columns = frames.astype(np.float64).mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2)
-        return columns / columns.sum(axis=1, keepdims=True)
 
 
 def test_a_video_file_is_followed_frame_by_frame(kitchen: Kitchen, tmp_path: Path) -> None:

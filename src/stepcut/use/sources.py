@@ -121,17 +121,20 @@ def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = ti
         stream = container.streams.video[0]
         packets = container.demux(stream)
         load, began = Load(clock), clock()
-        while (packet := next(packets, None)) is not None:
-            if load.waited(clock() - began):
-                hurried = load.hurried
-                stream.codec_context.skip_frame = "NONKEY" if hurried else "DEFAULT"
-                say("too fast to decode; key frames only" if hurried else "every frame is decoded again")
-            try:
-                yield from packet.decode()
-            except av.error.InvalidDataError:
-                continue
-            finally:
-                began = clock()
+        try:
+            while (packet := next(packets, None)) is not None:
+                if load.waited(clock() - began):
+                    hurried = load.hurried
+                    stream.codec_context.skip_frame = "NONKEY" if hurried else "DEFAULT"
+                    say("too fast to decode; key frames only" if hurried else "every frame is decoded again")
+                try:
+                    yield from packet.decode()
+                except av.error.InvalidDataError:
+                    continue
+                finally:
+                    began = clock()
+        except av.error.FFmpegError as error:  # not all of them are OSErrors, the one of a timeout is none
+            raise VideoError(error_text(error)) from error
 
 
 class Load:
@@ -169,4 +172,6 @@ def hide_password(address: str) -> str:
 
 def error_text(error: BaseException) -> str:
     """What the decoder said, without the address (it may hold a password)."""
+    if type(error).__name__ == "ExitError":
+        return "no data came in time"
     return str(getattr(error, "strerror", None) or type(error).__name__)

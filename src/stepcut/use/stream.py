@@ -158,7 +158,7 @@ class Stream(Iterator[Shot]):
             finally:
                 if hasattr(frames, "close"):
                     frames.close()
-        except (OSError, VideoError) as error:  # PyAV's errors are OSErrors
+        except (OSError, VideoError) as error:
             return " ".join(str(error).split()) or type(error).__name__
         return "it ended"
 
