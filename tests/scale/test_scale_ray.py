@@ -14,7 +14,7 @@ from test_scale_parts import Crash, Full, stored
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.errors import OutputError, WorkerDied
+from stepcut.errors import OptionError, OutputError, WorkerDied
 from stepcut.scale.ray import Ray
 from stepcut.see.features import extract
 
@@ -81,14 +81,27 @@ def test_a_full_disk_stops_the_work(films: Path, tmp_path: Path, engine: Ray) ->
 
 
 def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: Path, engine: Ray) -> None:
-    videos = [films / "v0.mp4", films / "v2.mp4"]
-    one, _ = extract(videos, fps=2, cache=tmp_path / "one", device="cpu")
-    engine.backbones = 1
+    import ray
+
+    one, _ = extract(films, fps=2, cache=tmp_path / "one", device="cpu")
+    killed = []
+
+    def kill(event: Any) -> None:
+        if event.done and not event.finished and not killed:
+            killed.append(event.done)
+            ray.kill(ray.get_actor(held.names[0], namespace="stepcut"), no_restart=False)
+
     try:
+        engine.backbones = 2
+        with pytest.raises(OptionError, match="backbones=2 take a core each, and this cluster has 2: none is left"):
+            engine.backbone({"device": "cpu"})
+        engine.backbones = 1
         held = engine.backbone({"backbone": "efficientnet-lite0", "device": "cpu"})
-        many, _ = extract(videos, held, fps=2, cache=tmp_path / "many", engine=engine)
+        many, failures = extract(films, held, fps=2, cache=tmp_path / "many", engine=engine, progress=kill)
     finally:
         engine.backbones = None
+    assert failures == []
+    assert killed  # an actor that dies is started again
     assert stored(tmp_path / "one").keys() == stored(tmp_path / "many").keys()
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, many, strict=True))
 

@@ -92,6 +92,11 @@ class Ray:
         count = self.backbones if self.backbones is not None else gpus if on_gpu else 0
         if not count:
             return load_backbone(**recipe)
+        cores = int(self._ray.cluster_resources().get("CPU", 0))
+        if not on_gpu and count >= cores:
+            raise OptionError(
+                f"backbones={count} take a core each, and this cluster has {cores}: none is left to decode. Use fewer."
+            )
         holder = self._ray.remote(num_cpus=0 if on_gpu else 1, num_gpus=1 if on_gpu else 0, max_restarts=-1)(_Holder)
         names = [f"stepcut-backbone-{uuid.uuid4().hex}" for _ in range(count)]
         given = {**recipe, "device": "cuda" if on_gpu else device}

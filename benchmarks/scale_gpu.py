@@ -1,0 +1,76 @@
+"""Ray with the backbone on a GPU, against one process with the same GPU: the same features, and at what pace.
+
+    python benchmarks/scale_gpu.py VIDEOS...              one actor on each GPU, CPU workers decode
+    python benchmarks/scale_gpu.py VIDEOS... --fps 30     more frames of every video
+    python benchmarks/scale_gpu.py VIDEOS... --device cpu --actors 1    the same actors where there is no GPU
+
+Both are started and warm before the clock runs; rounds are interleaved, medians are shown. The exit code is 1 where a
+feature differs by a bit. With --piece, videos of twice as many seconds or more are split between the workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepcut.scale.ray import Ray, RemoteBackbone
+from stepcut.see.backbones import load_backbone
+from stepcut.see.contract import Features
+from stepcut.see.cores import count_cores
+from stepcut.see.features import extract
+from stepcut.version import __version__
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("videos", nargs="+", help="folders or files")
+    parser.add_argument("--device", default="cuda", help="cuda (default) or cpu")
+    parser.add_argument("--actors", type=int, help="how many hold a backbone (default: one for each GPU)")
+    parser.add_argument("--fps", default="2", help="rows per second of video (default 2)")
+    parser.add_argument("--piece", type=float, default=600.0, help="seconds of video that a worker sees at a time")
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+
+    recipe: dict[str, Any] = {"backbone": "efficientnet-lite0", "device": args.device}
+    begin = time.perf_counter()
+    engine = Ray(piece=args.piece, backbones=args.actors)
+    there = engine.backbone(recipe)
+    start = time.perf_counter() - begin
+    if not isinstance(there, RemoteBackbone):
+        raise SystemExit("no actor holds the backbone; give --actors 1 where there is no GPU.")
+    here = load_backbone(**recipe)
+    print(f"stepcut {__version__}, {count_cores()} cores, {len(there.names)} actor(s): {there.fingerprint}")
+    ways: dict[str, tuple[Any, Ray | None]] = {"one process": (here, None), "Ray": (there, engine)}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    found: dict[str, list[Features]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(args.rounds + 1):  # the first one warms up
+            for way, (backbone, where) in ways.items():
+                begin = time.perf_counter()
+                cache = Path(folder, f"{turn}-{way}")
+                found[way], failures = extract(args.videos, backbone, args.fps, cache, engine=where)
+                seconds[way] += [time.perf_counter() - begin] if turn else []
+                assert not failures, failures
+        pairs = list(zip(found["one process"], found["Ray"], strict=True))
+        same = all(np.array_equal(a.rows, b.rows) for a, b in pairs)
+        worst = max(float(np.abs(np.float32(a.rows) - np.float32(b.rows)).max()) for a, b in pairs)
+        frames = sum(len(one.rows) for one, _ in pairs)
+    engine.close()
+    print(f"{len(pairs)} videos, {frames} frames at {args.fps} per second, {args.rounds} rounds, medians")
+    for way, took in seconds.items():
+        print(f"  {way:<12} {frames / statistics.median(took):8.1f} frames/s")
+    over = statistics.median(b / a for a, b in zip(seconds["one process"], seconds["Ray"], strict=True)) - 1
+    print(f"  Ray over one process: {over:+.1%} (starting Ray and its actors, left out here: {start:.1f} s)")
+    print(f"  features identical: {'yes' if same else f'no, by up to {worst:.3g}'}")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
