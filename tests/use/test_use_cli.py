@@ -56,6 +56,7 @@ def test_guide_draws_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1]), "--view"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b[H" in shown
+    assert shown.endswith("\x1b[?25h")  # the cursor is back
     assert "spread jam" in shown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,13 +152,29 @@ def test_wrong_input_is_refused_in_words(kitchen: Kitchen) -> None:
 
 
 def test_the_terminal_view_shows_now_next_done_and_alerts(kitchen: Kitchen) -> None:
-    screen = Screen("stepcut guide")
+    screen = Screen("camera")
     states = walk(guide(kitchen), shares(np.repeat([1, 0], 20)))
     drawn = [screen.draw(state) for state in states]
-    assert drawn[0].startswith("\x1b[2J\x1b[H")
+    assert drawn[0].startswith("\x1b[?25l\x1b[2J\x1b[H")
     assert drawn[-1].startswith("\x1b[H")
     assert "open jar" in drawn[-1]
     assert "! 00:00:0" in drawn[-1]
     assert "must precede spread jam" in drawn[-1]
     assert "skipped" not in drawn[-1]
     assert "done  spread jam, open jar" in drawn[-1]
+    assert screen.close() == "\x1b[?25h"
+
+
+def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
+    kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "8")
+    screen = Screen("rtsp://10.0.0.5/a/rather/long/address/of/a/camera")
+    states = walk(guide(kitchen), shares(np.repeat([1, 0, 2, 3], 20)))
+    for state in states:
+        lines = screen.draw(state).split("\x1b[K\n")[:-1]
+        assert len(lines) <= 7
+        assert all(len(line.split("\x1b[H")[-1]) <= 40 for line in lines)
+    assert "  next  nothing is left to do" in screen.lines(replace(states[-1], next=()))
+    assert "1 sample skipped" in "".join(screen.lines(replace(states[-1], skipped=1)))

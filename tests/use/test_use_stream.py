@@ -279,6 +279,15 @@ def test_a_camera_that_is_not_there_says_so() -> None:
         next(frames_of_camera("/dev/no-such-camera", say=print))
 
 
+def test_a_device_is_read_as_a_camera_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FFmpeg's own test picture stands in for a camera: a device with a driver, raw frames without end."""
+    monkeypatch.setattr("stepcut.use.sources.camera_device", lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"))
+    with open_shots("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as shots:
+        taken = [next(shots) for _ in range(3)]
+    assert {shot.picture.shape for shot in taken} == {(32, 32, 3)}
+    assert taken[0].picture.std() > 20  # there is something to see
+
+
 def test_cameras_go_by_the_names_of_the_platform() -> None:
     assert camera_device("0", "linux") == ("/dev/video0", "v4l2")
     assert camera_device("/dev/video7", "linux") == ("/dev/video7", "v4l2")

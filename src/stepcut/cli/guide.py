@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 
 from stepcut.cli.common import add_common
@@ -41,7 +42,10 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.use.screen import Screen
     from stepcut.use.sources import hide_password
 
-    screen = Screen(f"stepcut guide   {hide_password(args.source)}") if args.view else None
+    screen = Screen(hide_password(args.source)) if args.view else None
+    if screen is not None:
+        # What the source has to say is on the screen already; printed as well, it would tear the view.
+        logging.getLogger("stepcut").addHandler(logging.NullHandler())
     states = follow(load(args.procedure), args.source, realtime=args.realtime, patience=args.patience, stall=args.stall)
     try:
         for state in states:
@@ -49,5 +53,9 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write(text)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        return 0  # a live source has no other end
+        pass  # a live source has no other end
+    finally:
+        if screen is not None:
+            sys.stdout.write(screen.close())
+            sys.stdout.flush()
     return 0

@@ -139,13 +139,16 @@ def draw(graph: ProcedureGraph, ax: Any = None) -> Any:
         across = 1 + max((x for x, _ in at.values()), default=0)
         down = 1 + 2 * max((abs(row) for _, row in at.values()), default=0)
         ax = Figure(figsize=(2.2 * across, 0.6 * down + 0.6), layout="constrained").add_subplot()
-    for a, b in sorted(graph.edges):
-        arrow = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.5 + 1.5 * graph.support[a, b].share, "shrinkB": 28}
-        ax.annotate("", xy=at[b], xytext=at[a], arrowprops=arrow)
+    boxes = {}
     for step, (x, row) in at.items():
-        edge = "--" if step in graph.optional else "-"
-        box = {"boxstyle": "round", "facecolor": colour(step), "linestyle": edge}
-        ax.text(x, row, graph.name(step), ha="center", va="center", color=ink(colour(step)), bbox=box, fontsize=8)
+        box = {"boxstyle": "round", "facecolor": colour(step), "linestyle": "--" if step in graph.optional else "-"}
+        words = {"ha": "center", "va": "center", "color": ink(colour(step)), "fontsize": 8}
+        boxes[step] = ax.text(x, row, graph.name(step), bbox=box, **words).get_bbox_patch()
+    for a, b in sorted(graph.edges):
+        # From edge to edge of the boxes, whose size is known once they are drawn: the arrows come after them.
+        ends = {"patchA": boxes[a], "patchB": boxes[b], "shrinkA": 0, "shrinkB": 1}
+        line = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.5 + 1.5 * graph.support[a, b].share}
+        ax.annotate("", xy=at[b], xytext=at[a], arrowprops={**line, **ends}, zorder=4)
     ax.set_xlim(-0.6, max((x for x, _ in at.values()), default=0) + 0.6)
     ax.set_ylim(
         max((row for _, row in at.values()), default=0) + 0.7, min((r for _, r in at.values()), default=0) - 0.7

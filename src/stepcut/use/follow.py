@@ -49,6 +49,7 @@ def follow(
 def eye_of(procedure: Procedure) -> Backbone:
     """The network that a procedure was learned with."""
     from stepcut.see.backbones import load_backbone
+    from stepcut.source import recipe_of
 
     seen: dict[str, Any] = procedure.config.get("backbone", {})
     if seen.get("name", "vectors") == "vectors":
@@ -56,5 +57,4 @@ def eye_of(procedure: Procedure) -> Backbone:
             "this procedure was learned from given features, and no network is known that makes them of pictures. "
             "Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
         )
-    options = {key: seen[key] for key in ("weights", "layer", "device") if seen.get(key) is not None}
-    return load_backbone(seen["name"], **options)
+    return load_backbone(**recipe_of(seen))
