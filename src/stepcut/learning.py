@@ -36,6 +36,7 @@ def learn(
     fps: float | Fraction = 2,
     weights: str | None = None,
     layer: str | None = None,
+    family: str | None = None,
     device: str = "auto",
     names: Sequence[str] | None = None,
     cache: Place | None = None,
@@ -76,7 +77,7 @@ def learn(
     if isinstance(method, str):
         choose("method", method, METHODS)
     check_steps(steps, names)
-    seen = {"name": backbone, "fps": str(Fraction(fps)), "weights": weights, "layer": layer, "device": device}
+    seen = how_seen(backbone, fps, weights, layer, family, device)
     with open_engine(engine, workers, address) as where, first_process_first():
         features, failures = read_source(source, rate, seen, cache, strict, progress, where)
     return learn_features(
@@ -191,6 +192,28 @@ def assemble(
         expectations=expectations,
         config=config,
     )
+
+
+def how_seen(
+    backbone: str,
+    fps: float | str | Fraction,
+    weights: str | None,
+    layer: str | None,
+    family: str | None,
+    device: str,
+) -> dict[str, Any]:
+    """How videos are seen, as a procedure's config keeps it; a worker may have another working folder."""
+    from stepcut.see.video.sample import as_rate
+
+    file = None if weights is None else str(place(weights).absolute())
+    return {
+        "name": backbone,
+        "fps": str(as_rate(fps)),
+        "weights": file,
+        "layer": layer,
+        "family": family,
+        "device": device,
+    }
 
 
 def whole_path(path: str) -> str:

@@ -42,8 +42,8 @@ def read_source(
     """The features of everything in `source`, and what could not be used.
 
     `rate` is that of features that do not say it themselves, in rows per second; `backbone` says how videos are seen:
-    `name`, `fps`, `weights`, `layer`, `device`. With an `engine`, its workers see them; `known`
-    holds the videos that are known to be bad, by path, with what is wrong with them.
+    `name`, `fps`, `weights`, `layer`, `family`, `device`. With an `engine`, its workers see them; `known` holds
+    the videos that are known to be bad, by path, with what is wrong with them.
     """
     failures: list[Failure] = []
     places = _places(source)
@@ -117,14 +117,19 @@ def _from_videos(
 ) -> tuple[list[Features], list[Failure]]:
     from stepcut.see.backbones import load_backbone
 
-    recipe = {key: backbone[key] for key in ("weights", "layer", "device") if backbone.get(key) is not None}
-    recipe["backbone"] = backbone.get("name", "efficientnet-lite0")
+    recipe = recipe_of(backbone)
     network = load_backbone(**recipe) if engine is None else engine.backbone(recipe)
     fps = Fraction(backbone.get("fps", 2))
     features, failures = extract(places, network, fps, cache, progress, strict, engine=engine, known=known)
     if not features:
         raise VideoError(f"none of the {len(places)} videos could be used{_reasons(failures)}.")
     return features, failures
+
+
+def recipe_of(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `load_backbone` for videos that are to be seen as a config says."""
+    given = {key: seen[key] for key in ("weights", "layer", "family", "device") if seen.get(key) is not None}
+    return {"backbone": seen.get("name", "efficientnet-lite0"), **given}
 
 
 def feature_files(given: Place) -> list[Path] | list[Address]:

@@ -31,12 +31,18 @@ def progress_hook(args: argparse.Namespace) -> Hook:
 
 def add_engine(parser: argparse.ArgumentParser, *also: str) -> None:
     """Where the work is done; `also` are further words for --workers."""
-    parser.add_argument("--engine", default="local", help="local (default: this machine) or ray, a cluster")
-    parser.add_argument(
+    group = parser.add_argument_group("where the work is done")
+    group.add_argument("--engine", default="local", help="local (default: this machine) or ray, a cluster")
+    group.add_argument(
         "--address", help="with --engine ray: the cluster (auto: this machine's); left out, one starts here"
     )
-    parser.add_argument(
-        "--workers", *also, dest="workers", type=int, help="items worked on at once, in processes of their own"
+    group.add_argument(
+        "--workers",
+        *also,
+        dest="workers",
+        type=int,
+        metavar="N",
+        help="do N at once, each in a process of its own (left out: as the engine sees fit; see docs/scale.md)",
     )
 
 

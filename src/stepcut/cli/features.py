@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
+from stepcut.cli.seeing import BACKBONE, add_seeing, said
 
 EXAMPLES = """examples:
   stepcut features sandwich/ -o features/              then: stepcut learn features/ -k 7 -o s.proc
@@ -18,24 +19,15 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words that `stepcut features` understands."""
     parser.add_argument("videos", nargs="+", help="folders, video files or globs")
-    parser.add_argument("-o", "--output", required=True, help="folder for NAME.safetensors, one per video")
     parser.add_argument(
-        "--fps", default="2", help="rows per second, a number or a fraction like 30000/1001 (default 2)"
+        "-o", "--output", required=True, metavar="DIR", help="folder for NAME.safetensors, one per video"
     )
-    add_backbone(parser)
-    parser.add_argument("--cache", help="where features are kept (default STEPCUT_CACHE, or the user's cache folder)")
-    parser.add_argument("--strict", action="store_true", help="stop at the first video that cannot be used")
+    add_seeing(parser)
+    parser.add_argument(
+        "--strict", action="store_true", help="stop at the first video that cannot be used, instead of leaving it out"
+    )
     add_engine(parser)
     add_common(parser)
-
-
-def add_backbone(parser: argparse.ArgumentParser) -> None:
-    """The options that choose a backbone."""
-    parser.add_argument("--backbone", default="efficientnet-lite0", help="efficientnet-lite0 (default) or resnet50")
-    parser.add_argument("--weights", help="file with the backbone's weights; resnet50 needs one (.safetensors, .pth)")
-    parser.add_argument("--layer", help="layer of resnet50, conv2a to conv5c (default conv4c)")
-    parser.add_argument("--family", help="family of resnet50's weights, v1.5 (torchvision) or v1 (Keras, Caffe)")
-    parser.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,12 +35,16 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.see.backbones import load_backbone
     from stepcut.see.features import export, extract
 
-    names = ("backbone", "device", "weights", "layer", "family")
-    recipe = {name: getattr(args, name) for name in names}
+    recipe = said(args, *BACKBONE)
     with open_engine(args) as engine:
         backbone = load_backbone(**recipe) if engine is None else engine.backbone(recipe)
         features, failures = extract(
-            args.videos, backbone, args.fps, args.cache, progress_hook(args), args.strict, args.device, engine
+            args.videos,
+            backbone,
+            progress=progress_hook(args),
+            strict=args.strict,
+            engine=engine,
+            **said(args, "fps", "cache"),
         )
     for found in features:
         target = export(found, args.output, backbone.fingerprint)

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepcut.addresses import Address, place
 from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
+from stepcut.cli.seeing import BACKBONE, add_seeing, said
 from stepcut.errors import OptionError
 from stepcut.progress import silent
 
@@ -25,30 +26,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "videos", nargs="*", help="folders, files or globs of videos, or of feature files; or addresses"
     )
     parser.add_argument("--tasks", metavar="ROOT", help="learn a procedure for each sub-folder of ROOT instead")
-    parser.add_argument("-k", "--steps", type=_steps, help="how many steps; left out, the number is chosen")
-    parser.add_argument("-o", "--output", help="where to keep the procedure (default: the first folder's name + .proc)")
+    parser.add_argument(
+        "-k", "--steps", type=_steps, metavar="K", help="how many steps; left out, the number is chosen"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="P", help="where to keep the procedure (default: the first folder's name + .proc)"
+    )
     parser.add_argument("--method", help="stepcut (default) or cnc, the paper's")
-    parser.add_argument("--names", help="names of the steps, separated by commas")
-    add_seeing(parser)
-    parser.add_argument("--rate", type=float, help="rows per second of given features (default 1)")
+    parser.add_argument("--names", metavar="A,B,...", help="names of the steps, separated by commas")
+    parser.add_argument("--rate", type=float, help="rows per second of given features that do not say it (default 1)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting of the method")
-    parser.add_argument("--false-alarms", type=float, help="share of normal videos that check may call wrong (0.05)")
+    parser.add_argument(
+        "--false-alarms", type=float, metavar="SHARE", help="of normal videos that check may call wrong (default 0.05)"
+    )
     parser.add_argument(
         "--like", metavar="P", help="take all settings from an earlier procedure; what is given here wins"
     )
-    parser.add_argument("--strict", action="store_true", help="one broken video stops the work")
+    parser.add_argument(
+        "--strict", action="store_true", help="stop at the first video that cannot be used, instead of leaving it out"
+    )
+    add_seeing(parser)
     add_engine(parser)
     add_common(parser)
-
-
-def add_seeing(parser: argparse.ArgumentParser) -> None:
-    """How videos are turned into features."""
-    parser.add_argument("--backbone", help="efficientnet-lite0 (default) or resnet50, the paper's")
-    parser.add_argument("--fps", type=_fps, help="frames sampled per second (default 2)")
-    parser.add_argument("--weights", help="a weights file for resnet50")
-    parser.add_argument("--layer", help="the layer of resnet50 (default conv4c)")
-    parser.add_argument("--device", help="auto (default), cpu or cuda")
-    parser.add_argument("--cache", help="where features are kept (default STEPCUT_CACHE, or the user's cache folder)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,22 +106,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         else:
             chosen["backbone"] = old["backbone"]["name"]
             chosen.pop("rate", None)
-    said = {
-        name: getattr(args, name)
-        for name in (
-            "steps",
-            "method",
-            "rate",
-            "backbone",
-            "fps",
-            "weights",
-            "layer",
-            "device",
-            "cache",
-            "false_alarms",
-        )
-    }
-    chosen.update({name: value for name, value in said.items() if value is not None})
+    chosen.update(said(args, "steps", "method", "rate", "false_alarms", "fps", "cache", *BACKBONE))
     if args.seed or "seed" not in chosen:
         chosen["seed"] = args.seed
     if args.names:
@@ -147,19 +131,6 @@ def _steps(word: str) -> int | str:
         return int(word)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{word!r} is no whole number; give one, or 'auto'") from None
-
-
-def _fps(word: str) -> str:
-    from fractions import Fraction
-
-    try:
-        if Fraction(word) <= 0:
-            raise ValueError
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(
-            f"{word!r} is no frame rate; give a number or a fraction such as 30000/1001"
-        ) from None
-    return word
 
 
 def _setting(word: str) -> tuple[str, Any]:

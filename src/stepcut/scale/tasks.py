@@ -52,6 +52,7 @@ def learn_tasks(
     fps: float | str | Fraction = 2,
     weights: str | None = None,
     layer: str | None = None,
+    family: str | None = None,
     device: str = "auto",
     cache: Place | None = None,
     strict: bool = False,
@@ -63,7 +64,9 @@ def learn_tasks(
     First the workers see all videos of all tasks, long ones in pieces; then each learns a task. Settings are those of
     `learn`. Tasks that are finished already are found again and not learned anew.
     """
-    seen = {"name": backbone, "fps": str(Fraction(fps)), "weights": weights, "layer": layer, "device": device}
+    from stepcut.learning import how_seen
+
+    seen = how_seen(backbone, fps, weights, layer, family, device)
     settings = {**settings, "cache": None if cache is None else place(cache).absolute(), "strict": strict}
     target = place(output).absolute()
     tasks = [
