@@ -166,8 +166,8 @@ def guide_tables(sources: Sequence[tuple[str, str]], args: argparse.Namespace) -
     todo = [case for source, task in sources for case in cases(source, task, out, *settings)]
     for case, records in run(todo, out, args.jobs):
         found[case.task] += records
-    guide = guide_table(found, args.method, args.seed)
-    return [_mean(guide), _mean(trust_table(found))] if len(found) > 2 else [guide]
+    guide = _mean(guide_table(found, args.method, args.seed))
+    return [guide, _mean(trust_table(found))] if len(found) > 1 else [guide]
 
 
 def _mean(table: Table) -> Table:

@@ -77,12 +77,15 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(kitchen: Kitchen) -
     assert "serve has taken" in said["long"][1].reason
 
 
-def test_one_doubtful_frame_changes_little(kitchen: Kitchen) -> None:
+def test_one_doubtful_frame_changes_little_where_the_order_is_trusted(kitchen: Kitchen) -> None:
     rows = shares(np.repeat([0, 1], [20, 20]))
     rows[10] = [0.3, 0.1, 0.1, 0.5]
-    states = walk(guide(kitchen), rows)
-    assert states[10].step == 0
-    assert states[10].done == (0,)
+    for trust, step in ((0.0, 3), (0.3, 0)):
+        runner = Guide(Echo(), 1.0, kitchen.procedure.graph, kitchen.expectations, STEPS, trust)
+        states = walk(runner, rows)
+        assert states[10].step == step
+        assert states[10].done == (0,)
+        assert states[-1].done == (0, 1)
 
 
 def test_a_slow_or_broken_source_keeps_the_state(kitchen: Kitchen) -> None:
