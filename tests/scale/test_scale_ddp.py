@@ -93,6 +93,34 @@ def test_several_processes_train_as_one(tmp_path: Path) -> None:
                 np.testing.assert_allclose(one[name], many[name], rtol=1e-4, atol=small, err_msg=f"{number} {name}")
 
 
+@pytest.mark.slow
+def test_the_command_under_torchrun_learns_the_procedure_of_one_process(tmp_path: Path) -> None:
+    import stepcut as sc
+
+    random = np.random.default_rng(0)
+    (tmp_path / "features").mkdir()
+    for number in range(4):
+        rows = np.repeat(np.eye(4, 16), 15 + 5 * number, axis=0)
+        rows = rows + 0.2 * random.normal(size=rows.shape)
+        np.save(tmp_path / "features" / f"v{number}.npy", rows.astype(np.float32))
+    words = ["stepcut.cli.main", "learn", "features", "-k", "4", "--method", "cnc", "--set", 'train={"steps": 40}']
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    shown = {}
+    for name, start in (("one", [sys.executable, "-m"]), ("two", torchrun)):
+        cache = ["--cache", f"cache-{name}", "-o", f"{name}.proc", "--quiet"]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        ran = subprocess.run([*start, *words, *cache], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        shown[name] = ran.stdout.replace(name, "")
+    assert shown["one"] == shown["two"]  # said once, not by every process
+    one, two = sc.load(tmp_path / "one.proc"), sc.load(tmp_path / "two.proc")
+    assert one.orders.ranked == two.orders.ranked
+    assert all(np.array_equal(one.labels[name], two.labels[name]) for name in one.labels)
+    curves = [np.loadtxt(tmp_path / f"{name}.proc" / "loss.csv", delimiter=",", skiprows=1) for name in ("one", "two")]
+    assert len(curves[0]) == 40
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-4, atol=1e-5)
+
+
 def test_one_process_is_left_alone() -> None:
     from torch import nn
 
