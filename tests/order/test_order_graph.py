@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
+from stepcut.order.learn import in_earnest
 from stepcut.order.likelihood import OrderFit, close_order, reduce_order
+from stepcut.order.predict import next_weights
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
 
@@ -133,6 +135,36 @@ def test_it_says_what_is_optional_and_what_repeats_and_how_long_it_takes() -> No
     assert "repeated, up to 2 times" in str(graph)
 
 
+def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step() -> None:
+    rng = np.random.default_rng(0)
+    sequences, durations = [], []
+    for _ in range(12):  # a chain, with a slip of the cut somewhere in each video
+        sequence, seconds = [0, 1, 2, 3], [20.0, 15.0, 25.0, 10.0]
+        place, step = int(rng.integers(0, 4)), int(rng.integers(1, 4))
+        sequence.insert(place, step)
+        seconds.insert(place, 4.0)
+        sequences.append(sequence)
+        durations.append(seconds)
+    chain = {(0, 1), (1, 2), (2, 3)}
+    assert learn_graph(sequences, durations).edges == chain
+    assert learn_graph(sequences).edges != chain
+    assert learn_graph(sequences, durations).support[2, 3].kept == 12
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 50)), max_size=12))
+def test_every_step_is_done_in_earnest_once(segments: list[tuple[int, float]]) -> None:
+    steps, seconds = [step for step, _ in segments], [time for _, time in segments]
+    places = in_earnest(steps, seconds)
+    assert places == sorted(places)
+    assert sorted(steps[place] for place in places) == sorted(set(steps))
+    for place in places:
+        same = [time for step, time in segments if step == steps[place]]
+        assert seconds[place] >= max(same) / 2
+        earlier = [time for step, time in segments[:place] if step == steps[place]]
+        assert all(time < max(same) / 2 for time in earlier)
+    assert [steps[at] for at in in_earnest(steps, [1.0] * len(steps))] == list(dict.fromkeys(steps))
+
+
 def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:
     graph = learn_graph(random_walks(DIAMOND, 4, 20, seed=0))
     assert graph.next([])[0][0] == 0
@@ -144,6 +176,14 @@ def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:
     assert sum(p for _, p in graph.next([0, 1, 2, 3])) < 0.1  # nothing is left to do
     assert graph.before(3) == {0, 1, 2}
     assert graph.after(0) == {1, 2, 3}
+
+
+def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
+    graph = learn_graph([[0, 1, 2, 3]] * 12)
+    sure, doubtful = (next_weights(graph, [0], True, least) for least in (0.0, 0.05))
+    assert max(sure, key=lambda step: sure[step]) == max(doubtful, key=lambda step: doubtful[step]) == 1
+    assert all(doubtful[step] >= sure[step] for step in graph.steps)
+    assert doubtful[3] > sure[3]
 
 
 def test_wrong_input_is_refused_in_words() -> None:

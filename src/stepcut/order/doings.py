@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import learn_graph
+from stepcut.order.learn import in_earnest, learn_graph
 from stepcut.order.orders import Labels
 from stepcut.timeline import BACKGROUND
 
@@ -48,6 +48,12 @@ def doings(labels: Labels, rate: float, sliver: float = SLIVER) -> list[Doing]:
         spent = sum(b - a for _, a, b in parts)
         merged.append(Doing(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate))
     return merged
+
+
+def first_times(video: Sequence[Doing]) -> dict[int, Doing]:
+    """When each step is first done in earnest, in the order of time: what the graph is learned from."""
+    places = in_earnest([doing.step for doing in video], [doing.spent for doing in video])
+    return {video[place].step: video[place] for place in places}
 
 
 def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> ProcedureGraph:

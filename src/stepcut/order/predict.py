@@ -31,13 +31,13 @@ def next_steps(graph: ProcedureGraph, done: Sequence[int], ordered: bool) -> lis
     return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
 
-def next_weights(graph: ProcedureGraph, done: Sequence[int], ordered: bool) -> dict[int, float]:
-    """The weight of each step, and of `END`, to come next."""
+def next_weights(graph: ProcedureGraph, done: Sequence[int], ordered: bool, least: float = 0.0) -> dict[int, float]:
+    """The weight of each step, and of `END`, to come next; `least`: how ready all are, where `done` may be mistaken."""
     before = set(done)
     last = (done[-1] if done else START) if ordered or not done else None
     weights: dict[int, float] = {}
     for step in [*graph.steps, END]:
-        ready = readiness(graph, step, before)
+        ready = max(readiness(graph, step, before), least)
         weights[step] = (followed(graph, last, step, before) + PRIOR * ready) * ready
     return weights
 

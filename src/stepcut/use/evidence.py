@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.order.doings import Doing, doings
+from stepcut.order.doings import Doing, doings, first_times
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
 from stepcut.order.predict import smoothed
@@ -141,9 +141,7 @@ def time_spent(video: Sequence[Doing]) -> dict[int, float]:
 
 def find_signs(video: Seen, usual: Usual) -> list[Sign]:
     """Every way in which a video differs from what is usual, small and great."""
-    first: dict[int, Doing] = {}
-    for doing in video.doings:
-        first.setdefault(doing.step, doing)
+    first = first_times(video.doings)
     return [
         *_missed(video, first, usual),
         *_misordered(first, usual.graph),

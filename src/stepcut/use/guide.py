@@ -34,6 +34,8 @@ FILL = 4
 """How often one row is given to the method at most, to fill a gap in a source that is slow or was skipped."""
 TRUST = 0.0
 """How far the order is trusted beside the newest frame: 0 not at all, 1 as much."""
+OVERLOOKED = 0.05
+"""The chance that something was done, or was not, against what was seen: how ready any step is at least."""
 LEAP = 0.02
 """The share of transitions that go anywhere: no belief is ever lost for good."""
 
@@ -176,7 +178,7 @@ class Guide:
     def _followers(self, step: int) -> NDArray[np.float64]:
         """(K,): what follows a step, given what was done; sums to 1 (nothing following is no frame to come)."""
         done = [*(s for s in self.done if s != step), step] if step != START else []
-        weights = next_weights(self.graph, done, ordered=True)
+        weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
         chances = np.array([weights.get(k, 0.0) for k in range(len(self.steps))])
         if step != START:
             chances[step] = 0.0
@@ -241,7 +243,8 @@ class Guide:
 
     def _upcoming(self) -> list[tuple[int, float]]:
         """What may come after the step of now."""
-        weights = next_weights(self.graph, [*(s for s in self.done if s != self.now), self.now], ordered=True)
+        done = [*(s for s in self.done if s != self.now), self.now]
+        weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
         likely = {s: w for s, w in weights.items() if s != self.now and w > 0}
         total = sum(likely.values())
         return sorted(((s, w / total) for s, w in likely.items() if s != END), key=lambda p: (-p[1], p[0]))
