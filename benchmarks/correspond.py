@@ -9,6 +9,7 @@ the CaptainCook4D features. Without names, everything that the machine can do is
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import statistics
 import sys
 import time
@@ -125,41 +126,48 @@ def played(work: Work, device: torch.device) -> Work:
 
 
 def bench_softdtw(device: torch.device, quick: bool) -> None:
+    """Value and gradient with respect to the cost, with one thread and with all (the peers share the batch too)."""
     peers = find_peers(device)
-    for batch, size in ((20, 32), (4, 256)):
-        torch.manual_seed(0)
-        x = torch.nn.functional.normalize(torch.randn(batch, size, 16, device=device), dim=2)
-        y = torch.nn.functional.normalize(torch.randn(batch, size, 16, device=device), dim=2)
-        cost = torch.cdist(x, y).square().requires_grad_()
-        x.requires_grad_()
-
-        def ours(cost: Tensor = cost) -> None:
-            soft_dtw(cost, 0.1).sum().backward()
-
-        works: dict[str, Work] = {"ours": ours}
-        for name, peer in peers.items():
-            works[name] = lambda peer=peer, x=x, y=y, cost=cost: peer(x, y, cost)
-        rounds = (5 if quick else 20) if device.type == "cpu" else 5
-        show(
-            f"soft-DTW forward and backward, {batch} of {size} x {size}, {device.type}",
-            measure(works, device, rounds),
-            "ours",
-            5,
-        )
+    every = torch.get_num_threads()
+    for threads in sorted({1, every}) if device.type == "cpu" else [every]:
+        use_threads(threads)
+        where = f"cpu, {threads} thread{'s' * (threads > 1)}" if device.type == "cpu" else device.type
+        for batch, size in ((20, 32), (4, 256)):
+            torch.manual_seed(0)
+            x = torch.nn.functional.normalize(torch.randn(batch, size, 16, device=device), dim=2)
+            y = torch.nn.functional.normalize(torch.randn(batch, size, 16, device=device), dim=2)
+            cost = torch.cdist(x, y).square().requires_grad_()
+            ones = torch.ones(batch, device=device)
+            works: dict[str, Work] = {}
+            for name, peer in {"ours": lambda _x, _y, cost: soft_dtw(cost, 0.1), **peers}.items():
+                works[name] = lambda f=peer, x=x, y=y, c=cost, g=ones: torch.autograd.grad(f(x, y, c), c, g)
+            rounds = (5 if quick else 20) if device.type == "cpu" else 5
+            taken = measure(works, device, rounds, inner=5 if size < 100 else 1)
+            show(f"soft-DTW forward and backward, {batch} of {size} x {size}, {where}", taken, "ours", 5)
+    use_threads(every)
 
 
-def find_peers(device: torch.device) -> dict[str, Callable[[Tensor, Tensor, Tensor], None]]:
+def use_threads(count: int) -> None:
+    """So many threads for torch, and for numba, in which the peers are written."""
+    torch.set_num_threads(count)
+    if importlib.util.find_spec("numba") is not None:
+        import numba
+
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+
+
+def find_peers(device: torch.device) -> dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]]:
     """Other people's soft-DTW on the same cost matrices, without the time they would take to compute distances."""
-    peers: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {}
+    peers: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {}
     given: list[Tensor] = []
 
     def distances(_x: Tensor, _y: Tensor) -> Tensor:
-        return given[0].clone()
+        return given[0]
 
     def add(name: str, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
-        def run(x: Tensor, y: Tensor, cost: Tensor) -> None:
+        def run(x: Tensor, y: Tensor, cost: Tensor) -> Tensor:
             given[:] = [cost]
-            loss(x, y).sum().backward()
+            return loss(x, y)
 
         peers[name] = run
 

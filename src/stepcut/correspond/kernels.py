@@ -13,12 +13,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from stepcut.errors import OptionError
 
 _Gradients = tuple[Tensor, None, None, None, None, None]
 
 SAME = 1e-14
 """Frames whose squared distance is less than this share of their squared lengths (in float64) are the same frame."""
+
+
+def refuse_second_gradients() -> None:
+    """What torch's `once_differentiable` is for, at once and without its cost in every step."""
+    if torch.is_grad_enabled():
+        raise OptionError(
+            "create_graph=True was given to the backward pass of a loss whose gradient has no gradient of its own. "
+            "Leave it out; losses.tcc, cidm and soft_dtw can be differentiated once."
+        )
 
 
 @functools.cache
@@ -65,8 +75,8 @@ class Cycle(torch.autograd.Function):
         return loss.mean() if weights is None else (loss * weights).sum()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> _Gradients:
+        refuse_second_gradients()
         flat, ta, alpha, beta, away, square, var, held, error, weights = ctx.saved_tensors
         (count, frames, _), scale = ctx.shape, ctx.scale
         a, b, is_first, is_second = _pairs(count, flat.device, flat.dtype)
@@ -130,8 +140,8 @@ class Contrast(torch.autograd.Function):
         return loss.sum()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> _Gradients:
+        refuse_second_gradients()
         u, pull = ctx.saved_tensors  # (B, T, T), symmetric: sum_j pull_ij (u_i - u_j), once as i and once as j
         moved = torch.addcmul(-(pull @ u), pull.sum(2, keepdim=True), u)
         return moved * (2 * grad), None, None, None, None, None
@@ -162,8 +172,8 @@ class CompiledCycle(torch.autograd.Function):
         return u.new_tensor(value)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> _Gradients:
+        refuse_second_gradients()
         flat, both = ctx.saved_tensors
         return ((both + both.T) @ flat).mul_(grad).view(ctx.shape), None, None, None, None, None
 
@@ -184,8 +194,8 @@ class CompiledContrast(torch.autograd.Function):
         return u.new_tensor(value)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> _Gradients:
+        refuse_second_gradients()
         (gradient,) = ctx.saved_tensors
         return gradient * grad, None, None, None, None, None
 

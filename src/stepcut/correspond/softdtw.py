@@ -15,6 +15,7 @@ supported.
 from __future__ import annotations
 
 import functools
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -44,7 +45,8 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
             f"lengths has shape {tuple(lengths.shape)}; expected {(len(cost), 2)}: real rows and columns of a matrix."
         )
     full = cost if cost.dtype in (torch.float32, torch.float64) else cost.float()
-    value: Tensor = _SoftDTW.apply(full, gamma, lengths)  # type: ignore[no-untyped-call]
+    way = _CompiledSoftDTW if cost.device.type == "cpu" and kernels.numba_is_here() else _SoftDTW
+    value: Tensor = way.apply(full, gamma, lengths)  # type: ignore[no-untyped-call]
     return value
 
 
@@ -53,17 +55,42 @@ class _SoftDTW(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
-        ctx.compiled = cost.device.type == "cpu" and kernels.numba_is_here()
         ends = _whole(cost.shape, cost.device) if lengths is None else lengths.to(cost.device, torch.int64).contiguous()
-        value, *weights = (_forward_compiled if ctx.compiled else _forward_torch)(cost, gamma, ends)
-        ctx.save_for_backward(ends, *weights)
+        value, weights = _forward_torch(cost, gamma, ends)
+        ctx.shape = cost.shape
+        ctx.save_for_backward(ends, weights)
         return value
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        ends, *weights = ctx.saved_tensors
-        return (_backward_compiled if ctx.compiled else _backward_torch)(ends, grad, *weights), None, None
+        kernels.refuse_second_gradients()
+        return _backward_torch(ctx.shape, grad, *ctx.saved_tensors), None, None
+
+
+class _CompiledSoftDTW(torch.autograd.Function):
+    """The same by the compiled kernel: the gradient comes with the value."""
+
+    @staticmethod
+    def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
+        ends = None if lengths is None else lengths.to(torch.int64).contiguous().numpy()
+        threads = torch.get_num_threads()
+        value, share = _kernel().align(cost.contiguous().numpy(), gamma, ends, threads, ctx.needs_input_grad[0])
+        ctx.save_for_backward(torch.from_numpy(share))
+        return torch.from_numpy(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        kernels.refuse_second_gradients()
+        (share,) = ctx.saved_tensors
+        return share * grad.view(-1, 1, 1), None, None
+
+
+@functools.cache
+def _kernel() -> ModuleType:
+    """The compiled kernel; numba is imported when it is first needed."""
+    from stepcut.correspond import _softdtw_cpu
+
+    return _softdtw_cpu
 
 
 @functools.lru_cache(maxsize=64)
@@ -72,21 +99,7 @@ def _whole(shape: torch.Size, device: torch.device) -> Tensor:
     return torch.tensor([shape[1:]] * shape[0], dtype=torch.int64, device=device).view(-1, 2)
 
 
-def _forward_compiled(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, ...]:
-    from stepcut.correspond import _softdtw_cpu as cpu
-
-    value, weights = cpu.forward(cost.contiguous().numpy(), gamma, ends.numpy(), torch.get_num_threads())
-    return torch.from_numpy(value), *(torch.from_numpy(part) for part in weights)
-
-
-def _backward_compiled(ends: Tensor, grad: Tensor, *weights: Tensor) -> Tensor:
-    from stepcut.correspond import _softdtw_cpu as cpu
-
-    share = cpu.backward([part.numpy() for part in weights], ends.numpy(), grad.contiguous().numpy())
-    return torch.from_numpy(share)
-
-
-def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, ...]:
+def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Tensor]:
     """The value and the weights `(3, diagonals, B, N)`, one anti-diagonal after the other.
 
     Cell (i, j) lies at place i of diagonal i + j; a place outside the matrix holds log 0, no alignment passes it.
@@ -117,10 +130,10 @@ def _forward_torch(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, ..
     return value, torch.nan_to_num(weights, nan=0.0)
 
 
-def _backward_torch(ends: Tensor, grad: Tensor, weights: Tensor) -> Tensor:
+def _backward_torch(shape: torch.Size, grad: Tensor, ends: Tensor, weights: Tensor) -> Tensor:
     """`grad (B,)` times E, from the last diagonal to the first: weights `(3, diagonals, B, N)` -> `(B, N, M)`."""
-    _, diagonals, batch, rows = weights.shape
-    columns = diagonals - rows + 1
+    batch, rows, columns = shape
+    diagonals = rows + columns - 1
     n, m = ends[:, 0] - 1, ends[:, 1] - 1
     seed = weights.new_zeros(diagonals, batch, rows)
     seed[n + m, torch.arange(batch, device=ends.device), n] = grad
