@@ -1,9 +1,9 @@
 """Judge order and use: `python benchmarks/use.py DATA [--quick] [--method cnc] [--only graph next check ...]`.
 
 DATA is the folder of CaptainCook4D (see `stepcut data info captaincook4d`). Parts `graph`, `next` and `check` start
-from the true step sequences; `features` and `guide` from features, cut by a method that has seen no label; `flaws` and
-`toy` need no data. Every figure stands beside something simpler. --quick takes one recipe and few training steps: it
-shows that the script runs, not how good anything is.
+from the true step sequences; `features` and `guide` from features, cut by a method that has seen no label; `flaws`,
+`found` and `toy` need no data. Every figure stands beside something simpler. --quick takes one recipe and few training
+steps: it shows that the script runs, not how good anything is.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from use_figures import (
     with_ends,
 )
 from use_flaws import flaws_table, interval
+from use_found import found_table
 from use_guide import FEATURES, FILMED, cases, guide_table, run, trust_table
 
-PARTS = ("graph", "next", "check", "flaws", "features", "guide", "toy")
+PARTS = ("graph", "next", "check", "flaws", "features", "found", "guide", "toy")
 
 
 def graph_table(tasks: Sequence[Task]) -> Table:
@@ -189,7 +190,7 @@ def main() -> None:
     parser.add_argument(
         "--every", type=int, default=0, help="hold out every so many-th recording at once (default: each in turn)"
     )
-    parser.add_argument("--jobs", type=int, default=1, help="fits at once, a core each (flaws, guide, toy)")
+    parser.add_argument("--jobs", type=int, default=1, help="fits at once, a core each (flaws, found, guide, toy)")
     parser.add_argument("--seeds", type=int, default=16, help="toy kitchens of each kind in `flaws` (default 16)")
     parser.add_argument("--toy", nargs="+", choices=(FEATURES, FILMED), default=(FEATURES, FILMED))
     parser.add_argument("--out", type=Path, default=Path("use-out"), help="finished fits are kept here")
@@ -203,6 +204,7 @@ def main() -> None:
         "check": lambda: check_table(few),
         "flaws": lambda: flaws_table(args.method, 2 if args.quick else args.seeds, args.jobs),
         "features": lambda: features_table(few, args.method, args.seed, args.quick),
+        "found": lambda: found_table(args.method, 2 if args.quick else 12, args.jobs),
     }
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes")
     for part in parts:
