@@ -231,12 +231,12 @@ def write_film(path: Path, pictures: Iterator[np.ndarray], width: int, height: i
         out.mux(stream.encode())
 
 
-def make_long_film(path: Path, minutes: int, rate: int = 5) -> Path:
-    """One encoded minute of 1080p at `rate` frames per second, its packets repeated to the wanted length."""
+def make_long_film(path: Path, minutes: int, rate: int = 5, width: int = 1920, height: int = 1080) -> Path:
+    """One encoded minute at `rate` frames per second, its packets repeated to the wanted length."""
     import av
 
     minute = path.with_suffix(".minute.mp4")
-    write_film(minute, drift(0, 60 * rate, 1920, 1080), 1920, 1080, rate)
+    write_film(minute, drift(0, 60 * rate, width, height), width, height, rate)
     with av.open(str(path), "w") as out:
         stream: Any = None
         for number in range(minutes):

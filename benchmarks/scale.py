@@ -1,122 +1,211 @@
 """What workers and Ray cost and gain on this machine, and what that means for a cluster.
 
-    python benchmarks/scale.py                        measure: workers, Ray against local, memory, costs
-    python benchmarks/scale.py --costs costs.json     the same, and keep the costs in a file
-    python benchmarks/scale.py --plan costs.json      no measuring: the capacity plan of docs/scale.md from such a file
-    python benchmarks/scale.py --quick                a few minutes instead of many
+    python benchmarks/scale.py                      measure and print the tables of docs/scale.md (about 7 minutes)
+    python benchmarks/scale.py --quick              a minute or two instead
+    python benchmarks/scale.py --costs scale_costs.json --docs ../docs/scale.md    the same, kept and put in the page
+    python benchmarks/scale.py --tables scale_costs.json                           no measuring: the tables from a file
 
-Efficiency: frames per second of two workers over twice those of one, each on a core of its own, where decoder and
-backbone share it. Overhead: seconds of --engine ray over those of --engine local with as many workers, both started and
-warm. Rounds are interleaved, medians are shown. On a machine that does other work besides, the same in CPU seconds per
-frame says more: what a frame costs one worker over what it costs when two work side by side.
+Efficiency: frames per second of two workers over twice those of one, each on a core of its own, which its decoder and
+its backbone (one thread) share. Overhead: seconds of two workers on Ray over those of two local ones, none pinned.
+Everything is started and warm before the clock runs: what is left out is starting Ray (shown), starting the workers and
+loading their backbones. Rounds are interleaved; ratios are taken in every round, their medians are shown.
+
+By CPU time, the driver, the workers and all of Ray's own processes count; this says more than the clock where other
+programs want the same cores, and how much they took is shown as well.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
-import resource
 import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from extract import make_films
-from stepcut.progress import duration
+from extract import make_films, make_long_film, peak_resident
+from scale_tables import FPS, TABLES, fill
 from stepcut.scale.contract import Engine
 from stepcut.scale.local import Local
+from stepcut.see.cores import count_cores
 from stepcut.see.features import extract
 from stepcut.see.video import sample_frames
-from stepcut.storage import write_json
+from stepcut.storage import write_json, write_text
 from stepcut.version import __version__
 
-FPS = 2
-HOURS = {"EgoProceL": 62, "Ego4D": 3670}
-TASKS = {"EgoProceL": 16, "Ego4D": 947}
-"""Ego4D has no tasks of its own; as many as there would be at EgoProceL's 3.9 hours each."""
+TICK = os.sysconf("SC_CLK_TCK")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one round, short films")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-ray", action="store_true", help="leave Ray out")
     parser.add_argument("--costs", type=Path, metavar="FILE", help="keep the costs here; other entries stay")
-    parser.add_argument("--plan", type=Path, metavar="FILE", help="print the capacity plan from these costs")
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="put the tables into this page")
+    parser.add_argument("--tables", type=Path, metavar="FILE", help="measure nothing: the tables from these costs")
     args = parser.parse_args()
-    if args.plan:
-        print(plan(json.loads(args.plan.read_text())))
-        return
+    if args.tables:
+        costs = json.loads(args.tables.read_text())
+    else:
+        kept = args.costs if args.costs and args.costs.exists() else Path(__file__).with_name("scale_costs.json")
+        costs = json.loads(kept.read_text())
+        costs |= measure(args.quick, 1 if args.quick else args.rounds)
+        if args.costs:
+            write_json(args.costs, costs)
+    for table in TABLES.values():
+        print(f"\n{table(costs)}")
+    if args.docs:
+        write_text(args.docs, fill(args.docs.read_text(), costs))
+    return 0
+
+
+def measure(quick: bool, rounds: int) -> dict[str, Any]:
+    """All costs of this machine."""
     with tempfile.TemporaryDirectory() as folder:
-        films = make_films(Path(folder), count=4, seconds=15 if args.quick else 60)
-        measured = measure_workers(films, Path(folder), 1 if args.quick else args.rounds, not args.no_ray)
-        measured |= measure_memory(Path(folder), [30, 60, 120] if args.quick else [60, 240, 960])
-    measured |= {"cpu_step": measure_step(60 if args.quick else 300), "cpu_decode": measured.pop("decode")}
-    if args.costs:
-        kept = json.loads(args.costs.read_text()) if args.costs.exists() else {}
-        write_json(args.costs, {**kept, **measured})
+        films = make_copies(Path(folder), count=4 if quick else 6, seconds=15 if quick else 60)
+        workers = measure_workers(films, Path(folder), rounds)
+        memory = measure_memory(Path(folder), [1, 2] if quick else [1, 4, 16])
+        decode = measure_decoding(films[:2])
+    return {
+        "machine": f"{platform.machine()}, {platform.system()}",
+        "version": __version__,
+        "cpu_frame": workers.pop("cpu_frame"),
+        "cpu_decode": decode,
+        "cpu_step": measure_step(60 if quick else 300),
+        "efficiency": workers["efficiency"],
+        "measured": {**workers, "memory": memory},
+    }
+
+
+def make_copies(folder: Path, count: int, seconds: int) -> list[Path]:
+    """As many films that take the same work: one film, with a box at the end that players pass over."""
+    (film,) = make_films(folder, 1, seconds)
+    copies = []
+    for number in range(count):
+        copies.append(folder / f"copy{number}.mp4")
+        copies[-1].write_bytes(film.read_bytes() + b"\0\0\0\x09free" + bytes([number]))
+    return copies
 
 
 # ---------------------------------------------------------------------- workers
 
 
-def measure_workers(films: list[Path], folder: Path, rounds: int, with_ray: bool) -> dict[str, Any]:
-    """Frames per second by one and two workers, and the same on Ray."""
-    engines: dict[str, Engine] = {"1 worker": Local(1), "2 workers": Local(2)}
-    starts = {}
-    for engine in engines.values():
-        engine.threads = 1  # type: ignore[attr-defined]
-        engine.map(pin, range(engine.workers))
-    if with_ray:
-        from stepcut.scale.ray import Ray
+def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, Any]:
+    """Frames per second and CPU time of one and two workers, and of two on Ray."""
+    from stepcut.scale.ray import Ray
 
-        begin = time.perf_counter()
-        engines["2 workers on Ray"] = Ray(2)
-        starts["Ray"] = time.perf_counter() - begin
-        engines["2 workers, free"] = Local(2)  # Ray chooses which worker gets what, so its workers are not pinned
+    engines: dict[str, Engine] = {"1": Local(1), "2": Local(2), "2 free": Local(2)}
+    processes: dict[str, list[int]] = {}
+    for name, engine in engines.items():
+        engine.threads = 1  # type: ignore[attr-defined]
+        before = {child.pid for child in multiprocessing.active_children()}
+        engine.map(pin if name != "2 free" else wait, range(engine.workers))
+        processes[name] = [c.pid for c in multiprocessing.active_children() if c.pid and c.pid not in before]
+    others = set(descendants())
+    begin = time.perf_counter()
+    engines["2 on Ray"] = Ray(2)
+    start = time.perf_counter() - begin
+    for name, engine in engines.items():  # a film for each worker loads the backbones
+        extract(films[: engine.workers], fps=FPS, cache=folder / f"warm-{name}", device="cpu", engine=engine)
+    processes["2 on Ray"] = [pid for pid in descendants() if pid not in others]
+
     seconds: dict[str, list[float]] = {name: [] for name in engines}
     cpu: dict[str, list[float]] = {name: [] for name in engines}
     frames = 0
-    for turn in range(rounds + 1):
+    whole = Watch(descendants())
+    for turn in range(rounds):
         for name, engine in engines.items():
-            cache = folder / f"{turn}-{name}"
-            before, begin = sum(engine.map(spent, range(engine.workers))), time.perf_counter()  # type: ignore[arg-type]
-            features, _ = extract(films, fps=FPS, cache=cache, device="cpu", engine=engine)
-            took = time.perf_counter() - begin
-            after = sum(engine.map(spent, range(engine.workers)))  # type: ignore[arg-type]
+            watch = Watch(processes[name])
+            features, _ = extract(films, fps=FPS, cache=folder / f"{turn}-{name}", device="cpu", engine=engine)
+            took, spent, _ = watch.read()
+            seconds[name].append(took)
+            cpu[name].append(spent)
             frames = sum(len(one.rows) for one in features)
-            if turn:  # the first turn loads the backbones
-                seconds[name].append(took)
-                cpu[name].append(max(0.0, after - before))
+            print(f"  round {turn + 1}, workers {name:<8} {frames / took:6.1f} frames/s", file=sys.stderr)
+    foreign = whole.read()[2]
     for engine in engines.values():
         engine.close()
-    rate = {name: frames / statistics.median(each) for name, each in seconds.items()}
-    print(f"{frames} frames of 640x480 films, {rounds} rounds, {platform.processor() or platform.machine()}")
-    for name, value in rate.items():
-        print(f"  {name:<18} {value:8.1f} frames/s")
-    print(f"  efficiency of 2 workers: {rate['2 workers'] / (2 * rate['1 worker']):.2f} (goal 0.90)")
-    if with_ray:
-        print(f"  Ray over local: {rate['2 workers, free'] / rate['2 workers on Ray'] - 1:+.1%} (goal under +10 %)")
-        print(f"  starting Ray: {starts['Ray']:.1f} s")
-    per_frame = {name: statistics.median(each) / frames for name, each in cpu.items()}
-    for name, value in per_frame.items():
-        print(f"  {name:<18} {1000 * value:8.2f} ms of CPU time per frame")
-    by_cpu = per_frame["1 worker"] / per_frame["2 workers"]
-    print(f"  efficiency of 2 workers by CPU time: {by_cpu:.2f}")
-    if with_ray:
-        print(f"  Ray over local by CPU time: {per_frame['2 workers on Ray'] / per_frame['2 workers, free'] - 1:+.1%}")
+
+    def ratio(times: dict[str, list[float]], over: str, under: str) -> float:
+        return statistics.median(a / b for a, b in zip(times[over], times[under], strict=True))
+
     return {
-        "machine": platform.machine(),
-        "version": __version__,
-        "cpu_frame": per_frame["1 worker"],
-        "efficiency": by_cpu,
-        "decode": measure_decoding(films),
+        "cores": count_cores(),
+        "frames": frames,
+        "rounds": rounds,
+        "others": foreign,
+        "rate_1": frames / statistics.median(seconds["1"]),
+        "rate_2": frames / statistics.median(seconds["2"]),
+        "efficiency": ratio(seconds, "1", "2") / 2,
+        "efficiency_cpu": ratio(cpu, "1", "2"),
+        "ray": ratio(seconds, "2 on Ray", "2 free") - 1,
+        "ray_cpu": ratio(cpu, "2 on Ray", "2 free") - 1,
+        "ray_start": start,
+        "cpu_frame": statistics.median(cpu["1"]) / frames,
     }
+
+
+class Watch:
+    """The clock, the CPU time of some processes and of this one, and what the rest of the machine took."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self.pids = [os.getpid(), *pids]
+        self.clock, self.spent, self.busy = time.perf_counter(), cpu_seconds(self.pids), busy_seconds()
+
+    def read(self) -> tuple[float, float, float]:
+        """Seconds by the clock, CPU seconds of the processes, share of the cores that others took."""
+        took, spent = time.perf_counter() - self.clock, cpu_seconds(self.pids) - self.spent
+        foreign = busy_seconds() - self.busy - spent
+        return took, spent, max(0.0, foreign / (took * (os.cpu_count() or 1)))
+
+
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """CPU seconds of processes since they began."""
+    return sum(sum(int(word) for word in stat(pid)[11:13]) for pid in pids) / TICK
+
+
+def busy_seconds() -> float:
+    """CPU seconds of the whole machine, but for idling and waiting for disks."""
+    words = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    return sum(int(word) for place, word in enumerate(words) if place not in (3, 4)) / TICK
+
+
+def descendants() -> list[int]:
+    """The processes that this one has started, and theirs."""
+    parents = {int(file.name): stat(int(file.name)) for file in Path("/proc").glob("[0-9]*")}
+    found = [os.getpid()]
+    for pid in found:
+        found += [child for child, words in parents.items() if words and int(words[1]) == pid]
+    return found[1:]
+
+
+def stat(pid: int) -> list[str]:
+    """What /proc says of a process, from its state on; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def pin(core: int) -> None:
+    """Keep this worker, and the threads it will start, on one core; a pause lets every worker get one of these."""
+    time.sleep(1.0)
+    mine = {sorted(os.sched_getaffinity(0))[core]}
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), mine)
+
+
+def wait(_: int) -> None:
+    """A pause, so that every worker gets one of these."""
+    time.sleep(1.0)
 
 
 def measure_decoding(films: list[Path]) -> float:
@@ -124,55 +213,40 @@ def measure_decoding(films: list[Path]) -> float:
     begin, count = time.process_time(), 0
     for film in films:
         count += sum(1 for _ in sample_frames(film, FPS, 224, threads=1))
-    cost = (time.process_time() - begin) / count
-    print(f"  decoding and scaling alone: {1000 * cost:.2f} ms of CPU time per frame")
-    return cost
-
-
-def pin(core: int) -> None:
-    """Keep this worker, and the threads it will start, on one core; a pause lets every worker get one of these."""
-    time.sleep(1.0)
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[core]})
-
-
-def spent(_: int) -> float:
-    """CPU seconds of this worker since it began; a pause lets every worker get one of these."""
-    time.sleep(0.2)
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    return (time.process_time() - begin) / count
 
 
 # ---------------------------------------------------------------------- memory
 
 
-def measure_memory(folder: Path, lengths: list[int]) -> dict[str, Any]:
-    """The greatest memory of a fresh worker for videos of growing length."""
+def measure_memory(folder: Path, minutes: list[int]) -> dict[str, float]:
+    """The greatest memory of a fresh worker, in megabytes, for videos of growing length."""
     peaks = {}
-    for length in lengths:
-        film = make_films(folder / "long", 1, length) if (folder / "long").mkdir(exist_ok=True) is None else []
+    for length in minutes:
+        film = make_long_film(folder / f"{length}.mp4", length, rate=10, width=320, height=240)
         engine = Local(1)
         try:
             extract(film, fps=FPS, cache=folder / f"memory-{length}", device="cpu", engine=engine)
-            peaks[str(length)] = engine.map(peak, [0])[0]
+            (answer,) = engine.map(peak, [0])
         finally:
             engine.close()
-    for length, megabytes in peaks.items():
-        print(f"  video of {length:>4} s: worker's peak {megabytes:.0f} MB")
-    values = [float(value) for value in peaks.values() if not isinstance(value, Exception)]
-    print(f"  longest over shortest: {values[-1] / values[0]:.2f} (flat: 1.00)")
-    return {"worker_megabytes": values[-1]}
+        if isinstance(answer, Exception):
+            raise answer
+        peaks[str(length)] = answer
+        print(f"  video of {length} min: worker's peak {answer:.0f} MB", file=sys.stderr)
+    return peaks
 
 
 def peak(_: int) -> float:
     """The greatest memory that this worker has had, in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_resident()
 
 
 # ---------------------------------------------------------------------- training
 
 
 def measure_step(steps: int) -> float:
-    """Seconds of one training step on vectors of 1,280 numbers, on one core."""
+    """CPU seconds of one training step on vectors of 1,280 numbers, on one core."""
     import torch
 
     from stepcut.correspond import Embedder
@@ -185,49 +259,8 @@ def measure_step(steps: int) -> float:
         begin = time.process_time()
         Embedder(device="cpu", steps=count, patience=count, rate=2).fit(features)
         took.append(time.process_time() - begin)
-    step = (took[2] - took[1]) / steps
-    print(f"  training step on vectors, one core: {1000 * step:.1f} ms of CPU time")
-    return step
-
-
-# ---------------------------------------------------------------------- plan
-
-
-SIZES = (("1 GPU, 16 cores", 1, 16), ("8 GPUs, 128 cores", 8, 128), ("100 CPU workers", 0, 100))
-
-
-def plan(costs: dict[str, Any]) -> str:
-    """The capacity plan as Markdown: time and cost of every size for every collection, and what limits it.
-
-    Seeing on GPUs takes as long as the slower of decoding (on all cores) and the backbone (on all GPUs); while the
-    latter is not measured, the former is what it takes at least. Tasks are learned side by side.
-    """
-    lines = ["| data | hardware | seeing | learning | cost | the next bottleneck |", "|---|---|---|---|---|---|"]
-    for data, hours in HOURS.items():
-        frames, tasks = hours * 3600 * FPS, TASKS[data]
-        for name, gpus, cores in SIZES:
-            known = not gpus or costs["gpu_frame"] is not None
-            network = (costs["gpu_frame"] or 0.0) / gpus if gpus else 0.0
-            decode = costs["cpu_decode" if gpus else "cpu_frame"] / (cores * costs["efficiency"])
-            see = frames * max(decode, network)
-            step, steps = (costs["gpu_step"], 10_000) if gpus else (costs["cpu_step"], 1_000)
-            learn = -(-tasks // (gpus or cores)) * steps * step
-            limit = "the backbone on the CPUs" if not gpus else "decoding" if decode > network else "the backbone"
-            if learn > see:
-                limit = "training: one GPU for each task"
-            price = (see + learn) / 3600 * (gpus * costs["gpu_price"] + cores * costs["cpu_price"])
-            least = "" if known else "at least "
-            cells = (
-                f"{data}, {hours:,} h",
-                name,
-                least + duration(see),
-                duration(learn),
-                f"{least}${price:,.2f}",
-                limit,
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return (took[2] - took[1]) / steps
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""docs/scale.md: its plan is what the script prints, and its commands are ones that stepcut understands."""
+"""docs/scale.md: its tables are what the script prints, and its commands are ones that stepcut understands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,15 @@ from stepcut.cli.main import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_plan_is_that_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_are_those_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    for name in ("scale", "extract"):
-        sys.modules.pop(name, None)
-    script = importlib.import_module("scale")
+    script = importlib.import_module("scale_tables")
     costs = json.loads((ROOT / "benchmarks" / "scale_costs.json").read_text())
     text = (ROOT / "docs" / "scale.md").read_text()
-    assert script.plan(costs) in text
-    measured = {**costs, "gpu_frame": 0.001}
-    assert "at least" not in script.plan(measured)
+    assert script.fill(text, costs) == text
+    assert script.fill(text, {**costs, "cpu_frame": 1.0}) != text
+    with pytest.raises(SystemExit, match="no place for plan"):
+        script.fill(text.replace("<!-- plan", "<!-- plans"), costs)
 
 
 def test_the_commands_are_understood() -> None:
