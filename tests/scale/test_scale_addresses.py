@@ -103,6 +103,24 @@ def test_on_s3(films: Path, s3: Address, tmp_path: Path) -> None:
     features_and_procedure(films, s3, tmp_path)
 
 
+@pytest.mark.ray
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> None:
+    for film in ("v0.mp4", "v1.mp4"):
+        (s3 / "tasks" / "walk" / film).put(films / film)
+    (s3 / "tasks" / "empty" / "notes.txt").put(films / "v0.mp4")
+    words = ["--device", "cpu", "--quiet", "--engine", "ray", "--workers", "2", "--cache", str(s3 / "kept")]
+    assert main(["features", str(s3 / "tasks" / "walk"), "-o", str(s3 / "out"), *words]) == 0
+    assert main(["features", str(films / "v0.mp4"), "-o", str(tmp_path), "--device", "cpu", "--quiet"]) == 0
+    (plain,), found = load_features(tmp_path), {one.name: one for one in load_features(str(s3 / "out"))}
+    assert found.keys() == {"v0", "v1"}
+    assert np.array_equal(plain.rows, found["v0"].rows)
+    quick = ["--method", "cnc", "-k", "2", "--set", 'train={"steps": 5}']
+    assert main(["learn", "--tasks", str(s3 / "tasks"), "-o", str(s3 / "procs"), *quick, *words]) == 2
+    assert len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2  # and the empty task has stopped nobody
+
+
 def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["features", f"file://{films}/v0.mp4", "-o", f"file://{out}", "--cache", f"file://{tmp_path}/cache"]

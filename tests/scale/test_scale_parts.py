@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from scale_kit import Logged, pids, seen
 from see_films import make_film
 
-from stepcut.errors import FeatureError, OutputError, VideoError
+from stepcut.errors import FeatureError, VideoError
 from stepcut.progress import Event
 from stepcut.scale.local import Local
 from stepcut.scale.parts import Carried, compute_piece, join, split
@@ -173,16 +174,55 @@ def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
     kill_and_run_again(films, tmp_path, "local")
 
 
-class Full(Logged):
-    """A disk without space."""
+FULL = """
+import json, subprocess, sys
+sys.path[:0] = sys.argv[1:3]
+from pathlib import Path
+from scale_kit import Wide, seen
+from stepcut.errors import OutputError
+from stepcut.scale import make_engine
+from stepcut.see.features import extract
+from stepcut.see.store import read_rows
+if __name__ == "__main__":
+    films, folder = sys.argv[3], Path(sys.argv[4])
+    disk, log, said = folder / "disk", folder / "log", ""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk], check=True)
+    engine = make_engine(sys.argv[5], workers=2)
+    try:
+        extract(films, Wide(log), fps=5, cache=disk, engine=engine)
+    except OutputError as error:
+        said = str(error)
+    kept = sum(len(read_rows(file)[0]) for file in (disk / "features").iterdir() if file.name[0] != ".")
+    first = seen(log)
+    subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
+    features, failures = extract(films, Wide(log), fps=5, cache=disk, engine=engine)
+    engine.close()
+    rows = sum(len(one.rows) for one in features)
+    told = {"said": said, "kept": kept, "again": seen(log) - first, "rows": rows, "failures": len(failures)}
+    (folder / "told.json").write_text(json.dumps(told))
+"""
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        raise OSError(28, f"No space left on device for {len(frames)} rows")
+
+def fill_the_disk(films: Path, folder: Path, name: str) -> None:
+    """A disk of 300 kB, which the films' features overfill: the work stops and says why; with room it goes on."""
+    may = subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True, text=True)
+    if may.returncode:
+        pytest.skip(f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}")
+    (folder / "disk").mkdir()
+    (folder / "full.py").write_text(FULL)
+    here = Path(__file__).parent
+    words = [sys.executable, folder / "full.py", here, here.parent / "see", films, folder, name]
+    ran = subprocess.run(["unshare", "--map-root-user", "--mount", *words], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads((folder / "told.json").read_text())
+    assert "no space left on the disk. Free some, then run the same command again" in told["said"]
+    assert told["failures"] == 0  # no video is blamed
+    assert 0 < told["kept"] < told["rows"]
+    assert told["again"] == told["rows"] - told["kept"]  # what was finished is kept, and not computed again
 
 
-def test_a_full_disk_stops_the_work_and_blames_no_video(films: Path, tmp_path: Path, engine: Local) -> None:
-    with pytest.raises(OutputError, match="no space left on the disk"):
-        extract(films, Full(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine)
+def test_a_full_disk(films: Path, tmp_path: Path) -> None:
+    fill_the_disk(films, tmp_path, "local")
 
 
 def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scale_kit import Logged, die_once, pids, seen, square, stumble
-from test_scale_parts import Crash, Full, stored
+from test_scale_parts import Crash, stored
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.errors import OptionError, OutputError, WorkerDied
+from stepcut.errors import OptionError, WorkerDied
 from stepcut.scale.ray import Ray
 from stepcut.see.features import extract
 
@@ -73,11 +73,6 @@ def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, e
     )
     assert [f.name for f in features] == ["v0"]
     assert f"{dark}: the worker process died, 2 times. The video crashes its decoder" in str(failures[0])
-
-
-def test_a_full_disk_stops_the_work(films: Path, tmp_path: Path, engine: Ray) -> None:
-    with pytest.raises(OutputError, match="no space left on the disk"):
-        extract(films, Full(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine)
 
 
 def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: Path, engine: Ray) -> None:

@@ -1,4 +1,4 @@
-"""Faults of a cluster: a node is lost, the driver is killed, no cluster answers."""
+"""Faults of a cluster: a node is lost, the driver is killed, the disk is full, no cluster answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from scale_kit import Logged, seen
-from test_scale_parts import kill_and_run_again, stored
+from test_scale_parts import fill_the_disk, kill_and_run_again, stored
 
 from stepcut.errors import OptionError
 from stepcut.scale.ray import Ray, import_ray
@@ -64,6 +64,10 @@ def test_a_lost_node(cluster: Any, films: Path, tmp_path: Path) -> None:
 
 def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
     kill_and_run_again(films, tmp_path, "ray")
+
+
+def test_a_full_disk(films: Path, tmp_path: Path) -> None:
+    fill_the_disk(films, tmp_path, "ray")
 
 
 def test_no_cluster_at_the_address() -> None:
