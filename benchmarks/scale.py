@@ -60,10 +60,10 @@ def main() -> int:
         costs |= measure(args.quick, 1 if args.quick else args.rounds)
         if args.costs:
             write_json(args.costs, costs)
-    for table in TABLES.values():
-        print(f"\n{table(costs)}")
     if args.docs:
         write_text(args.docs, fill(args.docs.read_text(), costs))
+    for table in TABLES.values():
+        print(f"\n{table(costs)}")
     return 0
 
 

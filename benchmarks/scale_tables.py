@@ -87,9 +87,8 @@ TABLES: dict[str, Callable[[Costs], str]] = {"figures": figures, "costs": unit_c
 def fill(text: str, costs: Costs) -> str:
     """The page with its tables made anew: each stands between `<!-- NAME ... -->` and `<!-- end -->`."""
     for name, table in TABLES.items():
-        block = re.compile(rf"(<!-- {name}\b[^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
-        if not block.search(text):
+        block = re.search(rf"<!-- {name}\b[^>]*-->\n(.*?)<!-- end -->", text, re.DOTALL)
+        if block is None:
             raise SystemExit(f"the page has no place for {name}: <!-- {name} --> ... <!-- end -->")
-        made = table(costs)
-        text = block.sub(lambda found, made=made: f"{found.group(1)}{made}\n{found.group(2)}", text)
+        text = f"{text[: block.start(1)]}{table(costs)}\n{text[block.end(1) :]}"
     return text
