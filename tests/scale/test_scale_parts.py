@@ -56,6 +56,18 @@ def test_workers_give_the_features_of_one_process(films: Path, tmp_path: Path, e
     assert seen(tmp_path / "there") == rows  # a second run computes nothing
 
 
+def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
+    engine, events = Local(1), list[Event]()
+    try:
+        found, _ = extract(
+            films, Logged(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine, progress=events.append
+        )
+    finally:
+        engine.close()
+    assert list(dict.fromkeys(event.item for event in events if event.item)) == ["v3", "v2", "v1", "v0"]
+    assert [one.name for one in found] == ["v0", "v1", "v2", "v3"]  # the answers stay in the order of the videos
+
+
 @pytest.mark.parametrize("film", [{"g": "10", "bf": "2"}, {"g": "250"}, {"g": "7", "open-gop": "1"}])
 def test_pieces_are_equal_to_one_pass(tmp_path: Path, film: dict[str, str]) -> None:
     path = make_film(tmp_path / "film.mp4", frames=200, **film)

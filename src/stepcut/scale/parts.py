@@ -76,6 +76,8 @@ def compute_pieces(
     carried = Carried(backbone.fingerprint, pickle.dumps(backbone))
     wholes = {numbers[0]: split(jobs[numbers[0]], fps, carried) for numbers in owners.values()}
     pieces = [(number, piece) for number, whole in wholes.items() for piece in whole.pieces or (whole.piece,)]
+    # The longest first: a long one that is begun last would be waited for by all workers but one.
+    pieces.sort(key=lambda one: (jobs[one[0]].expected or 0) / max(1, len(wholes[one[0]].pieces)), reverse=True)
     failed: dict[int, VideoError] = {}
 
     def judge(number: int, answer: Any) -> None:
