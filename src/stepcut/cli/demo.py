@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         output=place,
         cache=folder / "cache",
-        false_alarms=0.25,  # in this kitchen people leave out and repeat steps, and eight videos cannot vouch for less
+        false_alarms=0.12,  # eight videos cannot vouch for less
         progress=hook,
     )
     print(procedure.orders)

@@ -47,7 +47,8 @@ class Expectations:
             "length": list(self.usual.length),
             "peaks": [[step, peak] for step, peak in sorted(self.usual.peaks.items())],
             "strange": None if math.isinf(self.usual.strange) else self.usual.strange,
-            "limits": {kind: None if math.isinf(limit) else limit for kind, limit in self.limits.items()},
+            "strange_long": None if math.isinf(self.usual.strange_long) else self.usual.strange_long,
+            "limits": self.limits,
             "false_alarms": self.false_alarms,
             "promised": self.promised,
             "alarmed": self.alarmed,
@@ -62,10 +63,10 @@ class Expectations:
                 paces={step: Pace(*pace) for step, *pace in record["paces"]},
                 length=Pace(*record["length"]),
                 peaks=dict(record["peaks"]),
-                strange=math.inf if record["strange"] is None else record["strange"],
+                strange=_limit(record["strange"]),
+                strange_long=_limit(record.get("strange_long")),
             )
-            found = {kind: record["limits"][kind] for kind in KINDS}
-            limits = {kind: math.inf if limit is None else float(limit) for kind, limit in found.items()}
+            limits = {kind: float(record["limits"][kind]) for kind in KINDS}
             asked = record["false_alarms"]
             return cls(usual, limits, asked, record.get("promised", asked), record["alarmed"])
         except (KeyError, TypeError, ValueError) as error:
@@ -103,6 +104,11 @@ def learn_expectations(
     beyond = [any(amount[kind] > limits[kind] for kind in KINDS) for amount in amounts]
     alarmed = sum(beyond) / len(beyond) if beyond else 0.0
     return Expectations(_usual(videos), limits, false_alarms, promised_rate(len(amounts), false_alarms), alarmed)
+
+
+def _limit(number: float | None) -> float:
+    """JSON has no infinity: null stands for no limit."""
+    return math.inf if number is None else float(number)
 
 
 def _usual(videos: Sequence[Seen]) -> Usual:

@@ -26,6 +26,8 @@ Floats = NDArray[np.floating[Any]]
 
 SMOOTHING = 4.0
 """Seconds over which strangeness is averaged before it is compared with its limit."""
+LONG = 60.0
+"""The same for what is strange as a whole: each moment may look like the oddest of a normal video, but not all do."""
 NARROWEST = 0.25
 """The least spread of a step's duration, in log seconds: within a quarter, nothing is unusual."""
 
@@ -50,6 +52,8 @@ class Usual:
     """How surely a step is seen at its clearest moment, in the middle of the videos that do it."""
     strange: float
     """The limit of smoothed strangeness; infinity where strangeness is not known."""
+    strange_long: float = math.inf
+    """The limit of strangeness over a minute."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class Seen(NamedTuple):
     rate: float
     strangeness: Floats | None = None
     """(T,), smoothed."""
+    steady: Floats | None = None
+    """(T,), strangeness over a minute."""
     peaks: Floats | None = None
     """(K,): the smoothed membership of each step at its clearest moment."""
 
@@ -90,15 +96,17 @@ def look(labels: Labels, rate: float, memberships: Floats | None = None, strange
     peaks = None
     if memberships is not None and len(memberships):
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
-    strange = None if strangeness is None else smooth(np.asarray(strangeness), rate)
-    return Seen(doings(labels, rate), len(labels) / rate, rate, strange, peaks)
+    strange = steady = None
+    if strangeness is not None:
+        strange, steady = (smooth(np.asarray(strangeness), rate, seconds) for seconds in (SMOOTHING, LONG))
+    return Seen(doings(labels, rate), len(labels) / rate, rate, strange, steady, peaks)
 
 
-def smooth(values: Floats, rate: float) -> Floats:
-    """The mean of values (T,) over a few seconds around each frame."""
+def smooth(values: Floats, rate: float, seconds: float = SMOOTHING) -> Floats:
+    """The mean of values (T,) over some seconds around each frame."""
     if not len(values):
         return values
-    width = min(max(1, round(SMOOTHING * rate)), len(values))
+    width = min(max(1, round(seconds * rate)), len(values))
     padded = np.pad(values.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
     mean: Floats = np.convolve(padded, np.ones(width) / width, mode="valid")
     return mean
@@ -118,8 +126,9 @@ def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
         if (sure := [v.peaks[step] for v in videos if v.peaks is not None and step in {d.step for d in v.doings}])
     }
     strange = [video.strangeness for video in videos if video.strangeness is not None]
-    limit = float(np.quantile(np.concatenate(strange), 0.99)) if strange else math.inf
-    return Usual(graph, paces, length, peaks, limit)
+    steady = [video.steady for video in videos if video.steady is not None]
+    limits = [float(np.quantile(np.concatenate(rows), 0.99)) if rows else math.inf for rows in (strange, steady)]
+    return Usual(graph, paces, length, peaks, *limits)
 
 
 def _pace(logs: Sequence[float]) -> Pace:
@@ -147,7 +156,7 @@ def find_signs(video: Seen, usual: Usual) -> list[Sign]:
         *_misordered(first, usual.graph),
         *_extra(video.doings, usual.graph),
         *_unusual(video, first, usual),
-        *_unknown(video, usual.strange),
+        *_unknown(video, usual),
     ]
 
 
@@ -251,11 +260,13 @@ def _distance(seconds: float, pace: Pace) -> tuple[float, str]:
     return z * z / 2, "short" if z < 0 else "long"
 
 
-def _unknown(video: Seen, limit: float) -> list[Sign]:
-    """Stretches stranger than the limit; the surprise of one is its length in seconds."""
-    if video.strangeness is None:
+def _unknown(video: Seen, usual: Usual) -> list[Sign]:
+    """Stretches stranger than the limits; the surprise of one is its length in seconds."""
+    if video.strangeness is None or video.steady is None:
         return []
-    strange = np.concatenate(([False], video.strangeness > limit, [False]))
+    # A whole minute that is strange, or the moments of it that are: one strange stretch does not spread over others.
+    through = np.minimum(video.steady, video.strangeness) > usual.strange_long
+    strange = np.concatenate(([False], (video.strangeness > usual.strange) | through, [False]))
     edges = np.flatnonzero(np.diff(strange.astype(np.int8))).reshape(-1, 2) / video.rate
     return [Sign("unknown", float(b - a), float(a), float(b)) for a, b in edges]
 

@@ -11,7 +11,9 @@ one more, as large as the floor of the kind, that stands for what is believed be
 
     p(amount > middle + x) = 1/2 (1 + x / (x_1 + ... + x_m + floor))^-(m + 1)
 
-So a kind in which normal videos vary much does not raise the limits of one in which they never do.
+So a kind in which normal videos vary much does not raise the limits of one in which they never do. The other way round
+it may: beside a kind that normal videos show once and never else, no amount of one that varies is rare. Therefore twice
+as much of a kind as any normal video shows is always too much.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ FLOORS = {
     "unusual": 4.5,
     "unknown": 5.0,
 }
-FURTHEST = 64.0
-"""A limit is looked for up to this many times the largest amount of its kind; beyond, there is none."""
+FURTHEST = 2.0
+"""A limit is never more than this many times the largest amount of its kind in a normal video."""
 HALVINGS = 24
 
 
@@ -52,8 +54,7 @@ def promised_rate(videos: int, asked: float) -> float:
 def find_limits(amounts: Sequence[Mapping[str, float]], rate: float) -> dict[str, float]:
     """The limit of each kind, from the amounts of normal videos, for a share `rate` of false alarms.
 
-    Where `rate` (n + 1) lies between two whole numbers, a limit lies between those of the two; infinity: no amount of
-    this kind alone is worth an alarm.
+    Where `rate` (n + 1) lies between two whole numbers, a limit lies between those of the two.
     """
     floors = np.array([FLOORS[kind] for kind in KINDS])
     known = np.array([[amount[kind] for kind in KINDS] for amount in amounts]).reshape(-1, len(KINDS))
@@ -63,7 +64,7 @@ def find_limits(amounts: Sequence[Mapping[str, float]], rate: float) -> dict[str
     limits = {}
     for column, kind in enumerate(KINDS):
         limit = _limit(known, floors, column, rank)
-        if part > 0 and math.isfinite(limit):
+        if part > 0:
             limit = limit ** (1 - part) * _limit(known, floors, column, rank + 1) ** part
         limits[kind] = max(limit, FLOORS[kind])  # a power of a floor may round below it
     return limits
@@ -76,7 +77,7 @@ def _limit(known: Floats, floors: Floats, kind: int, rank: int) -> float:
     if _rank(known, floors, kind, low * (1 + 1e-9)) <= rank:
         return low
     if _rank(known, floors, kind, high) > rank:
-        return math.inf
+        return high
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
         if _rank(known, floors, kind, middle) <= rank:
