@@ -11,6 +11,7 @@ from stepcut.cut.fuzzy import cpu, fuzzy_c_means, gpu, memberships, objective
 from stepcut.cut.fuzzy.cpu import CpuEngine
 from stepcut.cut.fuzzy.engine import Frames
 from stepcut.cut.fuzzy.gpu import TorchEngine
+from stepcut.cut.fuzzy.kernels import exp2, log2
 from stepcut.errors import FeatureError, OptionError
 
 
@@ -43,6 +44,16 @@ def test_turn_by_turn_it_is_the_textbook(m: float, weighted: bool) -> None:
         true_u, true_c, _ = textbook(x, x[:3] + 1e-9, m, turns, weights)
         np.testing.assert_allclose(c, true_c, atol=2e-3)
         np.testing.assert_allclose(u, true_u, atol=2e-3)
+
+
+def test_its_own_logarithm_and_power_are_those_of_numpy() -> None:
+    x = np.exp(np.random.default_rng(0).uniform(-69, 69, size=2_000)).astype(np.float32)
+    close = np.linspace(0.98, 1.02, 401, dtype=np.float32)
+    for each in (x, close):
+        np.testing.assert_allclose([log2(v) for v in each], np.log2(each.astype(np.float64)), rtol=5e-7)
+    y = np.random.default_rng(1).uniform(-125, 125, size=2_000).astype(np.float32)
+    np.testing.assert_allclose([exp2(v) for v in y], np.exp2(y.astype(np.float64)), rtol=5e-7)
+    assert exp2(np.float32(-1e6)) == 0
 
 
 def test_its_objective_is_the_textbooks() -> None:

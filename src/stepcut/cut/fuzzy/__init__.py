@@ -53,11 +53,11 @@ def fuzzy_c_means(
     frames = Frames(x, weights, overwrite)
     rng = np.random.default_rng(seed)
     with open_engine(frames, device) as engine:
-        found: list[tuple[float, Rows]] = []
+        found: list[Rows] = []
         for _ in range(1 if start is not None else restarts):
             first = _spread(frames, engine, k, rng) if start is None else frames.inward(start)
             found.append(_descend(engine, first, m, iterations, tolerance))
-        centres = min(found, key=lambda pair: pair[0])[1]
+        centres = found[0] if len(found) == 1 else min(found, key=lambda each: engine.turn(each, m)[0])
         return engine.memberships(centres, m), frames.outward(centres)
 
 
@@ -94,14 +94,14 @@ def _spread(frames: Frames, engine: Engine, k: int, rng: np.random.Generator) ->
     return frames.rows[drawn]
 
 
-def _descend(engine: Engine, centres: Rows, m: float, iterations: int, tolerance: float) -> tuple[float, Rows]:
-    """Turn after turn until the centres rest; the objective of the centres, and the centres."""
+def _descend(engine: Engine, centres: Rows, m: float, iterations: int, tolerance: float) -> Rows:
+    """Turn after turn until the centres rest."""
     for _ in range(iterations):
         before = centres
         _, centres = engine.turn(centres, m)
         if np.linalg.norm(centres - before, axis=1).max() <= tolerance:
             break
-    return engine.turn(centres, m)[0], centres
+    return centres
 
 
 def _check(

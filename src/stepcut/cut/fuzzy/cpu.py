@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,29 +15,32 @@ from stepcut.cut.fuzzy.engine import CHUNK, Engine, Frames, move_centres
 
 
 class CpuEngine(Engine):
-    """Chunks of frames go to as many threads as there are cores; sums are added in the order of the chunks."""
+    """Spans of chunks of frames go to as many threads as there are cores; sums are added in the order of the chunks."""
 
     def __init__(self, frames: Frames) -> None:
         self.rows, self.norms = frames.rows, frames.norms
         self.weights = np.ones(len(self.rows), dtype=np.float32) if frames.weights is None else frames.weights
-        self.parts = [slice(first, first + CHUNK) for first in range(0, len(self.rows), CHUNK)]
-        threads = min(count_threads(), len(self.parts))
+        self.chunk, self.chunks = CHUNK, -(-len(self.rows) // CHUNK)
+        threads = min(count_threads(), self.chunks)
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        spans = min(2 * threads, self.chunks) if threads > 1 else 1
+        bounds = [self.chunks * span // spans for span in range(spans + 1)]
+        self.spans = [slice(first, last) for first, last in pairwise(bounds)]
 
     def turn(self, centres: Rows, m: float) -> tuple[float, Rows]:
         from stepcut.cut.fuzzy.kernels import add_up
 
         still = np.ascontiguousarray(centres)
-        steps = len(still)
+        steps, dim = still.shape
+        sums = np.zeros((self.chunks, steps + -steps % 4, dim), dtype=np.float32)
+        mass = np.zeros((self.chunks, steps), dtype=np.float32)
 
-        def work(part: slice) -> tuple[float, Rows, Rows]:
-            sums = np.zeros((steps + steps % 2, still.shape[1]), dtype=np.float32)
-            mass = np.zeros(steps, dtype=np.float32)
-            total = add_up(self.rows[part], self.norms[part], self.weights[part], still, np.float32(m), sums, mass)
-            return total, sums[:steps], mass
+        def work(span: slice, part: slice) -> float:
+            given = self.rows[part], self.norms[part], self.weights[part], still, np.float32(m), self.chunk
+            return float(add_up(*given, sums[span], mass[span]))
 
-        totals, sums, mass = zip(*self._map(work), strict=True)
-        return float(sum(totals)), move_centres(still, np.sum(sums, 0, np.float64), np.sum(mass, 0, np.float64))
+        total = sum(self._map(work))
+        return total, move_centres(still, sums[:, :steps].sum(0, np.float64), mass.sum(0, np.float64))
 
     def memberships(self, centres: Rows, m: float) -> Rows:
         from stepcut.cut.fuzzy.kernels import share_out
@@ -44,7 +48,7 @@ class CpuEngine(Engine):
         still = np.ascontiguousarray(centres)
         shares = np.empty((len(self.rows), len(still)), dtype=np.float32)
 
-        def work(part: slice) -> None:
+        def work(_span: slice, part: slice) -> None:
             share_out(self.rows[part], self.norms[part], still, np.float32(m), shares[part])
 
         self._map(work)
@@ -58,8 +62,10 @@ class CpuEngine(Engine):
         if self.pool is not None:
             self.pool.shutdown()
 
-    def _map(self, work: Callable[[slice], Any]) -> list[Any]:
-        return list(map(work, self.parts) if self.pool is None else self.pool.map(work, self.parts))
+    def _map(self, work: Callable[[slice, slice], Any]) -> list[Any]:
+        """The answers for every span of chunks and the frames in it."""
+        frames = [slice(span.start * self.chunk, span.stop * self.chunk) for span in self.spans]
+        return list((map if self.pool is None else self.pool.map)(work, self.spans, frames))
 
 
 def count_threads() -> int:

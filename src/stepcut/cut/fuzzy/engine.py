@@ -23,17 +23,20 @@ class Frames:
 
     def __init__(self, x: NDArray[Any], weights: NDArray[Any] | None = None, overwrite: bool = False) -> None:
         parts = [slice(first, first + CHUNK) for first in range(0, len(x), CHUNK)]
-        self.mean = np.sum([x[part].sum(axis=0, dtype=np.float64) for part in parts], axis=0) / len(x)
+        kind = np.result_type(x.dtype, np.float32)
+        sums = np.sum([x[part].sum(axis=0, dtype=kind) for part in parts], axis=0, dtype=np.float64)
+        # The middle is a number of the frames' own kind, so that nothing is lost when it is taken from them: far from
+        # the origin, rounding it afterwards would lose what tells frames apart.
+        self.mean = (sums / len(x)).astype(kind)
         inplace = overwrite and x.dtype == np.float32 and x.flags.writeable and x.flags.c_contiguous
         self.rows: Rows = x if inplace else np.empty(x.shape, dtype=np.float32)
         self.norms = np.empty(len(x), dtype=np.float32)
         for part in parts:
-            # In float64 for the subtraction alone: far from the origin, float32 would lose what tells frames apart.
             self.rows[part] = x[part] - self.mean
             self.norms[part] = np.einsum("td,td->t", self.rows[part], self.rows[part])
         self.scale = float(np.sqrt(self.norms.mean(dtype=np.float64))) or 1.0
-        self.rows /= np.float32(self.scale)
-        self.norms /= np.float32(self.scale) ** 2
+        self.rows *= np.float32(1 / self.scale)
+        self.norms *= np.float32(1 / self.scale) ** 2
         self.weights = None if weights is None else np.array(weights, dtype=np.float32)
 
     def inward(self, centres: NDArray[Any]) -> Rows:

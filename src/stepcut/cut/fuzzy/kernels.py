@@ -2,7 +2,7 @@
 
 With so few centres (7, not 700) a matrix product spends its time on moving frames about. Here a block of frames stays
 in the nearest cache while its distances, memberships and share of the new centres are computed, two or four frames
-and two centres at once, so that what is loaded is used more than once.
+and four centres at once, so that what is loaded is used more than once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numba import njit
+from numpy.polynomial import Chebyshev, Polynomial
 
 from stepcut.cut.contract import Rows
 from stepcut.cut.fuzzy.engine import TINY
@@ -21,9 +22,22 @@ Loop = TypeVar("Loop", bound=Callable[..., object])
 BLOCK = 64
 """Frames in a block; of 128 dimensions they take 32 kB."""
 LEAST = np.float32(TINY)
-FAR = np.float32(-80)
-"""exp(-80) is nothing to float32."""
-ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+MIDDLE = 0x3F3504F3
+"""The bits of 2^-1/2."""
+LOWEST, HIGHEST = np.float32(-127), np.float32(127)
+ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
+
+
+def fit(function: Callable[[Rows], Rows], degree: int, low: float, high: float) -> tuple[np.float32, ...]:
+    """The polynomial that follows a function between two places: its coefficients, the constant first."""
+    fitted = Chebyshev.interpolate(function, degree, domain=[low, high]).convert(kind=Polynomial)
+    return tuple(np.float32(c) for c in fitted.coef)
+
+
+POWER = fit(np.exp2, 5, -0.5, 0.5)
+"""2^y."""
+LOGARITHM = fit(lambda y: np.log2(1 + y) / y, 9, 2**-0.5 - 1, 2**0.5 - 1)
+"""log2(1 + y) / y; both err by less than the last digit of a float32."""
 
 
 def compiled(loop: Loop) -> Loop:
@@ -32,12 +46,25 @@ def compiled(loop: Loop) -> Loop:
 
 
 @compiled
-def add_up(rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float32, sums: Rows, mass: Rows) -> float:
-    """Add the frames' share of the new centres to `sums` (k, or k + 1 to be even, d) and `mass` (k,); return J."""
+def add_up(
+    rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float32, chunk: int, sums: Rows, mass: Rows
+) -> float:
+    """Add the share of each chunk of frames in the new centres to its part of `sums` (chunks, k, d) and of `mass`
+    (chunks, k); return J. What is added up in float32 is no longer than a chunk. `sums` has a multiple of four of k."""
+    total = 0.0
+    for number in range(len(sums)):
+        part = slice(number * chunk, (number + 1) * chunk)
+        total += add_chunk(rows[part], norms[part], weights[part], centres, m, sums[number], mass[number])
+    return total
+
+
+@compiled
+def add_chunk(rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float32, sums: Rows, mass: Rows) -> float:
+    """Add the frames' share to `sums` (k, d) and `mass` (k,); return their part of J."""
     steps, dim = centres.shape
     apart = np.ones((steps, BLOCK), dtype=np.float32)
     powers = np.zeros((len(sums), BLOCK), dtype=np.float32)
-    least = np.empty(BLOCK, dtype=np.float32)
+    least, weigh = np.empty(BLOCK, dtype=np.float32), np.empty(BLOCK, dtype=np.float32)
     total = 0.0
     for first in range(0, len(rows), BLOCK):
         count = min(BLOCK, len(rows) - first)
@@ -45,26 +72,31 @@ def add_up(rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float32,
         block = rows[first : first + count]
         measure(block, norms[first : first + count], centres, apart)
         share(apart, m, powers, least)
-        for b in range(count):
-            least[b] *= weights[first + b]
+        weigh[:count], weigh[count:] = weights[first : first + count], ZERO  # past the last frame the power is 0
+        for b in range(BLOCK):
+            least[b] *= weigh[b]
             total += least[b]
-        least[count:] = ZERO  # what lies past the last frame has power 0
         for k in range(steps):
             gained = ZERO
             for b in range(BLOCK):
-                powers[k, b] *= least[b] / apart[k, b]  # u^m = u J / d
+                # u^m = u J / d, which for m = 2 needs no division
+                powers[k, b] *= powers[k, b] * weigh[b] if m == TWO else least[b] / apart[k, b]
                 gained += powers[k, b]
             mass[k] += gained
         for b in range(0, count, 4):
             w, x, y, z = block[b], block[min(b + 1, last)], block[min(b + 2, last)], block[min(b + 3, last)]
-            for k in range(0, len(sums), 2):
-                p, q = powers[k], powers[k + 1]
+            for k in range(0, len(sums), 4):
+                p, q, r, s = powers[k], powers[k + 1], powers[k + 2], powers[k + 3]
                 p0, p1, p2, p3 = p[b], p[b + 1], p[b + 2], p[b + 3]
                 q0, q1, q2, q3 = q[b], q[b + 1], q[b + 2], q[b + 3]
-                one, two = sums[k], sums[k + 1]
+                r0, r1, r2, r3 = r[b], r[b + 1], r[b + 2], r[b + 3]
+                s0, s1, s2, s3 = s[b], s[b + 1], s[b + 2], s[b + 3]
+                one, two, three, four = sums[k], sums[k + 1], sums[k + 2], sums[k + 3]
                 for j in range(dim):
                     one[j] += p0 * w[j] + p1 * x[j] + p2 * y[j] + p3 * z[j]
                     two[j] += q0 * w[j] + q1 * x[j] + q2 * y[j] + q3 * z[j]
+                    three[j] += r0 * w[j] + r1 * x[j] + r2 * y[j] + r3 * z[j]
+                    four[j] += s0 * w[j] + s1 * x[j] + s2 * y[j] + s3 * z[j]
     return total
 
 
@@ -87,27 +119,57 @@ def share_out(rows: Rows, norms: Rows, centres: Rows, m: np.float32, shares: Row
 def measure(rows: Rows, norms: Rows, centres: Rows, apart: Rows) -> None:
     """Squared distances |x|^2 - 2 c.x + |c|^2 into `apart` (k, BLOCK)."""
     steps, dim = centres.shape
-    last = len(rows) - 1
-    for k in range(0, steps, 2):  # two centres and two frames at once; the last of an odd number is taken twice
-        i = min(k + 1, steps - 1)
-        one, two = centres[k], centres[i]
-        square_one, square_two = ZERO, ZERO
+    last, end = len(rows) - 1, steps - 1
+    squares = np.zeros(steps, dtype=np.float32)
+    for k in range(steps):
         for j in range(dim):
-            square_one += one[j] * one[j]
-            square_two += two[j] * two[j]
+            squares[k] += centres[k, j] * centres[k, j]
+    for k in range(0, steps, 4):  # four centres and two frames at once; the last of those is taken more than once
+        i, m, n = min(k + 1, end), min(k + 2, end), min(k + 3, end)
+        one, two, three, four = centres[k], centres[i], centres[m], centres[n]
         for b in range(0, last + 1, 2):
             c = min(b + 1, last)
             x, y = rows[b], rows[c]
-            bk, ck, bi, ci = ZERO, ZERO, ZERO, ZERO
+            bk, bi, bm, bn = ZERO, ZERO, ZERO, ZERO
+            ck, ci, cm, cn = ZERO, ZERO, ZERO, ZERO
             for j in range(dim):
                 bk += x[j] * one[j]
-                ck += y[j] * one[j]
                 bi += x[j] * two[j]
+                bm += x[j] * three[j]
+                bn += x[j] * four[j]
+                ck += y[j] * one[j]
                 ci += y[j] * two[j]
-            apart[k, b] = max(norms[b] + square_one - TWO * bk, LEAST)
-            apart[k, c] = max(norms[c] + square_one - TWO * ck, LEAST)
-            apart[i, b] = max(norms[b] + square_two - TWO * bi, LEAST)
-            apart[i, c] = max(norms[c] + square_two - TWO * ci, LEAST)
+                cm += y[j] * three[j]
+                cn += y[j] * four[j]
+            apart[k, b], apart[i, b], apart[m, b], apart[n, b] = bk, bi, bm, bn
+            apart[k, c], apart[i, c], apart[m, c], apart[n, c] = ck, ci, cm, cn
+    for k in range(steps):
+        for b in range(last + 1):
+            apart[k, b] = max(norms[b] + squares[k] - TWO * apart[k, b], LEAST)
+
+
+@compiled
+def log2(x: float) -> float:
+    """The binary logarithm of a positive float32. Unlike that of a library, it can be done for several at once."""
+    bits = np.float32(x).view(np.int32)
+    whole = np.int32((bits - MIDDLE) >> 23)
+    y = np.int32(bits - (whole << 23)).view(np.float32) - ONE  # x = 2^whole (1 + y), 1 + y between 2^-1/2 and 2^1/2
+    found = LOGARITHM[len(LOGARITHM) - 1]
+    for n in range(len(LOGARITHM) - 2, -1, -1):
+        found = LOGARITHM[n] + y * found
+    return np.float32(whole) + y * found
+
+
+@compiled
+def exp2(x: float) -> float:
+    """2^x for a float32; 0 below the smallest one."""
+    held = min(max(x, LOWEST), HIGHEST)
+    whole = np.floor(held + HALF)
+    y = held - whole
+    found = POWER[len(POWER) - 1]
+    for n in range(len(POWER) - 2, -1, -1):
+        found = POWER[n] + y * found
+    return found * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
 
 
 @compiled
@@ -120,22 +182,21 @@ def share(apart: Rows, m: np.float32, shares: Rows, least: Rows) -> None:
             for b in range(BLOCK):
                 shares[k, b] = ONE / apart[k, b]
                 total[b] += shares[k, b]
-        for b in range(BLOCK):
-            least[b] = ONE / total[b]
+        least[:] = ONE / total
     else:
         power = -ONE / (m - ONE)
         top = np.full(BLOCK, -np.float32(np.inf), dtype=np.float32)
         for k in range(steps):
             for b in range(BLOCK):
-                shares[k, b] = power * np.log(apart[k, b])
+                shares[k, b] = power * log2(apart[k, b])
                 top[b] = max(top[b], shares[k, b])
         for k in range(steps):
             for b in range(BLOCK):
-                below = shares[k, b] - top[b]
-                shares[k, b] = np.exp(below) if below > FAR else ZERO  # with m near 1 most are 0, and cost nothing
+                shares[k, b] = exp2(shares[k, b] - top[b])
                 total[b] += shares[k, b]
         for b in range(BLOCK):
-            least[b] = np.exp((ONE - m) * (np.log(total[b]) + top[b]))
+            least[b] = exp2((ONE - m) * (log2(total[b]) + top[b]))
+    inverse = ONE / total
     for k in range(steps):
         for b in range(BLOCK):
-            shares[k, b] /= total[b]
+            shares[k, b] *= inverse[b]
