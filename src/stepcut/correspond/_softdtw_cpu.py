@@ -86,7 +86,7 @@ def _align_extremes(cost: Array, gamma: float, ends: Ends, threads: int, wanted:
     return value.astype(cost.dtype), share.astype(cost.dtype)
 
 
-def _numbers(array):  # type: ignore[no-untyped-def]
+def _numbers(array: Any) -> Any:
     """For the kind of floats in the array: what rounds to a whole number when added and taken away again, the bias of
     the exponent, and the polynomial of 2^y, exact to the last digit for |y| <= 1/2."""
 
@@ -100,7 +100,7 @@ def _numbers_compiled(array):  # type: ignore[no-untyped-def]
     return lambda array: (array.dtype.type(rounds), array.dtype.type(bias), polynomial)
 
 
-def _two_to(shifted):  # type: ignore[no-untyped-def]
+def _two_to(shifted: Any) -> Any:
     """2^n for a whole n, given as n + bias + the number that rounds: the last bits of that float, moved to where a
     float has its exponent."""
 

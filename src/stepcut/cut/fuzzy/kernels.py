@@ -8,7 +8,7 @@ and four centres at once, so that what is loaded is used more than once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -28,7 +28,7 @@ LOWEST, HIGHEST = np.float32(-127), np.float32(127)
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 
 
-def fit(function: Callable[[Rows], Rows], degree: int, low: float, high: float) -> tuple[np.float32, ...]:
+def fit(function: Callable[[Any], Any], degree: int, low: float, high: float) -> tuple[np.float32, ...]:
     """The polynomial that follows a function between two places: its coefficients, the constant first."""
     fitted = Chebyshev.interpolate(function, degree, domain=[low, high]).convert(kind=Polynomial)
     return tuple(np.float32(c) for c in fitted.coef)
@@ -149,7 +149,7 @@ def measure(rows: Rows, norms: Rows, centres: Rows, apart: Rows) -> None:
 
 
 @compiled
-def log2(x: float) -> float:
+def log2(x: np.float32) -> np.float32:
     """The binary logarithm of a positive float32. Unlike that of a library, it can be done for several at once."""
     bits = np.float32(x).view(np.int32)
     whole = np.int32((bits - MIDDLE) >> 23)
@@ -161,9 +161,9 @@ def log2(x: float) -> float:
 
 
 @compiled
-def exp2(x: float) -> float:
+def exp2(x: np.float32) -> np.float32:
     """2^x for a float32; 0 below the smallest one."""
-    held = min(max(x, LOWEST), HIGHEST)
+    held: np.float32 = min(max(x, LOWEST), HIGHEST)
     whole = np.floor(held + HALF)
     y = held - whole
     found = POWER[len(POWER) - 1]
