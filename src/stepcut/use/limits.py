@@ -102,4 +102,5 @@ def rarity(amounts: Floats, floors: Floats) -> Floats:
     scale = (upper - middle).sum(axis=0) + floors
     beyond = np.maximum(amounts - middle, 0) / scale
     chances: Floats = np.where(amounts > floors, 0.5 * (1 + beyond) ** -(len(upper) + 1.0), 1.0)
-    return chances.min(axis=1)
+    least: Floats = chances.min(axis=1)
+    return least
