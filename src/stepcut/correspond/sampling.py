@@ -26,18 +26,20 @@ class Batch:
     """(B,): seconds."""
     mask: Tensor
     """(B, T): true on real frames."""
+    padded: bool = True
+    """Whether there may be padding; known beforehand, a loss need not look at the mask."""
 
     def parts(self) -> tuple[Tensor, ...]:
-        """All four."""
+        """All four tensors."""
         return self.context, self.times, self.durations, self.mask
 
-    def shapes(self) -> list[torch.Size]:
+    def shapes(self) -> tuple[bool, list[torch.Size]]:
         """What must be the same for one recording to serve two batches."""
-        return [part.shape for part in self.parts()]
+        return self.padded, [part.shape for part in self.parts()]
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on a device."""
-        return Batch(*(part.to(device) for part in self.parts()))
+        return Batch(*(part.to(device) for part in self.parts()), padded=self.padded)
 
 
 def context_rows(rows: Rows, length: int, offsets: Sequence[float], rate: float | Fraction) -> Rows:
@@ -75,4 +77,5 @@ def draw(
         times[place, : len(rows)] = rows / length
         mask[place, : len(rows)] = True
     durations = np.array([lengths[video] / float(rate) for video in chosen], np.float32)
-    return Batch(*(torch.from_numpy(part) for part in (context, times, durations, mask)))
+    parts = (torch.from_numpy(part) for part in (context, times, durations, mask))
+    return Batch(*parts, padded=not mask.all())

@@ -239,11 +239,12 @@ class Embedder:
 
     def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
         """The loss and its parts."""
-        times, durations, mask = (
+        times, durations, real = (
             part.to(u.device, non_blocking=True) for part in (batch.times, batch.durations, batch.mask)
         )
         if not isinstance(self.loss, str):
-            return {"loss": self.loss(u, times, durations, mask)}
+            return {"loss": self.loss(u, times, durations, real)}
+        mask = real if batch.padded else None
         parts: Terms = {}
         if self.loss != "lav":
             parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
