@@ -23,6 +23,8 @@ from stepcut.judge import score
 from stepcut.methods import METHODS
 from stepcut.order import graph_of_labels, learn_graph, sequence
 from stepcut.table import Cell, Table
+from stepcut.use.calibrate import learn_expectations
+from stepcut.use.check import check_labels
 from stepcut.version import __version__
 from use_figures import (
     Labels,
@@ -46,7 +48,7 @@ from use_flaws import flaws_table, interval
 from use_found import found_table
 from use_guide import FEATURES, FILMED, cases, guide_table, run, trust_table
 
-PARTS = ("graph", "next", "check", "flaws", "features", "found", "guide", "toy")
+PARTS = ("graph", "next", "check", "flaws", "features", "other", "found", "guide", "toy")
 
 
 def graph_table(tasks: Sequence[Task]) -> Table:
@@ -159,6 +161,33 @@ def features_table(tasks: Sequence[Task], method: str, seed: int, quick: bool) -
     ]))  # fmt: skip
 
 
+def other_table(tasks: Sequence[Task], method: str, seed: int) -> Table:
+    """Recordings of other recipes, shown to the procedure of one: are they called wrong, or another task."""
+    rows: list[list[Cell]] = []
+    for task in tasks:
+        backbone = backbone_of(task)
+        inside = list(task.with_features(backbone))
+        own, seen = inside[::4], [video for place, video in enumerate(inside) if place % 4]
+        others = [v for other in tasks if other is not task for v in list(other.with_features(backbone))[:4]]
+        inputs = [video.read_features(backbone) for video in seen]
+        model = METHODS[method](steps=len(task.steps), rate=1.0, seed=seed).fit(inputs)
+        usual = learn_expectations(model.labels_, 1.0, model.memberships(inputs), model.strangeness(inputs))
+        cells: list[Cell] = [task.name]
+        for videos in (own, others):
+            fresh = [video.read_features(backbone) for video in videos]
+            cuts = zip(model.predict(fresh), model.memberships(fresh), model.strangeness(fresh), strict=True)
+            found = [check_labels(labels, 1.0, usual, shares, strange) for labels, shares, strange in cuts]
+            wrong, another = [not r.ok for r in found], [not r.ok and r.strange > 0.5 for r in found]
+            cells += [100 * float(np.mean(v)) if v else None for v in (wrong, another)]
+        rows.append(cells)
+        print(f"  {task.name}: done", file=sys.stderr)
+    columns = ["recipe", "own: alarm", "own: another task", "others: alarm", "others: another task"]
+    return _mean(Table(columns, rows, f"Another recipe, method {method}, seed {seed}, percent of recordings", [
+        "own: every fourth recording of the recipe, held out, those with mistakes among them; others: four of each",
+        "other recipe; another task: most of the recording is said to match no known step.",
+    ]))  # fmt: skip
+
+
 def guide_tables(sources: Sequence[tuple[str, str]], args: argparse.Namespace) -> list[Table]:
     """Online against offline on recordings that were held out; sources are pairs of data and task."""
     args.out.mkdir(parents=True, exist_ok=True)
@@ -204,6 +233,7 @@ def main() -> None:
         "check": lambda: check_table(few),
         "flaws": lambda: flaws_table(args.method, 2 if args.quick else args.seeds, args.jobs),
         "features": lambda: features_table(few, args.method, args.seed, args.quick),
+        "other": lambda: other_table(tasks[1:3] if args.quick else tasks, args.method, args.seed),
         "found": lambda: found_table(args.method, 2 if args.quick else 12, args.jobs),
     }
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes")

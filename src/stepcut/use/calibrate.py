@@ -47,7 +47,7 @@ class Expectations:
             "length": list(self.usual.length),
             "peaks": [[step, peak] for step, peak in sorted(self.usual.peaks.items())],
             "strange": None if math.isinf(self.usual.strange) else self.usual.strange,
-            "strange_long": None if math.isinf(self.usual.strange_long) else self.usual.strange_long,
+            "strange_whole": None if math.isinf(self.usual.strange_whole) else self.usual.strange_whole,
             "limits": self.limits,
             "false_alarms": self.false_alarms,
             "promised": self.promised,
@@ -64,7 +64,7 @@ class Expectations:
                 length=Pace(*record["length"]),
                 peaks=dict(record["peaks"]),
                 strange=_limit(record["strange"]),
-                strange_long=_limit(record.get("strange_long")),
+                strange_whole=_limit(record.get("strange_whole")),
             )
             limits = {kind: float(record["limits"][kind]) for kind in KINDS}
             asked = record["false_alarms"]

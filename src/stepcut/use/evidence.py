@@ -26,8 +26,9 @@ Floats = NDArray[np.floating[Any]]
 
 SMOOTHING = 4.0
 """Seconds over which strangeness is averaged before it is compared with its limit."""
-LONG = 60.0
-"""The same for what is strange as a whole: each moment may look like the oddest of a normal video, but not all do."""
+LEEWAY = 1.3
+"""A video is strange as a whole when half of it is stranger than this many times the middle of any normal video: each
+moment of another task may look like the oddest ones of this, background for instance, but not all do."""
 NARROWEST = 0.25
 """The least spread of a step's duration, in log seconds: within a quarter, nothing is unusual."""
 
@@ -52,8 +53,8 @@ class Usual:
     """How surely a step is seen at its clearest moment, in the middle of the videos that do it."""
     strange: float
     """The limit of smoothed strangeness; infinity where strangeness is not known."""
-    strange_long: float = math.inf
-    """The limit of strangeness over a minute."""
+    strange_whole: float = math.inf
+    """The limit of a video's median strangeness."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class Seen(NamedTuple):
     rate: float
     strangeness: Floats | None = None
     """(T,), smoothed."""
-    steady: Floats | None = None
-    """(T,), strangeness over a minute."""
+    odd: float = 0.0
+    """The median of strangeness."""
     peaks: Floats | None = None
     """(K,): the smoothed membership of each step at its clearest moment."""
 
@@ -96,17 +97,16 @@ def look(labels: Labels, rate: float, memberships: Floats | None = None, strange
     peaks = None
     if memberships is not None and len(memberships):
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
-    strange = steady = None
-    if strangeness is not None:
-        strange, steady = (smooth(np.asarray(strangeness), rate, seconds) for seconds in (SMOOTHING, LONG))
-    return Seen(doings(labels, rate), len(labels) / rate, rate, strange, steady, peaks)
+    strange = None if strangeness is None else smooth(np.asarray(strangeness), rate)
+    odd = float(np.median(strangeness)) if strangeness is not None and len(strangeness) else 0.0
+    return Seen(doings(labels, rate), len(labels) / rate, rate, strange, odd, peaks)
 
 
-def smooth(values: Floats, rate: float, seconds: float = SMOOTHING) -> Floats:
-    """The mean of values (T,) over some seconds around each frame."""
+def smooth(values: Floats, rate: float) -> Floats:
+    """The mean of values (T,) over a few seconds around each frame."""
     if not len(values):
         return values
-    width = min(max(1, round(seconds * rate)), len(values))
+    width = min(max(1, round(SMOOTHING * rate)), len(values))
     padded = np.pad(values.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
     mean: Floats = np.convolve(padded, np.ones(width) / width, mode="valid")
     return mean
@@ -126,9 +126,9 @@ def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
         if (sure := [v.peaks[step] for v in videos if v.peaks is not None and step in {d.step for d in v.doings}])
     }
     strange = [video.strangeness for video in videos if video.strangeness is not None]
-    steady = [video.steady for video in videos if video.steady is not None]
-    limits = [float(np.quantile(np.concatenate(rows), 0.99)) if rows else math.inf for rows in (strange, steady)]
-    return Usual(graph, paces, length, peaks, *limits)
+    limit = float(np.quantile(np.concatenate(strange), 0.99)) if strange else math.inf
+    whole = LEEWAY * max(video.odd for video in videos) if strange else math.inf
+    return Usual(graph, paces, length, peaks, limit, whole)
 
 
 def _pace(logs: Sequence[float]) -> Pace:
@@ -262,11 +262,11 @@ def _distance(seconds: float, pace: Pace) -> tuple[float, str]:
 
 def _unknown(video: Seen, usual: Usual) -> list[Sign]:
     """Stretches stranger than the limits; the surprise of one is its length in seconds."""
-    if video.strangeness is None or video.steady is None:
+    if video.strangeness is None:
         return []
-    # A whole minute that is strange, or the moments of it that are: one strange stretch does not spread over others.
-    through = np.minimum(video.steady, video.strangeness) > usual.strange_long
-    strange = np.concatenate(([False], (video.strangeness > usual.strange) | through, [False]))
+    if video.odd > usual.strange_whole:
+        return [Sign("unknown", video.seconds, 0.0, video.seconds)]
+    strange = np.concatenate(([False], video.strangeness > usual.strange, [False]))
     edges = np.flatnonzero(np.diff(strange.astype(np.int8))).reshape(-1, 2) / video.rate
     return [Sign("unknown", float(b - a), float(a), float(b)) for a, b in edges]
 
