@@ -2,8 +2,9 @@
 
     python benchmarks/correspond.py [--quick] [--device cuda] [--data DIR] [loss softdtw vectors maps recipe]
 
-Medians of interleaved runs. Peers that are not installed (tslearn, pysdtw) are skipped with a notice. `recipe` needs
-the CaptainCook4D features. Without names, everything that the machine can do is measured.
+Medians of interleaved runs; on a busy machine `--lowest` takes the lowest of each instead. Peers that are not installed
+(tslearn, pysdtw) are skipped with a notice. `recipe` needs the CaptainCook4D features. Without names, everything that
+the machine can do is measured.
 """
 
 from __future__ import annotations
@@ -24,9 +25,16 @@ from torch import Tensor
 from stepcut.correspond import Embedder, losses
 from stepcut.correspond.inputs import MapInput
 from stepcut.correspond.network import MapEncoder
+from stepcut.correspond.sampling import draw
 from stepcut.correspond.softdtw import soft_dtw
 
 Work = Callable[[], Any]
+
+
+class Typical:
+    """What stands for many runs."""
+
+    of: Callable[[list[float]], float] = staticmethod(statistics.median)
 
 
 def measure(works: dict[str, Work], device: torch.device, rounds: int, inner: int = 1) -> dict[str, float]:
@@ -48,7 +56,7 @@ def measure(works: dict[str, Work], device: torch.device, rounds: int, inner: in
     for _ in range(rounds):
         for name, work in works.items():
             times[name].append(once(work))
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return {name: Typical.of(taken) for name, taken in times.items()}
 
 
 def show(title: str, medians: dict[str, float], ours: str, goal: float) -> None:
@@ -100,11 +108,24 @@ def bench_loss(device: torch.device, quick: bool) -> None:
     }
     best = "ours"
     if device.type == "cuda":
+        print(f"\nTC3I forward and backward launches {count_kernels(works['ours'])} kernels")
         best = "ours, recorded as in training"
         works = {best: record(works["ours"]), **works}
     medians = measure(works, device, rounds=20 if quick else 60)
     goal = 10 if device.type == "cpu" else 20
     show(f"TC3I forward and backward, B 5, T 32, d 128, {device.type}", medians, best, goal)
+
+
+def count_kernels(work: Work) -> int:
+    """How many kernels some work launches on the GPU; each takes microseconds, however small."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    work()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        work()
+        torch.cuda.synchronize()
+    return sum(event.device_type == DeviceType.CUDA for event in seen.events())
 
 
 def record(work: Work) -> Work:
@@ -144,6 +165,12 @@ def bench_softdtw(device: torch.device, quick: bool) -> None:
             rounds = (5 if quick else 20) if device.type == "cpu" else 5
             taken = measure(works, device, rounds, inner=5 if size < 100 else 1)
             show(f"soft-DTW forward and backward, {batch} of {size} x {size}, {where}", taken, "ours", 5)
+            if device.type == "cpu":
+                from stepcut.correspond._softdtw_cpu import align
+
+                given = cost.detach().numpy()
+                kernel = {"alone": lambda given=given, n=threads: align(given, 0.1, None, n, True)}
+                print(f"  of ours, the kernel alone {1000 * measure(kernel, device, rounds, inner=5)['alone']:.3f} ms")
     use_threads(every)
 
 
@@ -210,9 +237,23 @@ def bench_vectors(device: torch.device, quick: bool) -> None:
     taken, embedder = training_step(Embedder(steps=steps, patience=10 * steps, device=device.type), features, steps)
     network = embedder.network_.train()
     x = torch.randn(160, 5, 64, device=device)
-    alone = measure({"network": played(lambda: network(x).sum().backward(), device)}, device, 30)["network"]
+    u = torch.randn(5, 32, 128, device=device, requires_grad=True)
+    t = torch.rand(5, 32, device=device).sort(1).values
+    d = torch.full((5,), 500.0, device=device)
+    adam = torch.optim.Adam(network.parameters(), fused=True, capturable=device.type == "cuda")
+    works: dict[str, Work] = {
+        "the network's own arithmetic": lambda: network(x).sum().backward(),
+        "the loss": lambda: losses.tc3i(u, t, d).backward(),
+        "Adam": adam.step,
+    }
+    parts = measure({name: played(work, device) for name, work in works.items()}, device, 30)
+    parts["drawing frames"] = measure(
+        {"draw": lambda: draw(random, [500] * 10, 5, 32, (-4, -2, 0, 2, 4), 1)}, device, 30
+    )["draw"]
     print(f"\nvector encoder, 10 videos of 500 x 1024, {device.type}: {speed(taken)}")
-    print(f"  {rest(alone, taken)}")
+    print(f"  {rest(parts[next(iter(works))], taken)}")
+    for name, seconds in parts.items():
+        print(f"  {name:<34} {1000 * seconds:9.3f} ms")
 
 
 def bench_maps(device: torch.device, quick: bool) -> None:
@@ -305,7 +346,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--data", type=Path, help="the folder of CaptainCook4D")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--lowest", action="store_true", help="the lowest of all runs instead of their median")
     args = parser.parse_args()
+    if args.lowest:
+        Typical.of = staticmethod(min)
     device = torch.device(args.device)
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"torch {torch.__version__}, {device.type} ({where})")

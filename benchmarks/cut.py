@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -56,11 +55,12 @@ def real_shares(data: Path, steps: int) -> Any:
 
 def measure_chain(options: argparse.Namespace, able: dict[str, str]) -> list[Table]:
     lengths = [1_000, 20_000] if options.quick else [1_000, 20_000, 100_000, 1_000_000]
+    names = ["PyMaxflow", "gco-wrapper"]
     most_for_peers = 20_000  # beyond, they take minutes
     rows: list[list[Any]] = []
     slopes: list[list[Any]] = []
     weight = 2.0
-    for kind in ("random", "real") if options.data else ("random",):
+    for kind in kinds(options):
         for steps in (7, 15):
             every = make_costs(lengths[-1], steps, kind, options.data)
             points = []
@@ -69,29 +69,28 @@ def measure_chain(options: argparse.Namespace, able: dict[str, str]) -> list[Tab
                 links = np.stack([np.arange(frames - 1), np.arange(1, frames)], axis=1)
                 arrays = {"unary": unary, "weight": weight, "links": links, "weights": np.full(frames - 1, weight)}
                 with tempfile.TemporaryDirectory() as folder:
-                    names = [n for n in ("PyMaxflow", "gco-wrapper") if n in able] if frames <= most_for_peers else []
-                    peers = {name: Peer(name, able[name], arrays, Path(folder), options.clock) for name in names}
+                    here = [n for n in names if n in able and frames <= most_for_peers]
+                    peers = {name: Peer(name, able[name], arrays, Path(folder), options.clock) for name in here}
                     seconds = race(
                         lambda unary=unary: chain(unary, weight), peers, 3 if options.quick else 5, options.clock
                     )
-                    lowest = energy(unary, links, weight, chain(unary, weight))
-                    for name, value in seconds.items():
-                        labels = chain(unary, weight) if name == "stepcut" else peers[name].result().ravel()
-                        above = energy(unary, links, weight, labels.astype(np.int64)) - lowest
-                        ratio = value / seconds["stepcut"]
-                        rows.append([kind, frames, steps, name, value * 1e3, ratio, lowest + above, above])
+                    reached = {name: peer.result().ravel().astype(np.int64) for name, peer in peers.items()}
                     for peer in peers.values():
                         peer.close()
+                lowest = energy(unary, links, weight, chain(unary, weight))
+                above = [energy(unary, links, weight, reached[n]) - lowest if n in reached else None for n in names]
+                times = [seconds[n] / seconds["stepcut"] if n in reached else None for n in names]
+                rows.append([kind, steps, frames, seconds["stepcut"] * 1e3, *times, lowest, *above])
                 points.append((frames, seconds["stepcut"]))
             x, y = np.log([p[0] for p in points[1:]]), np.log([p[1] for p in points[1:]])
             if len(x) > 1:
-                slopes.append([kind, steps, float(np.polyfit(x, y, 1)[0]), points[-1][1] * 1e3])
-    columns = ["costs", "frames", "K", "who", "ms", "times stepcut", "energy", "above the lowest"]
+                slopes.append([kind, steps, float(np.polyfit(x, y, 1)[0])])
+    columns = ["memberships", "K", "frames", "stepcut, ms", *(f"{name}, times that" for name in names)]
+    columns += ["energy", *(f"{name}'s is higher by" for name in names)]
     tables = [Table(columns, rows, "The chain: exact dynamic programming against alpha-expansion", digits=2)]
     if slopes:
-        columns = ["costs", "K", "slope", "ms at the longest"]
         caption = f"Growth of the exact chain from {lengths[1]:,} to {lengths[-1]:,} frames: time ~ frames^slope"
-        tables.append(Table(columns, slopes, caption, digits=2))
+        tables.append(Table(["memberships", "K", "slope"], slopes, caption, digits=2))
     return tables
 
 
@@ -101,26 +100,37 @@ def measure_chain(options: argparse.Namespace, able: dict[str, str]) -> list[Tab
 def measure_expand(options: argparse.Namespace, able: dict[str, str]) -> list[Table]:
     frames, rate = (2_000 if options.quick else 20_000), 2.0
     rows: list[list[Any]] = []
-    for kind in ("random", "real") if options.data else ("random",):
+    for kind in kinds(options):
         for smoothness in (1.0, 5.0):
             unary = make_costs(frames, 7, kind, options.data)
             links, weights = window_links(frames, 10.0, rate, smoothness * rate)
+            found: list[Any] = []
 
-            def ours(unary: Any = unary, links: Any = links, weights: Any = weights, s: float = smoothness) -> Any:
-                return expand(unary, links, weights, start=chain(unary, s * rate))
+            def ours(
+                found: Any = found, u: Any = unary, e: Any = links, w: Any = weights, s: float = smoothness
+            ) -> None:
+                found[:] = [expand(u, e, w, start=chain(u, s * rate))]
 
+            peer, times = "gco-wrapper", [None, None]
             with tempfile.TemporaryDirectory() as folder:
                 arrays = {"unary": unary, "links": links, "weights": weights}
-                names = [name for name in ("gco-wrapper",) if name in able]
-                peers = {name: Peer(name, able[name], arrays, Path(folder), options.clock) for name in names}
-                seconds = race(ours, peers, 1 if options.quick else 3, options.clock)
-                for name, value in seconds.items():
-                    labels = ours() if name == "stepcut" else peers[name].result().astype(np.int64)
-                    rows.append([kind, smoothness, name, value, energy(unary, links, weights, labels)])
-                for peer in peers.values():
-                    peer.close()
+                peers = {peer: Peer(peer, able[peer], arrays, Path(folder), options.clock)} if peer in able else {}
+                seconds = race(ours, peers, 1, options.clock)
+                if peers:
+                    theirs = energy(unary, links, weights, peers[peer].result().astype(np.int64))
+                    times = [seconds[peer], theirs]
+                    peers[peer].close()
+            rows.append(
+                [kind, smoothness, seconds["stepcut"], times[0], energy(unary, links, weights, found[0]), times[1]]
+            )
     caption = f"Alpha-expansion, {frames:,} frames at {rate:g} a second, K = 7, links up to 10 seconds ({len(links):,})"
-    return [Table(["costs", "smoothness", "who", "seconds", "energy"], rows, caption, digits=2)]
+    columns = ["memberships", "smoothness, s", "stepcut, s", "gco-wrapper, s", "energy, stepcut", "energy, gco-wrapper"]
+    return [Table(columns, rows, caption, digits=2)]
+
+
+def kinds(options: argparse.Namespace) -> list[str]:
+    """The memberships to cut: drawn at random, and, given the data, real ones."""
+    return ["random", "CaptainCook4D"] if options.data else ["random"]
 
 
 # ---------------------------------------------------------------------- fuzzy c-means
@@ -280,9 +290,15 @@ def use_memory(what: str, frames: int) -> None:
             return fuzzy_c_means(x, steps, restarts=1, iterations=5)
         return SEGMENTERS[what](steps=steps).fit_predict([x])
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    before = peak_memory()
     act()
-    print(json.dumps({"before": before, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    print(json.dumps({"before": before, "peak": peak_memory()}))
+
+
+def peak_memory() -> float:
+    """MB that this process had at most. (`getrusage` would count those of the process that started it.)"""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) / 1024
 
 
 def measure_memory(options: argparse.Namespace, _: dict[str, str]) -> list[Table]:
@@ -343,7 +359,7 @@ def main() -> None:
         print("--data is not given: random costs only.")
     for part in parts:
         for table in PARTS[part](options, able):
-            print(f"\n{table}", flush=True)
+            print(f"\n{table.markdown()}", flush=True)
 
 
 if __name__ == "__main__":
