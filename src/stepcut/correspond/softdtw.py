@@ -33,19 +33,20 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
     >>> soft_dtw(torch.zeros(1, 1, 1))
     tensor([0.])
     """
-    if cost.ndim != 3 or 0 in cost.shape[1:]:
+    shape = tuple(cost.shape)
+    if len(shape) != 3 or 0 in shape[1:]:
         raise OptionError(
-            f"cost has shape {tuple(cost.shape)}; expected (batch, frames of one, frames of the other), none of them "
+            f"cost has shape {shape}; expected (batch, frames of one, frames of the other), none of them "
             f"empty. Add a batch dimension with cost[None]."
         )
     if gamma <= 0:
         raise OptionError(f"gamma={gamma} is not positive. Choose 0.1, or less for a sharper alignment.")
-    if lengths is not None and lengths.shape != (len(cost), 2):
+    if lengths is not None and lengths.shape != (shape[0], 2):
         raise OptionError(
-            f"lengths has shape {tuple(lengths.shape)}; expected {(len(cost), 2)}: real rows and columns of a matrix."
+            f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and columns of a matrix."
         )
     full = cost if cost.dtype in (torch.float32, torch.float64) else cost.float()
-    way = _CompiledSoftDTW if cost.device.type == "cpu" and kernels.numba_is_here() else _SoftDTW
+    way = _CompiledSoftDTW if cost.is_cpu and kernels.numba_is_here() else _SoftDTW
     value: Tensor = way.apply(full, gamma, lengths)  # type: ignore[no-untyped-call]
     return value
 
@@ -68,21 +69,24 @@ class _SoftDTW(torch.autograd.Function):
 
 
 class _CompiledSoftDTW(torch.autograd.Function):
-    """The same by the compiled kernel: the gradient comes with the value."""
+    """The same by the compiled kernel."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
+        given = cost.contiguous().numpy()
         ends = None if lengths is None else lengths.to(torch.int64).contiguous().numpy()
-        threads = torch.get_num_threads()
-        value, share = _kernel().align(cost.contiguous().numpy(), gamma, ends, threads, ctx.needs_input_grad[0])
-        ctx.save_for_backward(torch.from_numpy(share))
+        value, weights = _kernel().align(given, gamma, ends, torch.get_num_threads(), ctx.needs_input_grad[0])
+        ctx.kept = (
+            given.shape,
+            weights,
+            ends,
+        )  # arrays, not tensors: to wrap and unwrap them takes longer than to use them
         return torch.from_numpy(value)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         kernels.refuse_second_gradients()
-        (share,) = ctx.saved_tensors
-        return share * grad.view(-1, 1, 1), None, None
+        return torch.from_numpy(_kernel().spread(*ctx.kept, grad.numpy())), None, None
 
 
 @functools.cache
