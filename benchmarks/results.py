@@ -53,6 +53,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "without background": {"background": 0.0},
     "without refining": {"refine": False},
     "without agreement (one start)": {"restarts": 1},
+    "half as many starts": {"restarts": 24},
     "calmed over 6 s": {"seconds": 6.0},
     "calmed over 12 s": {"seconds": 12.0},
 }

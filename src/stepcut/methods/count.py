@@ -12,15 +12,16 @@ from stepcut.methods.search import Search
 
 Floats = NDArray[np.float64]
 
-FORGOTTEN = 0.2
+FORGOTTEN = 0.15
 """Features have forgotten what was going on when their autocorrelation has fallen to this."""
-PER_MEMORY = 2.3
+PER_MEMORY = 2.2
 """Times that features forget during a step: steps have phases. Calibrated on recipes, see docs/results.md."""
 LEAST = 3
 """Fewer steps than this are no procedure, and two are always clear-cut: before and after."""
-DOUBT = 0.15
-"""What a number twice or half that of the memory must make up for in clearness, as a share of the best."""
-RESTARTS = 6
+FEWER, MORE = 0.4, 0.1
+"""What half or twice the number of the memory must make up for in clearness, as a share of the best. Too few steps
+join what differs; one too many is only a step in two parts."""
+RESTARTS = 9
 """Starts per number tried."""
 
 
@@ -70,7 +71,9 @@ def choose_count(
 ) -> Choice:
     """Try numbers of steps around what the memory of the features says; take the best of
 
-    score(K) = clearness(K) / max clearness - DOUBT log2(K / K_memory)^2.
+    score(K) = clearness(K) / max clearness - doubt log2(K / K_memory)^2,   doubt FEWER below K_memory, MORE above.
+
+    The clearness of a number is the mean of the clearer half of its starts.
     """
     median = float(np.median([len(rows) for rows in videos]))
     expected = max(float(LEAST), median / (PER_MEMORY * memory(videos, max(1, round(2 * rate)))))
@@ -78,9 +81,11 @@ def choose_count(
     tried = [count for count in tried if count <= max(LEAST, sum(map(len, videos)) // 4)]
     clear = []
     for count in tried:
-        clear.append(make(count).clearest(videos))
+        scores = np.sort(make(count).tries(videos).clear)
+        clear.append(float(scores[-max(1, len(scores) // 2) :].mean()))
         tick()
     best = max(max(clear), 1e-9)
-    doubt = DOUBT * np.log2(np.array(tried) / expected) ** 2
+    away = np.log2(np.array(tried) / expected)
+    doubt = np.where(away < 0, FEWER, MORE) * away**2
     chosen = tried[int(np.argmax(np.array(clear) / best - doubt))]
     return Choice(chosen, np.column_stack([tried, clear, np.full(len(tried), expected)]).astype(np.float64))

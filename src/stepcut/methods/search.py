@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from stepcut.cut.contract import normalised_times, one_hot
 from stepcut.cut.kmeans import find_means
-from stepcut.methods.agree import agree, clearness
+from stepcut.methods.agree import agree, clearness, punctuality
 from stepcut.methods.pieces import cut_pieces
 from stepcut.methods.slow import calm, nearly_unit, refined_axes, slow_axes, usual_length
-from stepcut.methods.steps import Steps, learn_steps, squared_distances
+from stepcut.methods.steps import BALANCE, Steps, learn_steps, squared_distances
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-PER_STEP = 4
+PER_STEP = 5
 """A step lasts this many times the standard deviation of the Gaussian that calms features."""
 PIECES = 1.5
 """Pieces per step into which a video is cut for a start."""
@@ -26,6 +26,15 @@ TIME = 1.0
 """Weight of the normalised time in a start, against rows of length 1."""
 ROUNDS = 12
 """Rounds of learning from each start; half as many after the starts have agreed."""
+LATE = 0.7
+"""Up to this `background` the starts know none: a step that is not yet known is easily taken for background. Beyond,
+more and more, and at 1 as much as the end: where most of a video is background, steps are not found in spite of it."""
+SCOUTS = 6
+"""Starts that look, before all others and without any time, whether steps have a time of their own."""
+FREE, FIXED = 0.35, 0.45
+"""At this punctuality and below the order is free and the prior off; at this and above it has its full weight."""
+BEST = 3
+"""Of the starts, one in so many is heard when they agree."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,21 @@ class Found:
     axes: Floats
     usual: float
     steps: Steps
-    clearness: float
+    prior: float
+    """The weight of a step's usual time that these videos deserve."""
+
+
+@dataclass(frozen=True)
+class Tries:
+    """What the starts led to: calmed rows, the same on the axes, and of each start its cut of every video and how
+    clear-cut its steps are."""
+
+    axes: Floats
+    prior: float
+    slow: list[Floats]
+    views: list[Floats]
+    cuts: list[list[Labels]]
+    clear: Floats
 
 
 @dataclass(frozen=True)
@@ -47,8 +70,9 @@ class Search:
     seed: int = 0
     prior: float = 2.0
     background: float = 0.0
-    restarts: int = 24
+    restarts: int = 48
     refine: bool = True
+    balance: float = BALANCE
 
     @property
     def stride(self) -> int:
@@ -62,39 +86,49 @@ class Search:
 
     def run(self, videos: Sequence[Floats], tick: Callable[[], None] = lambda: None) -> Found:
         """Steps of centred videos (T, d)."""
+        return self.settle(self.tries(videos, tick))
+
+    def tries(self, videos: Sequence[Floats], tick: Callable[[], None] = lambda: None) -> Tries:
+        """Learn from every start."""
+        background = max(0.0, (self.background - LATE) / (1 - LATE))
         axes = slow_axes(videos, self.sigma)
-        slow, views, cuts, clear = self.tries(videos, axes, tick)
-        best = np.argsort(clear, kind="stable")[::-1][: max(1, len(cuts) // 3)]
-        joined = agree([np.concatenate(cuts[i]) for i in best], self.count)
-        votes = _split(joined, views)
-        if self.refine:
-            axes = refined_axes(slow, [label(share) for share in votes], self.count)
-        usual, views = look(slow, axes)
-        steps, shares = learn_steps(views, votes, ROUNDS // 2, self.prior, self.background, self.least)
-        return Found(axes, usual, steps, clearness(views, [label(share) for share in shares], self.count, self.least))
-
-    def clearest(self, videos: Sequence[Floats]) -> float:
-        """How clear-cut the steps of the best starts are: what the number of steps is chosen by."""
-        _, _, _, clear = self.tries(videos, slow_axes(videos, self.sigma))
-        return float(np.mean(np.sort(clear)[-max(1, len(clear) // 2) :]))
-
-    def tries(
-        self, videos: Sequence[Floats], axes: Floats, tick: Callable[[], None] = lambda: None
-    ) -> tuple[list[Floats], list[Floats], list[list[Labels]], list[float]]:
-        """Learn from every start: the calmed rows, the same on the axes, and the cut and clearness of each start."""
         slow = [calm(rows, self.sigma)[:: self.stride] for rows in videos]
         light = [(calm(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
         _, views = look(slow, axes)
+        prior = self.prior * self.trust_in_time(light, views) if self.prior > 0 else 0.0
         cuts, clear = [], []
-        for start in self.starts(light, views):
-            _, shares = learn_steps(views, start, ROUNDS, self.prior, self.background, self.least)
+        for start in self.starts(light, views, self.restarts):
+            _, shares = learn_steps(views, start, ROUNDS, prior, background, self.least, self.balance)
             cuts.append([label(share) for share in shares])
             clear.append(clearness(views, cuts[-1], self.count, self.least))
             tick()
-        return slow, views, cuts, clear
+        return Tries(axes, prior, slow, views, cuts, np.array(clear))
 
-    def starts(self, light: Sequence[Floats], views: Sequence[Floats]) -> list[list[Floats]]:
-        """`restarts` first guesses as shares (T, K) per video: k-means with the time appended, two of three on the
+    def trust_in_time(self, light: Sequence[Floats], views: Sequence[Floats]) -> float:
+        """0 to 1: how far the prior may be followed. Where steps that were found without it come at any time, it would
+        only cut a step that moves into several."""
+        found = []
+        for start in self.starts(light, views, SCOUTS, time=0.0):
+            _, shares = learn_steps(views, start, ROUNDS, 0.0, 0.0, self.least, self.balance)
+            found.append(punctuality([label(share) for share in shares], self.count, self.least))
+        return float(np.clip((np.mean(found) - FREE) / (FIXED - FREE), 0, 1))
+
+    def settle(self, tries: Tries) -> Found:
+        """The clearest starts agree; the axes are refined by what they agree on, and the steps learned once more."""
+        best = np.argsort(-tries.clear, kind="stable")[: max(1, len(tries.clear) // BEST)]
+        joined = agree([np.concatenate(tries.cuts[i]) for i in best], self.count)
+        votes = _split(joined, tries.views)
+        axes = tries.axes
+        if self.refine:
+            axes = refined_axes(tries.slow, [label(share) for share in votes], self.count)
+        usual, views = look(tries.slow, axes)
+        steps, _ = learn_steps(views, votes, ROUNDS // 2, tries.prior, self.background, self.least, self.balance)
+        return Found(axes, usual, steps, tries.prior)
+
+    def starts(
+        self, light: Sequence[Floats], views: Sequence[Floats], restarts: int, time: float = TIME
+    ) -> list[list[Floats]]:
+        """First guesses as shares (T, K) per video: k-means with the time appended, two of three on the
         means of pieces, where a long step weighs no more than a short one, the others on all frames."""
         bounds, means, clocks = [], [], []
         for rows in light:
@@ -102,11 +136,11 @@ class Search:
             for first, last in zip(bounds[-1][:-1], bounds[-1][1:], strict=True):
                 means.append(rows[first:last].mean(axis=0))
                 clocks.append((first + last) / 2 / len(rows))
-        pieces = np.column_stack([_unit(np.array(means)), TIME * np.array(clocks)])
+        pieces = np.column_stack([_unit(np.array(means)), time * np.array(clocks)])
         clock = np.concatenate([normalised_times(len(rows)) for rows in views])
-        frames = np.column_stack([_unit(np.concatenate(views)), TIME * clock])
+        frames = np.column_stack([_unit(np.concatenate(views)), time * clock])
         guesses = []
-        for number in range(self.restarts):
+        for number in range(restarts):
             seed = self.seed * 1000 + number
             rows, whole = (frames, True) if number % 3 == 2 or len(pieces) < self.count else (pieces, False)
             centres = find_means(rows.astype(np.float32), self.count, seed, 1).astype(np.float64)

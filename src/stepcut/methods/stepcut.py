@@ -30,10 +30,10 @@ SOFTEN = 8.0
 class StepCut:
     """Finds the steps that videos share, without labels and without training a network.
 
-    `steps`: how many, or "auto". `seconds`: the Gaussian over time that calms features; None is a quarter of what a
-    step lasts when a video of median length has `steps` of them. `prior`: weight of a step's usual time, 0 is off.
-    `background`: 0 gives every frame a step, 1 gives frames that resemble no step much none (-1). `restarts`: how many
-    starts are tried. `refine`: learn the axes once more from the steps found.
+    `steps`: how many, or "auto". `seconds`: the Gaussian over time that calms features; None is a fifth of what a
+    step lasts when a video of median length has `steps` of them. `prior`: weight of a step's usual time, less where
+    steps come at any time, 0 is off. `background`: 0 gives every frame a step, 1 gives frames that resemble no step
+    much none (-1). `restarts`: how many starts are tried. `refine`: learn the axes once more from the steps found.
     """
 
     labels_: list[Labels]
@@ -47,7 +47,7 @@ class StepCut:
         seconds: float | None = None,
         prior: float = 2.0,
         background: float = 0.7,
-        restarts: int = 24,
+        restarts: int = 48,
         refine: bool = True,
     ) -> None:
         self.steps, self.rate, self.seed = steps, rate, seed
@@ -97,6 +97,7 @@ class StepCut:
         self.steps_ = len(order)
         self.centres_, self.times_ = found.steps.centres[order], found.steps.times[order]
         self.spread_, self.usual_, self.sigma_ = found.steps.spread, found.usual, sigma
+        self.prior_ = found.prior
         self.mean_ = np.mean([np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0)
         self.rows_ = float(np.median([len(video) for video in rows]))
         nearest = [self._distance(view) for view in self._views(rows)]
@@ -135,7 +136,7 @@ class StepCut:
     def _evidence(self, view: Floats, times: Floats | None = None) -> Floats:
         steps = Steps(self.centres_, self.times_, self.spread_)
         when = normalised_times(len(view)) if times is None else times
-        return evidence(view, when, steps, self.prior, self.background)
+        return evidence(view, when, steps, self.prior_, self.background)
 
     def _shares(self, posterior: Floats) -> Floats:
         """Posterior without the column of background, rows sum to 1."""
@@ -148,7 +149,7 @@ class StepCut:
     # ------------------------------------------------------------------ keeping
 
     LEARNED = ("plane_", "centres_", "times_", "mean_")
-    NUMBERS = ("spread_", "usual_", "sigma_", "rows_", "scale_")
+    NUMBERS = ("spread_", "usual_", "sigma_", "rows_", "scale_", "prior_")
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""

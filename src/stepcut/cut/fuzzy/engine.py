@@ -14,7 +14,7 @@ from stepcut.errors import OptionError
 
 TINY = 1e-30
 """Squared distances below this count as this: the frame lies on the centre."""
-CHUNK = 2_048
+CHUNK = 1_024
 """Frames handled together: what is added up in float32 before it goes into a sum in float64."""
 
 
@@ -32,7 +32,7 @@ class Frames:
         self.rows: Rows = x if inplace else np.empty(x.shape, dtype=np.float32)
         self.norms = np.empty(len(x), dtype=np.float32)
         for part in parts:
-            self.rows[part] = x[part] - self.mean
+            np.subtract(x[part], self.mean, out=self.rows[part], casting="same_kind")
             self.norms[part] = np.einsum("td,td->t", self.rows[part], self.rows[part])
         self.scale = float(np.sqrt(self.norms.mean(dtype=np.float64))) or 1.0
         self.rows *= np.float32(1 / self.scale)

@@ -1,8 +1,8 @@
 """The compiled loops of fuzzy c-means on the CPU. Importing this imports numba; machine code is kept on disk.
 
 With so few centres (7, not 700) a matrix product spends its time on moving frames about. Here a block of frames stays
-in the nearest cache while its distances, memberships and share of the new centres are computed, two or four frames
-and four centres at once, so that what is loaded is used more than once.
+in the nearest cache while its distances, memberships and share of the new centres are computed, four frames and four
+centres at once, so that what is loaded is used more than once.
 """
 
 from __future__ import annotations
@@ -124,25 +124,37 @@ def measure(rows: Rows, norms: Rows, centres: Rows, apart: Rows) -> None:
     for k in range(steps):
         for j in range(dim):
             squares[k] += centres[k, j] * centres[k, j]
-    for k in range(0, steps, 4):  # four centres and two frames at once; the last of those is taken more than once
+    for k in range(0, steps, 4):  # the last centre and the last frame are taken more than once where there is no other
         i, m, n = min(k + 1, end), min(k + 2, end), min(k + 3, end)
         one, two, three, four = centres[k], centres[i], centres[m], centres[n]
-        for b in range(0, last + 1, 2):
-            c = min(b + 1, last)
-            x, y = rows[b], rows[c]
+        for b in range(0, last + 1, 4):
+            c, d, e = min(b + 1, last), min(b + 2, last), min(b + 3, last)
+            w, x, y, z = rows[b], rows[c], rows[d], rows[e]
             bk, bi, bm, bn = ZERO, ZERO, ZERO, ZERO
             ck, ci, cm, cn = ZERO, ZERO, ZERO, ZERO
+            dk, di, dm, dn = ZERO, ZERO, ZERO, ZERO
+            ek, ei, em, en = ZERO, ZERO, ZERO, ZERO
             for j in range(dim):
-                bk += x[j] * one[j]
-                bi += x[j] * two[j]
-                bm += x[j] * three[j]
-                bn += x[j] * four[j]
-                ck += y[j] * one[j]
-                ci += y[j] * two[j]
-                cm += y[j] * three[j]
-                cn += y[j] * four[j]
+                bk += w[j] * one[j]
+                bi += w[j] * two[j]
+                bm += w[j] * three[j]
+                bn += w[j] * four[j]
+                ck += x[j] * one[j]
+                ci += x[j] * two[j]
+                cm += x[j] * three[j]
+                cn += x[j] * four[j]
+                dk += y[j] * one[j]
+                di += y[j] * two[j]
+                dm += y[j] * three[j]
+                dn += y[j] * four[j]
+                ek += z[j] * one[j]
+                ei += z[j] * two[j]
+                em += z[j] * three[j]
+                en += z[j] * four[j]
             apart[k, b], apart[i, b], apart[m, b], apart[n, b] = bk, bi, bm, bn
             apart[k, c], apart[i, c], apart[m, c], apart[n, c] = ck, ci, cm, cn
+            apart[k, d], apart[i, d], apart[m, d], apart[n, d] = dk, di, dm, dn
+            apart[k, e], apart[i, e], apart[m, e], apart[n, e] = ek, ei, em, en
     for k in range(steps):
         for b in range(last + 1):
             apart[k, b] = max(norms[b] + squares[k] - TWO * apart[k, b], LEAST)
