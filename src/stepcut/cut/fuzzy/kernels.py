@@ -65,12 +65,13 @@ def add_chunk(rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float
     apart = np.ones((steps, BLOCK), dtype=np.float32)
     powers = np.zeros((len(sums), BLOCK), dtype=np.float32)
     least, weigh = np.empty(BLOCK, dtype=np.float32), np.empty(BLOCK, dtype=np.float32)
+    squares = square(centres)
     total = 0.0
     for first in range(0, len(rows), BLOCK):
         count = min(BLOCK, len(rows) - first)
         last = count - 1
         block = rows[first : first + count]
-        measure(block, norms[first : first + count], centres, apart)
+        measure(block, norms[first : first + count], centres, squares, apart)
         share(apart, m, powers, least)
         weigh[:count], weigh[count:] = weights[first : first + count], ZERO  # past the last frame the power is 0
         for b in range(BLOCK):
@@ -83,15 +84,15 @@ def add_chunk(rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float
                 powers[k, b] *= powers[k, b] * weigh[b] if m == TWO else least[b] / apart[k, b]
                 gained += powers[k, b]
             mass[k] += gained
-        for b in range(0, count, 4):
-            w, x, y, z = block[b], block[min(b + 1, last)], block[min(b + 2, last)], block[min(b + 3, last)]
-            for k in range(0, len(sums), 4):
-                p, q, r, s = powers[k], powers[k + 1], powers[k + 2], powers[k + 3]
+        for k in range(0, len(sums), 4):
+            p, q, r, s = powers[k], powers[k + 1], powers[k + 2], powers[k + 3]
+            one, two, three, four = sums[k], sums[k + 1], sums[k + 2], sums[k + 3]
+            for b in range(0, count, 4):
+                w, x, y, z = block[b], block[min(b + 1, last)], block[min(b + 2, last)], block[min(b + 3, last)]
                 p0, p1, p2, p3 = p[b], p[b + 1], p[b + 2], p[b + 3]
                 q0, q1, q2, q3 = q[b], q[b + 1], q[b + 2], q[b + 3]
                 r0, r1, r2, r3 = r[b], r[b + 1], r[b + 2], r[b + 3]
                 s0, s1, s2, s3 = s[b], s[b + 1], s[b + 2], s[b + 3]
-                one, two, three, four = sums[k], sums[k + 1], sums[k + 2], sums[k + 3]
                 for j in range(dim):
                     one[j] += p0 * w[j] + p1 * x[j] + p2 * y[j] + p3 * z[j]
                     two[j] += q0 * w[j] + q1 * x[j] + q2 * y[j] + q3 * z[j]
@@ -106,9 +107,10 @@ def share_out(rows: Rows, norms: Rows, centres: Rows, m: np.float32, shares: Row
     apart = np.ones((len(centres), BLOCK), dtype=np.float32)
     found = np.empty((len(centres), BLOCK), dtype=np.float32)
     least = np.empty(BLOCK, dtype=np.float32)
+    squares = square(centres)
     for first in range(0, len(rows), BLOCK):
         count = min(BLOCK, len(rows) - first)
-        measure(rows[first : first + count], norms[first : first + count], centres, apart)
+        measure(rows[first : first + count], norms[first : first + count], centres, squares, apart)
         share(apart, m, found, least)
         for b in range(count):
             for k in range(len(centres)):
@@ -116,14 +118,20 @@ def share_out(rows: Rows, norms: Rows, centres: Rows, m: np.float32, shares: Row
 
 
 @compiled
-def measure(rows: Rows, norms: Rows, centres: Rows, apart: Rows) -> None:
+def square(centres: Rows) -> Rows:
+    """|c|^2 of each centre, (k,)."""
+    squares = np.zeros(len(centres), dtype=np.float32)
+    for k in range(len(centres)):
+        for j in range(centres.shape[1]):
+            squares[k] += centres[k, j] * centres[k, j]
+    return squares
+
+
+@compiled
+def measure(rows: Rows, norms: Rows, centres: Rows, squares: Rows, apart: Rows) -> None:
     """Squared distances |x|^2 - 2 c.x + |c|^2 into `apart` (k, BLOCK)."""
     steps, dim = centres.shape
     last, end = len(rows) - 1, steps - 1
-    squares = np.zeros(steps, dtype=np.float32)
-    for k in range(steps):
-        for j in range(dim):
-            squares[k] += centres[k, j] * centres[k, j]
     for k in range(0, steps, 4):  # the last centre and the last frame are taken more than once where there is no other
         i, m, n = min(k + 1, end), min(k + 2, end), min(k + 3, end)
         one, two, three, four = centres[k], centres[i], centres[m], centres[n]
