@@ -14,6 +14,8 @@ import numpy as np
 
 HERE = Path(__file__).parent
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+PAUSE = 0.2
+"""Seconds before each run: the threads of a library that has just worked go on spinning for a while."""
 Arrays = dict[str, Any]
 
 
@@ -57,14 +59,20 @@ def find_peers(names: list[str], pythons: list[str]) -> dict[str, str]:
     return able
 
 
+def run(work: Callable[[], Any], clock: Callable[[], float]) -> float:
+    """The seconds it takes."""
+    start = clock()
+    work()
+    return clock() - start
+
+
 def race(ours: Callable[[], Any], peers: dict[str, Peer], rounds: int, clock: str) -> dict[str, float]:
     """The median seconds of each, run by turns; the first run of each does not count."""
     times: dict[str, list[float]] = {"stepcut": [], **{name: [] for name in peers}}
     for turn in range(rounds + 1):
-        start = CLOCKS[clock]()
-        ours()
-        seconds = {"stepcut": CLOCKS[clock]() - start, **{name: peer() for name, peer in peers.items()}}
-        if turn:
-            for name, value in seconds.items():
-                times[name].append(value)
+        for name, taken in times.items():
+            time.sleep(PAUSE)
+            seconds = peers[name]() if name in peers else run(ours, CLOCKS[clock])
+            if turn:
+                taken.append(seconds)
     return {name: statistics.median(values) for name, values in times.items()}
