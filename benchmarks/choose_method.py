@@ -22,17 +22,17 @@ from threadpoolctl import threadpool_limits
 from results import SHORT, Recipe, recipes
 from stepcut.cut.contract import fingerprint, normalised_times
 from stepcut.judge import score
-from stepcut.methods import search
 from stepcut.methods.follow import smoothed
 from stepcut.methods.search import Search
 from stepcut.methods.slow import calm, centre, nearly_unit, principal_directions
+from stepcut.methods.stepcut import LIGHT
 from stepcut.methods.steps import evidence
 from stepcut.table import Table
 
 NAMES = ("per step", "prior", "balance", "background")
 STARTS = tuple(product((4, 5, 6), (1.0, 2.0, 3.0), (0.0, 0.2)))  # what the starts depend on: the first three
 BACKGROUND = (0.0, 0.7)  # what is done with them
-DEFAULT = (5, 2.0, 0.2, 0.7)
+DEFAULT = (4, 2.0, 0.2, 0.7)
 
 found: list[Recipe] = []
 short: list[list[NDArray[np.float64]]] = []
@@ -44,7 +44,7 @@ def shorten(recipe: Recipe) -> list[NDArray[np.float64]]:
     order = sorted(range(len(recipe.rows)), key=lambda i: fingerprint(recipe.rows[i]))
     recipe.rows, recipe.true = [recipe.rows[i] for i in order], [recipe.true[i] for i in order]
     centred = [centre(rows) for rows in recipe.rows]
-    directions = principal_directions(centred, median(centred) / (search.PER_STEP * 12) / 6)
+    directions = principal_directions(centred, median(centred) / LIGHT)
     return [rows @ directions for rows in centred]
 
 

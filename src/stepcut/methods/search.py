@@ -18,7 +18,7 @@ from stepcut.methods.steps import BALANCE, Steps, learn_steps, squared_distances
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-PER_STEP = 5
+PER_STEP = 4
 """A step lasts this many times the standard deviation of the Gaussian that calms features."""
 PIECES = 1.5
 """Pieces per step into which a video is cut for a start."""
@@ -31,7 +31,7 @@ LATE = 0.7
 more and more, and at 1 as much as the end: where most of a video is background, steps are not found in spite of it."""
 SCOUTS = 6
 """Starts that look, before all others and without any time, whether steps have a time of their own."""
-FREE, FIXED = 0.35, 0.45
+FREE, FIXED = 0.4, 0.5
 """At this punctuality and below the order is free and the prior off; at this and above it has its full weight."""
 BEST = 3
 """Of the starts, one in so many is heard when they agree."""

@@ -23,6 +23,8 @@ from stepcut.progress import Hook, Stage, silent
 
 Floats = NDArray[np.float64]
 
+LIGHT = 360
+"""Principal directions are those of rows calmed over this part of a video: lightly, whatever a step may last."""
 SOFTEN = 8.0
 """Calmed rows beside each other say almost the same, so the memberships count the evidence of each this much less."""
 
@@ -30,7 +32,7 @@ SOFTEN = 8.0
 class StepCut:
     """Finds the steps that videos share, without labels and without training a network.
 
-    `steps`: how many, or "auto". `seconds`: the Gaussian over time that calms features; None is a fifth of what a
+    `steps`: how many, or "auto". `seconds`: the Gaussian over time that calms features; None is a quarter of what a
     step lasts when a video of median length has `steps` of them. `prior`: weight of a step's usual time, less where
     steps come at any time, 0 is off. `background`: 0 gives every frame a step, 1 gives frames that resemble no step
     much none (-1). `restarts`: how many starts are tried. `refine`: learn the axes once more from the steps found.
@@ -64,7 +66,7 @@ class StepCut:
         # In an order of their own, so that the order in which they come cannot matter.
         centred = [centre(video) for video in sorted(rows, key=fingerprint)]
         median = float(np.median([len(video) for video in centred]))
-        directions = principal_directions(centred, self._sigma(median, 12) / 6)
+        directions = principal_directions(centred, median / LIGHT)
         short = [video @ directions for video in centred]
         self.choice_: Choice | None = None
         if self.steps == "auto":
