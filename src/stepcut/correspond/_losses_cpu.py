@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stepcut.correspond._softdtw_cpu import numbers, two_to
+
 Array = NDArray[np.floating[Any]]
 
 _FAST = {"contract", "reassoc", "nsz"}
@@ -44,13 +46,31 @@ def _softmax(row, real):  # type: ignore[no-untyped-def]
     for j in range(len(row)):
         if real[j]:
             top = max(top, row[j])
+    for j in range(len(row)):
+        row[j] = row[j] - row.dtype.type(top) if real[j] else -math.inf
+    _exponentiate(row)
     total = 0.0
     for j in range(len(row)):
-        row[j] = math.exp(row[j] - row.dtype.type(top)) if real[j] else 0.0
         total += row[j]
     inverse = row.dtype.type(1 / total)
     for j in range(len(row)):
         row[j] *= inverse
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _exponentiate(row):  # type: ignore[no-untyped-def]
+    """exp in place, of numbers up to 0, several at once: exp x = 2^whole 2^y. The sums here keep their order."""
+    rounds, bias, polynomial = numbers(row)
+    scale = row.dtype.type(1 / math.log(2))
+    for j in range(len(row)):
+        x = row[j] * scale
+        x = -bias if x < -bias else x  # 0 in the end; NaN stays NaN
+        whole = (x + rounds) - rounds
+        y = x - whole
+        power = polynomial[len(polynomial) - 1]
+        for n in range(len(polynomial) - 2, -1, -1):
+            power = polynomial[n] + y * power
+        row[j] = power * two_to(whole + (rounds + bias))
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)

@@ -123,12 +123,12 @@ def _align_extremes(cost: Array, gamma: float, ends: Ends, threads: int, wanted:
     return value.astype(cost.dtype), weights
 
 
-def _numbers(array: Any) -> Any:
+def numbers(array: Any) -> Any:
     """For the kind of floats in the array: what rounds to a whole number when added and taken away again, the bias of
     the exponent, and the polynomial of 2^y, exact to the last digit for |y| <= 1/2."""
 
 
-@overload(_numbers)
+@overload(numbers)
 def _numbers_compiled(array):  # type: ignore[no-untyped-def]
     single = array.dtype == types.float32
     kind, digits, bias, degree = (np.float32, 23, 127, 5) if single else (np.float64, 52, 1023, 11)
@@ -137,12 +137,12 @@ def _numbers_compiled(array):  # type: ignore[no-untyped-def]
     return lambda array: (array.dtype.type(rounds), array.dtype.type(bias), polynomial)
 
 
-def _two_to(shifted: Any) -> Any:
+def two_to(shifted: Any) -> Any:
     """2^n for a whole n, given as n + bias + the number that rounds: the last bits of that float, moved to where a
     float has its exponent."""
 
 
-@overload(_two_to)
+@overload(two_to)
 def _two_to_compiled(shifted):  # type: ignore[no-untyped-def]
     if shifted == types.float32:
         return lambda shifted: np.int32(np.float32(shifted).view(np.int32) << 23).view(np.float32)
@@ -271,7 +271,7 @@ def _scatter(lines, diagonal, matrices):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
 def _step(cost, scale, m_up, e_up, m_left, e_left, m_cross, e_cross, up, left, cross, m, e):  # type: ignore[no-untyped-def]
     """One diagonal: Z = m 2^e from the Z of the predecessors, and their weights `up`, `left` and `cross` in its sum."""
-    rounds, bias, polynomial = _numbers(m)
+    rounds, bias, polynomial = numbers(m)
     one, least, shift = m.dtype.type(1), rounds, rounds + bias
     for p in range(len(m)):
         x = cost[p] * scale  # K = 2^x = 2^whole 2^y
@@ -282,9 +282,9 @@ def _step(cost, scale, m_up, e_up, m_left, e_left, m_cross, e_cross, up, left, c
             k = polynomial[n] + y * k
         top = max(e_up[p], max(e_left[p], e_cross[p]))
         base = top - shift  # whole numbers that the float still counts: nothing is rounded
-        a = m_up[p] * _two_to(max(e_up[p] - base, least))
-        b = m_left[p] * _two_to(max(e_left[p] - base, least))
-        c = m_cross[p] * _two_to(max(e_cross[p] - base, least))
+        a = m_up[p] * two_to(max(e_up[p] - base, least))
+        b = m_left[p] * two_to(max(e_left[p] - base, least))
+        c = m_cross[p] * two_to(max(e_cross[p] - base, least))
         total = a + b + c
         inverse = one / total
         up[p] = a * inverse
