@@ -81,6 +81,27 @@ def _add(out, row, times):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
+def _fill(out, row):  # type: ignore[no-untyped-def]
+    """out = -row, without room for a row in between."""
+    for j in range(len(out)):
+        out[j] = -row[j]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _combine(out, matrix, first, part, weights, times):  # type: ignore[no-untyped-def]
+    """out += times * weights @ matrix[first:, part], four rows at once."""
+    count = len(weights) // 4 * 4
+    for i in range(0, count, 4):
+        p, q, r, s = times * weights[i], times * weights[i + 1], times * weights[i + 2], times * weights[i + 3]
+        w, x = matrix[first + i, part], matrix[first + i + 1, part]
+        y, z = matrix[first + i + 2, part], matrix[first + i + 3, part]
+        for j in range(len(out)):
+            out[j] += p * w[j] + q * x[j] + r * y[j] + s * z[j]
+    for i in range(count, len(weights)):
+        _add(out, matrix[first + i, part], times * weights[i])
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def _through_softmax(grad, out):  # type: ignore[no-untyped-def]
     """The gradient before a softmax, from the one after it, in place."""
     middle = grad.dtype.type(0)
@@ -100,7 +121,7 @@ def _cycle(products, times, real, scale, lam, floor, gradient):  # type: ignore[
     d_norms = np.zeros(len(norms), products.dtype)
     lengths = np.array([real[a].sum() for a in range(count)])
     filled = (lengths > 0).sum()
-    twice = kind(2 * scale)
+    one, twice = kind(1), kind(2 * scale)
     value = 0.0
     for a in range(count):
         here = slice(a * frames, (a + 1) * frames)
@@ -112,11 +133,11 @@ def _cycle(products, times, real, scale, lam, floor, gradient):  # type: ignore[
             for i in range(frames):
                 if not real[a, i]:
                     continue
-                alpha[:] = twice * products[a * frames + i, there] - norms[there]  # 2 u_i . v_j - |v_j|^2
+                _fill(alpha, norms[there])
+                _add(alpha, products[a * frames + i, there], twice)  # 2 u_i . v_j - |v_j|^2
                 _softmax(alpha, real[b])
-                beta[:] = -norms[here]
-                for j in range(frames):  # v~ . u_k = sum_j alpha_j v_j . u_k
-                    _add(beta, products[b * frames + j, here], twice * alpha[j])
+                _fill(beta, norms[here])
+                _combine(beta, products, b * frames, here, alpha, twice)  # v~ . u_k = sum_j alpha_j v_j . u_k
                 _softmax(beta, real[a])
                 mu, var = 0.0, 0.0
                 for k in range(frames):
@@ -134,13 +155,12 @@ def _cycle(products, times, real, scale, lam, floor, gradient):  # type: ignore[
                 _through_softmax(d_beta, beta)
                 d_alpha[:] = 0
                 for k in range(frames):
-                    step = twice * d_beta[k]
-                    _add(d_alpha, products[a * frames + k, there], step)
-                    _add(gradient[a * frames + k, there], alpha, step)
+                    _add(gradient[a * frames + k, there], alpha, twice * d_beta[k])
+                _combine(d_alpha, products, a * frames, there, d_beta, twice)
                 _through_softmax(d_alpha, alpha)
                 _add(gradient[a * frames + i, there], d_alpha, twice)
-                d_norms[here] -= d_beta
-                d_norms[there] -= d_alpha
+                _add(d_norms[here], d_beta, -one)
+                _add(d_norms[there], d_alpha, -one)
     for i in range(len(norms)):
         gradient[i, i] += kind(scale) * d_norms[i]
     return value
