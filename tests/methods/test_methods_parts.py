@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepcut.errors import OptionError
-from stepcut.methods.agree import agree, clearness, likeness, overlap
+from stepcut.methods.agree import agree, clearness, likeness, overlap, punctuality
 from stepcut.methods.count import memory
 from stepcut.methods.follow import filtered, smoothed
 from stepcut.methods.pieces import cut_pieces
@@ -121,6 +121,21 @@ def test_clearness_prefers_the_true_cut() -> None:
     split = [np.where(cut == 1, np.where(np.arange(80) < 40, 1, 2), 0) for cut in true]
     assert clearness(videos, true, 3, 3) > clearness(videos, split, 3, 3)
     assert clearness(videos, [np.zeros(80, dtype=np.int64)] * 4, 1, 3) == -1
+
+
+def test_punctuality_is_one_for_a_fixed_order_and_nothing_for_any_order() -> None:
+    fixed = [np.repeat([0, 1, 2, 3], length) for length in (3, 5, 9)]
+    assert punctuality(fixed, 4, 1) == pytest.approx(1)
+    free = [np.repeat(order, 4) for order in permutations(range(4))]
+    assert punctuality(free, 4, 1) == pytest.approx(0, abs=1e-9)
+    one_late = [*fixed, np.repeat([1, 2, 3, 0], 4)]
+    assert 0.2 < punctuality(one_late, 4, 1) < 1
+
+
+def test_punctuality_of_steps_that_no_two_videos_share_is_nothing() -> None:
+    assert punctuality([np.array([0, 0]), np.array([1, 1])], 2, 1) == 0
+    assert punctuality([np.array([-1, -1])], 2, 1) == 0
+    assert punctuality([np.array([0, 0, 1]), np.array([0, 0, 0])], 2, 2) == 0  # a step of one row is not there
 
 
 def test_estimate_counts_every_video_once() -> None:

@@ -132,6 +132,14 @@ def test_repeated_and_reordered_steps_survive_with_the_prior_and_without() -> No
         assert np.mean([guess == step for guess, step in both]) > 0.6, prior
 
 
+def test_the_prior_fades_where_steps_come_at_any_time(learned) -> None:
+    assert learned.prior_ > 1.5
+    rows, _ = toy_features(videos=8, rate=RATE, seed=3, repeat=0.5, shuffle=1.0)
+    backwards = [video[::-1] if number % 2 else video for number, video in enumerate(rows)]
+    assert StepCut(steps=6, rate=RATE, restarts=3).fit(backwards).prior_ < 1
+    assert StepCut(steps=6, rate=RATE, restarts=3, prior=0).fit(rows).prior_ == 0
+
+
 def repeated(labels: Labels) -> list[tuple[int, int]]:
     """Where steps are done for the second time."""
     bounds = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]

@@ -39,7 +39,8 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on a device."""
-        return Batch(*(part.to(device) for part in self.parts()), padded=self.padded)
+        context, times, durations, mask = (part.to(device) for part in self.parts())
+        return Batch(context, times, durations, mask, self.padded)
 
 
 def context_rows(rows: Rows, length: int, offsets: Sequence[float], rate: float | Fraction) -> Rows:
@@ -77,5 +78,5 @@ def draw(
         times[place, : len(rows)] = rows / length
         mask[place, : len(rows)] = True
     durations = np.array([lengths[video] / float(rate) for video in chosen], np.float32)
-    parts = (torch.from_numpy(part) for part in (context, times, durations, mask))
-    return Batch(*parts, padded=not mask.all())
+    whole, when, lasting, real = (torch.from_numpy(part) for part in (context, times, durations, mask))
+    return Batch(whole, when, lasting, real, padded=not mask.all())
