@@ -86,3 +86,31 @@ def test_any_bytes(name: str, data: bytes) -> None:
 @settings(max_examples=40, deadline=None)
 def test_any_json(name: str, record: Any) -> None:
     survives(name, json.dumps(record).encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("fiftyone", {"labels": {"v": [{"label": "a", "support": [1, 10**400]}]}}),
+        (
+            "label-studio",
+            [
+                {
+                    "data": {"fps": 9},
+                    "predictions": [
+                        {
+                            "result": [
+                                {
+                                    "type": "timelinelabels",
+                                    "value": {"ranges": [{"start": 1, "end": 10**400}], "timelinelabels": ["a"]},
+                                }
+                            ]
+                        }
+                    ],
+                }
+            ],
+        ),
+    ],
+)
+def test_a_frame_number_beyond_any_float_is_told(name: str, record: Any) -> None:
+    survives(name, json.dumps(record).encode())

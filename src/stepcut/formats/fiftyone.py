@@ -32,7 +32,7 @@ def read_fiftyone(path: Path, options: Options = NONE) -> list[Timeline]:
             Timeline([_segment(d, classes, options, path) for d in detections or ()], None, classes, str(name))
             for name, detections in record["labels"].items()
         ]
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         fail(path, f"a detection needs 'label' and 'timestamps' or 'support'; got {error!r}", "Export it again")
 
 

@@ -121,7 +121,7 @@ def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline
             segments += _segments(region, Options(rate), path)
         length = optional(data.get("duration"))
         return Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         fail(path, f"the task of {name!r} has a region that makes no sense: {error!r}", "Export it again")
 
 
