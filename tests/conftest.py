@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run: a gate must not fail by luck. To look for new ones: --hypothesis-profile default.
+settings.register_profile("gate", derandomize=True)
+settings.load_profile("gate")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
