@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
+from numpy.typing import NDArray
+
+from stepcut.timeline import Segment, Timeline
 
 # The same examples in every run: a gate must not fail by luck. To look for new ones: --hypothesis-profile default.
 settings.register_profile("gate", derandomize=True)
@@ -28,3 +34,18 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"needs the real data in {SHARED}, which is not there")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def labelled_video() -> Callable[..., tuple[Timeline, NDArray[np.float64]]]:
+    """A function that makes up the timeline of one video, steps of `least` to 19 seconds, and features of six numbers
+    a second that tell the step."""
+
+    def make(random: np.random.Generator, steps: tuple[str, ...], least: int) -> tuple[Timeline, NDArray[np.float64]]:
+        cuts = np.cumsum([0, *random.integers(least, 20, size=len(steps))])
+        segments = [Segment(float(a), float(b), s) for (a, b), s in zip(pairwise(cuts), steps, strict=True)]
+        timeline = Timeline(segments, duration=float(cuts[-1]), steps=steps)
+        labels = timeline.labels(np.arange(round(timeline.end)) + 0.5)
+        return timeline, np.eye(6)[labels] + 0.05 * random.normal(size=(len(labels), 6))
+
+    return make

@@ -139,6 +139,8 @@ class Address:
     def put(self, file: Path) -> None:
         """Put a file of this machine here, whole or not at all."""
         fs = self._fs()
+        # Stores without folders have nothing to make, and some say so by an error, as they do of a bucket that is
+        # there; where a folder is really missing, the put below fails and says which.
         with contextlib.suppress(FileExistsError, NotImplementedError):
             fs.makedirs(self.parent.url, exist_ok=True)
         if self.protocol in _PUT_IS_WHOLE:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,25 +14,20 @@ from stepcut.errors import DataError, OptionError
 from stepcut.formats import write_folder
 from stepcut.judge.experiments import EXPERIMENTS, Results, published, run_experiment
 from stepcut.judge.experiments.plan import plan
-from stepcut.timeline import Segment, Timeline
 
 TINY = {"steps": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory: pytest.TempPathFactory, labelled_video: Any) -> Path:
     """Two tasks of three videos whose features tell the step, without any video."""
     root = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     for task in ("tea", "soup"):
         timelines = {}
         for number in range(3):
-            cuts = np.cumsum([0, *rng.integers(3, 20, size=3)])
-            segments = [Segment(float(a), float(b), s) for (a, b), s in zip(pairwise(cuts), STEPS, strict=True)]
-            timeline = Timeline(segments, duration=float(cuts[-1]), steps=STEPS)
-            labels = timeline.labels(np.arange(round(timeline.end)) + 0.5)
-            rows = np.eye(6)[labels] + 0.05 * rng.normal(size=(len(labels), 6))
+            timeline, rows = labelled_video(rng, STEPS, least=3)
             (root / task / "features" / "eyes").mkdir(parents=True, exist_ok=True)
             np.save(root / task / "features" / "eyes" / f"v{number}.npy", rows.astype(np.float16))
             timelines[f"v{number}"] = timeline

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +51,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory, films: Path) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory, films: Path, labelled_video: Any) -> Path:
     """A data set of two tasks with given features, the same as tasks to learn with two that fail, and films."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
     for task in ("soup", "tea"):
         timelines = {}
         for number in range(3):
-            cuts = np.cumsum([0, *random.integers(5, 20, size=3)])
-            segments = [Segment(float(a), float(b), s) for (a, b), s in zip(pairwise(cuts), STEPS, strict=True)]
-            timeline = Timeline(segments, duration=float(cuts[-1]), steps=STEPS)
-            labels = timeline.labels(np.arange(round(timeline.end)) + 0.5)
-            rows = (np.eye(6)[labels] + 0.05 * random.normal(size=(len(labels), 6))).astype(np.float32)
+            timeline, rows = labelled_video(random, STEPS, least=5)
             for folder in (root / "data" / task / "features" / "eyes", root / "tasks" / task):
                 folder.mkdir(parents=True, exist_ok=True)
-                np.save(folder / f"v{number}.npy", rows)
+                np.save(folder / f"v{number}.npy", rows.astype(np.float32))
             timelines[f"v{number}"] = timeline
         write_folder(root / "data" / task / "annotations", timelines, "json")
     (root / "tasks" / "empty").mkdir()

@@ -10,19 +10,20 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from stepcut.correspond._softdtw_cpu import numbers, two_to
+from stepcut.correspond._powers_cpu import numbers, two_to
+from stepcut.machine_code import compiled
 
 Array = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
 
 _FAST = {"contract", "reassoc", "nsz"}
 """Sums may be taken in any order; infinities and NaN keep their meaning."""
 
 
 def cycle(
-    products: Array, times: Array, real: NDArray[np.bool_] | None, scale: float, lam: float, floor: float
+    products: Array, times: Array, real: Mask | None, scale: float, lam: float, floor: float
 ) -> tuple[float, Array]:
     """The value of `tcc` and its gradient (B T, B T) with respect to the products of frames."""
     gradient = np.zeros_like(products)
@@ -31,7 +32,7 @@ def cycle(
 
 
 def contrast(
-    u: Array, times: Array, seconds: Array, real: NDArray[np.bool_] | None, window: float, margin: float
+    u: Array, times: Array, seconds: Array, real: Mask | None, window: float, margin: float
 ) -> tuple[float, Array]:
     """The value of `cidm` and its gradient (B, T, d)."""
     gradient = np.zeros_like(u)
@@ -39,8 +40,8 @@ def contrast(
     return _contrast(u, times, seconds, mask, window, margin, gradient), gradient
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _softmax(row, real):  # type: ignore[no-untyped-def]
+@compiled(fastmath=_FAST)
+def _softmax(row: Array, real: Mask) -> None:
     """In place, over the real frames; 0 on the others."""
     top = -math.inf
     for j in range(len(row)):
@@ -57,8 +58,8 @@ def _softmax(row, real):  # type: ignore[no-untyped-def]
         row[j] *= inverse
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _exponentiate(row):  # type: ignore[no-untyped-def]
+@compiled(fastmath={"contract"})
+def _exponentiate(row: Array) -> None:
     """exp in place, of numbers up to 0, several at once: exp x = 2^whole 2^y. The sums here keep their order."""
     rounds, bias, polynomial = numbers(row)
     scale = row.dtype.type(1 / math.log(2))
@@ -73,22 +74,22 @@ def _exponentiate(row):  # type: ignore[no-untyped-def]
         row[j] = power * two_to(whole + (rounds + bias))
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _add(out, row, times):  # type: ignore[no-untyped-def]
+@compiled(fastmath=_FAST)
+def _add(out: Array, row: Array, times: Any) -> None:
     """out += times * row"""
     for j in range(len(out)):
         out[j] += times * row[j]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _fill(out, row):  # type: ignore[no-untyped-def]
+@compiled(fastmath=_FAST)
+def _fill(out: Array, row: Array) -> None:
     """out = -row, without room for a row in between."""
     for j in range(len(out)):
         out[j] = -row[j]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _combine(out, matrix, first, part, weights, times):  # type: ignore[no-untyped-def]
+@compiled(fastmath=_FAST)
+def _combine(out: Array, matrix: Array, first: int, part: slice, weights: Array, times: Any) -> None:
     """out += times * weights @ matrix[first:, part], four rows at once."""
     count = len(weights) // 4 * 4
     for i in range(0, count, 4):
@@ -101,8 +102,8 @@ def _combine(out, matrix, first, part, weights, times):  # type: ignore[no-untyp
         _add(out, matrix[first + i, part], times * weights[i])
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _through_softmax(grad, out):  # type: ignore[no-untyped-def]
+@compiled(fastmath=_FAST)
+def _through_softmax(grad: Array, out: Array) -> None:
     """The gradient before a softmax, from the one after it, in place."""
     middle = grad.dtype.type(0)
     for j in range(len(out)):
@@ -111,8 +112,8 @@ def _through_softmax(grad, out):  # type: ignore[no-untyped-def]
         grad[j] = out[j] * (grad[j] - middle)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _cycle(products, times, real, scale, lam, floor, gradient):  # type: ignore[no-untyped-def]
+@compiled(fastmath=_FAST)
+def _cycle(products: Array, times: Array, real: Mask, scale: float, lam: float, floor: float, gradient: Array) -> float:
     count, frames = times.shape
     kind = products.dtype.type
     alpha, beta = np.empty(frames, products.dtype), np.empty(frames, products.dtype)
@@ -166,8 +167,10 @@ def _cycle(products, times, real, scale, lam, floor, gradient):  # type: ignore[
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _contrast(u, times, seconds, real, window, margin, gradient):  # type: ignore[no-untyped-def]
+@compiled(fastmath=_FAST)
+def _contrast(
+    u: Array, times: Array, seconds: Array, real: Mask, window: float, margin: float, gradient: Array
+) -> float:
     count, frames, dim = u.shape
     lengths = np.array([real[b].sum() for b in range(count)])
     filled = (lengths > 0).sum()

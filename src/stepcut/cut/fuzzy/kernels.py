@@ -7,18 +7,14 @@ centres at once, so that what is loaded is used more than once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
-from numpy.polynomial import Chebyshev, Polynomial
 
 from stepcut.cut.contract import Rows
 from stepcut.cut.fuzzy.engine import TINY
+from stepcut.machine_code import compiled, fit
 
-Loop = TypeVar("Loop", bound=Callable[..., object])
-
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+"""Sums may be reordered, for speed; NaN and infinity keep their meaning."""
 BLOCK = 64
 """Frames in a block; of 128 dimensions they take 32 kB."""
 LEAST = np.float32(TINY)
@@ -26,26 +22,13 @@ MIDDLE = 0x3F3504F3
 """The bits of 2^-1/2."""
 LOWEST, HIGHEST = np.float32(-127), np.float32(127)
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
-
-
-def fit(function: Callable[[Any], Any], degree: int, low: float, high: float) -> tuple[np.float32, ...]:
-    """The polynomial that follows a function between two places: its coefficients, the constant first."""
-    fitted = Chebyshev.interpolate(function, degree, domain=[low, high]).convert(kind=Polynomial)
-    return tuple(np.float32(c) for c in fitted.coef)
-
-
-POWER = fit(np.exp2, 5, -0.5, 0.5)
+POWER = tuple(np.float32(c) for c in fit(np.exp2, 5, -0.5, 0.5))
 """2^y."""
-LOGARITHM = fit(lambda y: np.log2(1 + y) / y, 9, 2**-0.5 - 1, 2**0.5 - 1)
+LOGARITHM = tuple(np.float32(c) for c in fit(lambda y: np.log2(1 + y) / y, 9, 2**-0.5 - 1, 2**0.5 - 1))
 """log2(1 + y) / y; both err by less than the last digit of a float32."""
 
 
-def compiled(loop: Loop) -> Loop:
-    """Machine code of the loop. Sums may be reordered, for speed; NaN and infinity keep their meaning."""
-    return cast(Loop, njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"})(loop))
-
-
-@compiled
+@compiled(fastmath=FAST)
 def add_up(
     rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float32, chunk: int, sums: Rows, mass: Rows
 ) -> float:
@@ -58,7 +41,7 @@ def add_up(
     return total
 
 
-@compiled
+@compiled(fastmath=FAST)
 def add_chunk(rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float32, sums: Rows, mass: Rows) -> float:
     """Add the frames' share to `sums` (k, d) and `mass` (k,); return their part of J."""
     steps, dim = centres.shape
@@ -101,7 +84,7 @@ def add_chunk(rows: Rows, norms: Rows, weights: Rows, centres: Rows, m: np.float
     return total
 
 
-@compiled
+@compiled(fastmath=FAST)
 def share_out(rows: Rows, norms: Rows, centres: Rows, m: np.float32, shares: Rows) -> None:
     """Write the memberships of the frames to `shares` (n, k)."""
     apart = np.ones((len(centres), BLOCK), dtype=np.float32)
@@ -117,7 +100,7 @@ def share_out(rows: Rows, norms: Rows, centres: Rows, m: np.float32, shares: Row
                 shares[first + b, k] = found[k, b]
 
 
-@compiled
+@compiled(fastmath=FAST)
 def square(centres: Rows) -> Rows:
     """|c|^2 of each centre, (k,)."""
     squares = np.zeros(len(centres), dtype=np.float32)
@@ -127,7 +110,7 @@ def square(centres: Rows) -> Rows:
     return squares
 
 
-@compiled
+@compiled(fastmath=FAST)
 def measure(rows: Rows, norms: Rows, centres: Rows, squares: Rows, apart: Rows) -> None:
     """Squared distances |x|^2 - 2 c.x + |c|^2 into `apart` (k, BLOCK)."""
     steps, dim = centres.shape
@@ -168,7 +151,7 @@ def measure(rows: Rows, norms: Rows, centres: Rows, squares: Rows, apart: Rows) 
             apart[k, b] = max(norms[b] + squares[k] - TWO * apart[k, b], LEAST)
 
 
-@compiled
+@compiled(fastmath=FAST)
 def log2(x: np.float32) -> np.float32:
     """The binary logarithm of a positive float32. Unlike that of a library, it can be done for several at once."""
     bits = np.float32(x).view(np.int32)
@@ -180,7 +163,7 @@ def log2(x: np.float32) -> np.float32:
     return np.float32(whole) + y * found
 
 
-@compiled
+@compiled(fastmath=FAST)
 def exp2(x: np.float32) -> np.float32:
     """2^x for a float32; 0 below the smallest one."""
     held: np.float32 = min(max(x, LOWEST), HIGHEST)
@@ -192,7 +175,7 @@ def exp2(x: np.float32) -> np.float32:
     return found * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
 
 
-@compiled
+@compiled(fastmath=FAST)
 def share(apart: Rows, m: np.float32, shares: Rows, least: Rows) -> None:
     """Memberships into `shares` (k, BLOCK) and objectives into `least` (BLOCK,), from squared distances `apart`."""
     steps = len(apart)
