@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scale_kit import Logged, die_once, pids, seen, square, stumble
+from scale_kit import Logged, die_once, pids, scribble, seen, square, stumble
 from test_scale_parts import Crash, stored
 
 import stepcut as sc
@@ -50,6 +51,18 @@ def test_answers_failures_and_deaths(engine: Ray, tmp_path: Path) -> None:
         "begun-2": "x",
         "begun-3": "x",
     }
+
+
+def test_nobody_writes_once_cancelling_has_ended(engine: Ray, tmp_path: Path) -> None:
+    def enough(_number: int, _answer: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.map(scribble, [(n, str(tmp_path)) for n in range(4)], enough)
+    written = (tmp_path / "scribbled").read_text()
+    time.sleep(0.5)
+    assert (tmp_path / "scribbled").read_text() == written
+    assert engine.map(square, [3]) == [9]
 
 
 def test_ray_gives_the_features_of_one_process(films: Path, tmp_path: Path, engine: Ray) -> None:

@@ -18,6 +18,7 @@ from stepcut.scale.contract import TRIES, I, R, attempt, share_cores
 from stepcut.see.cores import count_cores
 
 _NAMESPACE = "stepcut"
+_LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 
 
 class Ray:
@@ -75,6 +76,9 @@ class Ray:
         except BaseException:
             for reference in flying:
                 ray.cancel(reference, force=True)
+            # As with `Local`, nobody writes any more once this has ended.
+            if flying:
+                ray.wait(list(flying), num_returns=len(flying), timeout=_LAST_WORDS)
             raise
         return [answers[number] for number in range(len(items))]
 
