@@ -166,18 +166,12 @@ def bench_softdtw(device: torch.device, quick: bool) -> None:
             taken = measure(works, device, rounds, inner=5 if size < 100 else 1)
             show(f"soft-DTW forward and backward, {batch} of {size} x {size}, {where}", taken, "ours", 5)
             if device.type == "cpu":
+                from stepcut.correspond._softdtw_cpu import align
+
                 given = cost.detach().numpy()
-                kernel = {"alone": lambda given=given, n=threads: align_alone(given, n)}
+                kernel = {"alone": lambda c=given, n=threads: align(c, 0.1, None, n, True)}
                 print(f"  of ours, the kernel alone {1000 * measure(kernel, device, rounds, inner=5)['alone']:.3f} ms")
     use_threads(every)
-
-
-def align_alone(cost: Any, threads: int) -> Any:
-    """Value and gradient by the compiled kernel, without torch."""
-    from stepcut.correspond._softdtw_cpu import align, spread
-
-    value, weights = align(cost, 0.1, None, threads, True)
-    return spread(cost.shape, weights, None, np.ones_like(value))
 
 
 def use_threads(count: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stepcut.correspond._softdtw_loops import COUNTED, Array, Ends, backward, forward
+from stepcut.correspond._softdtw_loops import COUNTED, Array, Ends, align_batch
 
 Result = TypeVar("Result")
 
@@ -18,42 +18,20 @@ _ENOUGH = 2**16
 """Cells of cost for which it pays to share the batch between threads."""
 
 
-def align(cost: Array, gamma: float, ends: Ends | None, threads: int, wanted: bool) -> tuple[Array, list[Array]]:
-    """The values (B,) of costs (B, N, M), and where `wanted`, for `spread`, the weights of the predecessors of a cell.
+def align(cost: Array, gamma: float, ends: Ends | None, threads: int, wanted: bool) -> tuple[Array, Array]:
+    """The values (B,) of costs (B, N, M), and where `wanted` the share (B, N, M) of alignments that pass each cell.
 
-    `ends (B, 2)` counts the rows and columns that are real; None where all are. The batch is cut into as many parts as
-    there are weights, one for a thread.
+    `ends (B, 2)` counts the rows and columns that are real; None where all are.
     """
     ends = _whole(cost.shape) if ends is None else ends
     value = np.empty(len(cost), cost.dtype)
+    share = np.empty(cost.shape if wanted else (len(cost), 0, 0), cost.dtype)
     if threads < 2 or cost.size < _ENOUGH:
-        weights = [_room(cost, wanted)]
-        good = forward(cost, gamma, ends, value, weights[0])
+        good = align_batch(cost, gamma, ends, value, share)
     else:
-        parts = _cut(len(cost), threads)
-        weights = [_room(cost[part], wanted) for part in parts]
-        given = zip(parts, weights, strict=True)
-        good = all(_by_threads(forward, [(cost[part], gamma, ends[part], value[part], own) for part, own in given]))
-    return (value, weights) if good else _align_extremes(cost, gamma, ends, threads, wanted)
-
-
-def spread(shape: tuple[int, ...], weights: list[Array], ends: Ends | None, grad: Array) -> Array:
-    """`grad` (B,) times the share (B, N, M) of the alignments that pass each cell."""
-    ends = _whole(shape) if ends is None else ends
-    kind = weights[0].dtype
-    share = np.empty(shape, kind)
-    seed = np.ascontiguousarray(grad, kind)
-    if len(weights) == 1:
-        backward(weights[0], ends, seed, share)
-    else:
-        parts = zip(weights, _cut(len(share), len(weights)), strict=True)
-        _by_threads(backward, [(each, ends[part], seed[part], share[part]) for each, part in parts])
-    return share.astype(grad.dtype, copy=False)
-
-
-def _room(cost: Array, wanted: bool) -> Array:
-    """For the weights of the predecessors of each cell: above, left, diagonal."""
-    return np.empty((3, cost.size if wanted else 0), cost.dtype)
+        parts = [(cost[part], gamma, ends[part], value[part], share[part]) for part in _cut(len(cost), threads)]
+        good = all(_by_threads(align_batch, parts))
+    return (value, share) if good else _align_extremes(cost, gamma, ends, threads, wanted)
 
 
 @functools.lru_cache(maxsize=64)
@@ -84,14 +62,14 @@ if hasattr(os, "register_at_fork"):  # a child process has none of its parent's 
     os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
-def _align_extremes(cost: Array, gamma: float, ends: Ends, threads: int, wanted: bool) -> tuple[Array, list[Array]]:
+def _align_extremes(cost: Array, gamma: float, ends: Ends, threads: int, wanted: bool) -> tuple[Array, Array]:
     """In float64, with costs so large that nothing passes in place of infinite ones; a NaN shows in the value."""
     blocked = COUNTED * gamma / sum(cost.shape[1:]) / 2
     broken = np.isnan(cost) | (cost == -np.inf)
     held = np.where(broken, blocked, np.clip(cost.astype(np.float64), -blocked, blocked))
-    value, weights = align(held, gamma, ends, threads, wanted)
+    value, share = align(held, gamma, ends, threads, wanted)
     value[value > blocked / 2] = np.inf
     for b, (n, m) in enumerate(ends):
         if broken[b, :n, :m].any():
             value[b] = np.nan
-    return value.astype(cost.dtype), weights
+    return value.astype(cost.dtype), share.astype(cost.dtype)

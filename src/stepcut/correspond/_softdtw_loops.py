@@ -47,10 +47,24 @@ def _within(cost: Array, most: Any) -> bool:
     return bool(outside == none)
 
 
+@compiled()
+def align_batch(cost: Array, gamma: float, ends: Ends, value: Array, share: Array) -> bool:
+    """Fill in the values (B,) and, unless they have no place, the shares (B, N, M) of the alignments in each cell.
+
+    False, and nothing done, where a cost is not a number or too large to be counted. Shares are computed at once, not
+    when a gradient is asked for: the weights are still in the cache, and need not be kept.
+    """
+    wanted = share.size > 0
+    weights = np.empty((3, cost.size if wanted else 0), cost.dtype)
+    good = _forward(cost, gamma, ends, value, weights)
+    if good and wanted:
+        _backward(weights, ends, share)
+    return bool(good)
+
+
 @compiled(error_model="numpy", fastmath=_FAST)
-def forward(cost: Array, gamma: float, ends: Ends, value: Array, weights: Array) -> bool:
-    """Values and, unless they have no place, weights; False, and nothing done, where a cost is not a number or too
-    large to be counted."""
+def _forward(cost: Array, gamma: float, ends: Ends, value: Array, weights: Array) -> bool:
+    """The values and, unless they have no place, the weights of the predecessors of a cell: above, left, diagonal."""
     batch, rows, columns = cost.shape
     kind = cost.dtype.type
     counted = COUNTED if cost.itemsize == 8 else _COUNTED_SINGLE
@@ -188,7 +202,8 @@ def _normalise(m: Array, e: Array) -> None:
 
 
 @compiled()
-def backward(weights: Array, ends: Ends, seed: Array, share: Array) -> None:
+def _backward(weights: Array, ends: Ends, share: Array) -> None:
+    """The shares, from the last diagonal to the first."""
     batch, rows, columns = share.shape
     # What the cells of this diagonal and of the two after pass on, by turns: up, left and across; 0 where none is.
     size = (3, (rows + 1) * batch)
@@ -202,7 +217,7 @@ def backward(weights: Array, ends: Ends, seed: Array, share: Array) -> None:
         start = stop - (last - first) * batch
         for b in range(batch):  # the last cell gets its share as if from the cell below it, which is not real
             if ends[b, 0] + ends[b, 1] - 2 == diagonal:
-                ups[after, ends[b, 0] * batch + b] = seed[b]
+                ups[after, ends[b, 0] * batch + b] = 1
         _step_back(
             ups[after, below],
             lefts[after, here],

@@ -69,24 +69,20 @@ class _SoftDTW(torch.autograd.Function):
 
 
 class _CompiledSoftDTW(torch.autograd.Function):
-    """The same by the compiled kernel."""
+    """The same by the compiled kernel: E comes with the value."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
-        given = cost.contiguous().numpy()
         ends = None if lengths is None else lengths.to(torch.int64).contiguous().numpy()
-        value, weights = _kernel().align(given, gamma, ends, torch.get_num_threads(), ctx.needs_input_grad[0])
-        ctx.kept = (
-            given.shape,
-            weights,
-            ends,
-        )  # arrays, not tensors: to wrap and unwrap them takes longer than to use them
+        given = cost.contiguous().numpy()
+        value, share = _kernel().align(given, gamma, ends, torch.get_num_threads(), ctx.needs_input_grad[0])
+        ctx.share = share  # an array, not a tensor: to wrap and unwrap it takes longer than to use it
         return torch.from_numpy(value)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         kernels.refuse_second_gradients()
-        return torch.from_numpy(_kernel().spread(*ctx.kept, grad.numpy())), None, None
+        return torch.from_numpy(ctx.share * grad.numpy()[:, None, None]), None, None
 
 
 @functools.cache
