@@ -12,6 +12,7 @@ from stepcut.methods.agree import agree, clearness, likeness, overlap, punctuali
 from stepcut.methods.count import memory
 from stepcut.methods.follow import filtered, smoothed
 from stepcut.methods.pieces import cut_pieces
+from stepcut.methods.search import choose_sigma
 from stepcut.methods.slow import calm, centre, nearly_unit, refined_axes, slow_axes
 from stepcut.methods.steps import Steps, estimate, evidence, learn_steps
 
@@ -187,3 +188,24 @@ def test_nearly_unit_keeps_short_rows_short() -> None:
 
 def test_calming_a_short_video_is_its_mean_at_most() -> None:
     assert np.isfinite(calm(np.ones((2, 1)), 1000.0)).all()
+
+
+def _made(noise: float, rows: int) -> list[np.ndarray]:
+    """Five steps of so many rows each, and noise on every row."""
+    rng = np.random.default_rng(7)
+    videos = [np.repeat(rng.normal(size=(5, 4)), rows, axis=0) for _ in range(4)]
+    return [centre(video + noise * rng.normal(size=video.shape)) for video in videos]
+
+
+def test_restless_features_are_calmed_over_a_quarter_of_a_step_and_calm_ones_over_less() -> None:
+    assert choose_sigma(_made(3.0, 80), 5, 0.7) == 20
+    little, less = choose_sigma(_made(0.7, 80), 5, 0.7), choose_sigma(_made(0.3, 80), 5, 0.7)
+    # Where calming takes n and leaves s, sqrt(n / s): the noise is 0.49, then 0.09, against steps of about 1.
+    assert 10 < little < 20
+    assert less == pytest.approx(little * 0.3 / 0.7, rel=0.25)
+    assert choose_sigma([np.zeros((400, 4))], 5, 0.7) == 20
+
+
+def test_where_half_is_background_steps_are_half_as_long() -> None:
+    videos = _made(0.7, 80)
+    assert choose_sigma(videos, 5, 1.0) == pytest.approx(choose_sigma(videos, 5, 0.0) / 2)

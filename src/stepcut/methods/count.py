@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.search import Search
+from stepcut.methods.slow import restlessness
 
 Floats = NDArray[np.float64]
 
-FORGOTTEN = 0.15
+FORGOTTEN = 0.2
 """Features have forgotten what was going on when their autocorrelation has fallen to this."""
-PER_MEMORY = 2.2
-"""Times that features forget during a step: steps have phases. Calibrated on recipes, see docs/results.md."""
+PER_MEMORY = 2.3
+"""Times that features forget during a step, when they are as restless as lasting: steps have phases. Calibrated on
+recipes and toy kitchens, see docs/results.md."""
+CALMEST = 0.1
+"""Features that are less restless than this say no more about how often they change."""
 LEAST = 3
 """Fewer steps than this are no procedure, and two are always clear-cut: before and after."""
-FEWER, MORE = 0.4, 0.1
+FEWER, MORE = 1.0, 0.8
 """What half or twice the number of the memory must make up for in clearness, as a share of the best. Too few steps
 join what differs; one too many is only a step in two parts."""
 RESTARTS = 9
@@ -66,6 +70,16 @@ def memory(videos: Sequence[Floats], base: int) -> float:
     return float(longest)
 
 
+def expect_count(videos: Sequence[Floats], rate: float) -> float:
+    """The number of steps by how long centred features remember: restless ones forget sooner,
+
+    K = L / (PER_MEMORY memory sqrt(n / s)),   L the median length, n / s the restlessness over a quarter of the memory.
+    """
+    lasts = memory(videos, max(1, round(2 * rate)))
+    restless = max(restlessness(videos, lasts / 4), CALMEST)
+    return float(np.median([len(rows) for rows in videos])) / (PER_MEMORY * lasts * restless**0.5)
+
+
 def choose_count(
     videos: Sequence[Floats], rate: float, make: Callable[[int], Search], tick: Callable[[], None] = lambda: None
 ) -> Choice:
@@ -75,9 +89,8 @@ def choose_count(
 
     The clearness of a number is the mean of the clearer half of its starts.
     """
-    median = float(np.median([len(rows) for rows in videos]))
-    expected = max(float(LEAST), median / (PER_MEMORY * memory(videos, max(1, round(2 * rate)))))
-    tried = sorted({max(LEAST, round(expected * factor)) for factor in (0.6, 0.75, 0.87, 1, 1.15, 1.33, 1.6, 2)})
+    expected = max(float(LEAST), expect_count(videos, rate))
+    tried = sorted({max(LEAST, round(expected * factor)) for factor in (0.6, 0.75, 0.87, 1, 1.15, 1.33, 1.6)})
     tried = [count for count in tried if count <= max(LEAST, sum(map(len, videos)) // 4)]
     clear = []
     for count in tried:

@@ -12,14 +12,14 @@ from stepcut.cut.contract import normalised_times, one_hot
 from stepcut.cut.kmeans import find_means
 from stepcut.methods.agree import agree, clearness, punctuality
 from stepcut.methods.pieces import cut_pieces
-from stepcut.methods.slow import calm, nearly_unit, refined_axes, slow_axes, usual_length
+from stepcut.methods.slow import calm, nearly_unit, refined_axes, restlessness, slow_axes, usual_length
 from stepcut.methods.steps import BALANCE, Steps, learn_steps, squared_distances
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 PER_STEP = 4
-"""A step lasts this many times the standard deviation of the Gaussian that calms features."""
+"""A step lasts this many times the standard deviation of the Gaussian that calms restless features; calm ones less."""
 PIECES = 1.5
 """Pieces per step into which a video is cut for a start."""
 TIME = 1.0
@@ -29,6 +29,8 @@ ROUNDS = 12
 LATE = 0.7
 """Up to this `background` the starts know none: a step that is not yet known is easily taken for background. Beyond,
 more and more, and at 1 as much as the end: where most of a video is background, steps are not found in spite of it."""
+BUSY = 0.5
+"""The part of a video that steps fill where `background` is 1; all of it up to `LATE`."""
 SCOUTS = 6
 """Starts that look, before all others and without any time, whether steps have a time of their own."""
 FREE, FIXED = 0.4, 0.5
@@ -90,7 +92,7 @@ class Search:
 
     def tries(self, videos: Sequence[Floats], tick: Callable[[], None] = lambda: None) -> Tries:
         """Learn from every start."""
-        background = max(0.0, (self.background - LATE) / (1 - LATE))
+        background = strictness(self.background)
         axes = slow_axes(videos, self.sigma)
         slow = [calm(rows, self.sigma)[:: self.stride] for rows in videos]
         light = [(calm(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
@@ -157,6 +159,24 @@ class Search:
         count = max(1, min(round(PIECES * self.count), len(rows) // shortest))
         longest = max(round(60 * self.least), -(-len(rows) // count))
         return cut_pieces(rows, count, shortest if count > 1 else 1, longest)
+
+
+def strictness(background: float) -> float:
+    """0 for a `background` up to `LATE`, from there to 1."""
+    return max(0.0, (background - LATE) / (1 - LATE))
+
+
+def choose_sigma(videos: Sequence[Floats], count: int, background: float) -> float:
+    """Rows over which to calm centred videos for `count` steps: a quarter of what a step lasts, or less,
+
+    sigma = busy L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the restlessness over a sixteenth of L.
+
+    Calming leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
+    sqrt(n / s). Where much is background, steps are shorter: `busy` is the part of a video that they fill.
+    """
+    most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
+    busy = 1 - (1 - BUSY) * strictness(background)
+    return busy * most * min(1.0, restlessness(videos, most / 4) ** 0.5)
 
 
 def look(slow: Sequence[Floats], axes: Floats) -> tuple[float, list[Floats]]:

@@ -33,6 +33,12 @@ def calm(rows: NDArray[Any], sigma: float) -> Floats:
     return wide if sigma <= 0 else np.asarray(gaussian_filter1d(wide, min(sigma, len(wide) / 2), axis=0))
 
 
+def restlessness(videos: Sequence[Floats], sigma: float) -> float:
+    """Energy that calming over `sigma` rows takes from centred videos, over the energy that it leaves."""
+    whole, left = np.trace(scatter(videos)), np.trace(scatter([calm(rows, sigma) for rows in videos]))
+    return float((whole - left) / left) if left > 0 else 1.0
+
+
 def centre(rows: NDArray[Any]) -> Floats:
     """Move a video's mean to 0: it holds the kitchen and the camera, which say nothing of the step."""
     wide = np.asarray(rows, dtype=np.float64)

@@ -15,7 +15,7 @@ from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.contract import Array, Labels, Online
 from stepcut.methods.count import RESTARTS, Choice, choose_count
 from stepcut.methods.follow import filtered, smoothed
-from stepcut.methods.search import PER_STEP, Found, Search
+from stepcut.methods.search import Found, Search, choose_sigma
 from stepcut.methods.slow import calm, centre, nearly_unit, principal_directions
 from stepcut.methods.smooth import as_vectors
 from stepcut.methods.steps import Steps, evidence, squared_distances
@@ -33,9 +33,10 @@ class StepCut:
     """Finds the steps that videos share, without labels and without training a network.
 
     `steps`: how many, or "auto". `seconds`: the Gaussian over time that calms features; None is a quarter of what a
-    step lasts when a video of median length has `steps` of them. `prior`: weight of a step's usual time, less where
-    steps come at any time, 0 is off. `background`: 0 gives every frame a step, 1 gives frames that resemble no step
-    much none (-1). `restarts`: how many starts are tried. `refine`: learn the axes once more from the steps found.
+    step lasts when a video of median length has `steps` of them, and less where features are calm. `prior`: weight of a
+    step's usual time, less where steps come at any time, 0 is off. `background`: 0 gives every frame a step, 1 gives
+    frames that resemble no step much none (-1). `restarts`: how many starts are tried. `refine`: learn the axes once
+    more from the steps found.
     """
 
     labels_: list[Labels]
@@ -71,26 +72,23 @@ class StepCut:
         self.choice_: Choice | None = None
         if self.steps == "auto":
             with Stage(progress, "count", unit="numbers") as stage:
-                make = partial(self._search, median, restarts=RESTARTS)
+                make = partial(self._search, short, restarts=RESTARTS)
                 self.choice_ = choose_count(short, float(self.rate), make, stage.advance)
             count = self.choice_.count
         else:
             count = int(self.steps)
         if count > sum(map(len, rows)):
             raise OptionError(f"steps={count} is more than the {sum(map(len, rows))} rows given; ask for fewer steps.")
-        search = self._search(median, count)
+        search = self._search(short, count)
         with Stage(progress, "steps", total=self.restarts, unit="starts") as stage:
             found = search.run(short, stage.advance)
         self._keep(found, directions, search.sigma, rows)
         self.labels_ = self.predict(features)
         return self
 
-    def _sigma(self, median: float, count: int) -> float:
-        """The standard deviation of the Gaussian in rows."""
-        return median / (PER_STEP * count) if self.seconds is None else self.seconds * float(self.rate)
-
-    def _search(self, median: float, count: int, restarts: int | None = None) -> Search:
-        sigma = self._sigma(median, count)
+    def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
+        given = self.seconds
+        sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
         return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
 
     def _keep(self, found: Found, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
@@ -217,8 +215,8 @@ class Causal:
         vector = as_vectors(np.asarray(row)[None])[0].astype(np.float64)
         self.seen += 1
         self.total += vector
-        # Until a few steps' worth of rows has been seen, the mean of the videos learned from stands in for this one's.
-        trust = PER_STEP * learned.sigma_
+        # Until more than a step's worth of rows has been seen, the mean of the videos learned from stands in for this one's.
+        trust = learned.rows_ / learned.steps_
         mean = (trust * learned.mean_ + self.total) / (trust + self.seen)
         fade = learned.sigma_ / (1 + learned.sigma_)
         self.calmed = fade * self.calmed + (1 - fade) * vector
