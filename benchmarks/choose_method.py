@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,7 +22,7 @@ from results import SHORT, Recipe, recipes
 from stepcut.cut.contract import fingerprint, normalised_times
 from stepcut.judge import score
 from stepcut.methods.follow import smoothed
-from stepcut.methods.search import Search
+from stepcut.methods.search import PER_STEP, Search, choose_sigma
 from stepcut.methods.slow import calm, centre, nearly_unit, principal_directions
 from stepcut.methods.stepcut import LIGHT
 from stepcut.methods.steps import evidence
@@ -44,19 +43,15 @@ def shorten(recipe: Recipe) -> list[NDArray[np.float64]]:
     order = sorted(range(len(recipe.rows)), key=lambda i: fingerprint(recipe.rows[i]))
     recipe.rows, recipe.true = [recipe.rows[i] for i in order], [recipe.true[i] for i in order]
     centred = [centre(rows) for rows in recipe.rows]
-    directions = principal_directions(centred, median(centred) / LIGHT)
+    directions = principal_directions(centred, float(np.median([len(rows) for rows in centred])) / LIGHT)
     return [rows @ directions for rows in centred]
-
-
-def median(videos: Sequence[NDArray[np.float64]]) -> float:
-    return float(np.median([len(rows) for rows in videos]))
 
 
 def learn(task: tuple[int, int, tuple[int, float, float]]) -> list[tuple[str, float]]:
     """F1 of one recipe and seed with one choice of starts and every use of them, each with its name."""
     place, seed, (per_step, prior, balance) = task
     recipe, videos = found[place], short[place]
-    sigma = median(videos) / (per_step * recipe.steps)
+    sigma = choose_sigma(videos, recipe.steps, 0.0) * PER_STEP / per_step
     tries = Search(recipe.steps, sigma, seed, prior, balance=balance).tries(videos)
     out = []
     for background in BACKGROUND:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from stepcut.correspond import Embedder
-from stepcut.correspond.loop import Curve, Plan
+from stepcut.correspond.loop import Curve, Plan, train
 from stepcut.correspond.prepare import centre_and_smooth, principal_axes
 from stepcut.correspond.sampling import context_rows, draw
 from stepcut.correspond.tune import FrameEncoder, TunableBackbone
@@ -121,6 +121,24 @@ def test_hook_sees_the_loss_and_its_parts() -> None:
     assert set(told[-1].values) == {"loss", "tcc", "cidm"}
     assert told[-1].stage == "train"
     assert seen[-1].finished
+
+
+def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
+    plan = Plan(learning_rate=0.1, weight_decay=0, steps=6, patience=100, tolerance=0.01, read_every=4)
+    network, seen = torch.nn.Linear(2, 1), list[Event]()
+    curve = train(
+        network,
+        lambda random: draw(random, [9, 9], 2, 3, (0,), 1),
+        lambda batch: {"loss": network(batch.times[:, :2]).square().mean()},
+        plan,
+        seed=0,
+        run="",
+        progress=seen.append,
+        checkpoint=None,
+    )
+    told = [event.values["loss"] for event in seen if event.values]
+    assert len(told) == 6
+    assert told == [row[0] for row in curve.values]
 
 
 def test_stops_when_converged() -> None:

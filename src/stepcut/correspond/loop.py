@@ -135,7 +135,8 @@ def train(
                 keep(finished)
                 saved = time.monotonic()
             try:
-                stage.advance(len(rows), **dict(zip(curve.names, rows[-1], strict=True)))
+                for row in rows:
+                    stage.advance(1, **dict(zip(curve.names, row, strict=True)))
             except BaseException:  # the hook wants to stop: nothing done so far is lost
                 keep(finished)
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -77,7 +78,7 @@ def expect_count(videos: Sequence[Floats], rate: float) -> float:
     """
     lasts = memory(videos, max(1, round(2 * rate)))
     restless = max(restlessness(videos, lasts / 4), CALMEST)
-    return float(np.median([len(rows) for rows in videos])) / (PER_MEMORY * lasts * restless**0.5)
+    return float(np.median([len(rows) for rows in videos])) / (PER_MEMORY * lasts * math.sqrt(restless))
 
 
 def choose_count(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -169,14 +170,14 @@ def strictness(background: float) -> float:
 def choose_sigma(videos: Sequence[Floats], count: int, background: float) -> float:
     """Rows over which to calm centred videos for `count` steps: a quarter of what a step lasts, or less,
 
-    sigma = busy L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the restlessness over a sixteenth of L.
+    sigma = busy L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the restlessness over L / 16.
 
     Calming leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
     sqrt(n / s). Where much is background, steps are shorter: `busy` is the part of a video that they fill.
     """
     most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
     busy = 1 - (1 - BUSY) * strictness(background)
-    return busy * most * min(1.0, restlessness(videos, most / 4) ** 0.5)
+    return busy * most * min(1.0, math.sqrt(restlessness(videos, most / 4)))
 
 
 def look(slow: Sequence[Floats], axes: Floats) -> tuple[float, list[Floats]]:

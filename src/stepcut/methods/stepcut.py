@@ -215,7 +215,7 @@ class Causal:
         vector = as_vectors(np.asarray(row)[None])[0].astype(np.float64)
         self.seen += 1
         self.total += vector
-        # Until more than a step's worth of rows has been seen, the mean of the videos learned from stands in for this one's.
+        # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
         trust = learned.rows_ / learned.steps_
         mean = (trust * learned.mean_ + self.total) / (trust + self.seen)
         fade = learned.sigma_ / (1 + learned.sigma_)
