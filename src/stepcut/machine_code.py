@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
@@ -18,6 +19,20 @@ def compiled(**options: Any) -> Callable[[Loop], Loop]:
 
     machine: Callable[[Loop], Loop] = njit(cache=True, nogil=True, **options)
     return machine
+
+
+def compiled_later(loop: Loop) -> Loop:
+    """As `compiled`, for modules that are often imported and seldom used: numba comes with the first call."""
+
+    @functools.cache
+    def machine() -> Loop:
+        return compiled()(loop)
+
+    @functools.wraps(loop)
+    def call(*given: object) -> object:
+        return machine()(*given)
+
+    return cast(Loop, call)
 
 
 def fit(function: Callable[[Any], Any], degree: int, low: float, high: float) -> NDArray[np.float64]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stepcut.machine_code import compiled_later
 
 STAY = 0.99
 """The chance that the step of a frame goes on; the rest is shared by all steps. Steps may come in any order."""
@@ -15,8 +15,7 @@ STAY = 0.99
 
 def smoothed(evidence: NDArray[np.float64], stay: float = STAY) -> NDArray[np.float64]:
     """Posterior (T, K) from log-likelihoods (T, K), looking at the whole video: forward-backward in O(T K)."""
-    shares: NDArray[np.float64] = _compiled()(np.ascontiguousarray(evidence), stay)
-    return shares
+    return _smoothed(np.ascontiguousarray(evidence), stay)
 
 
 def filtered(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: float = STAY) -> NDArray[np.float64]:
@@ -27,15 +26,7 @@ def filtered(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: f
     return np.asarray(after / after.sum())
 
 
-@cache
-def _compiled() -> Callable[..., NDArray[np.float64]]:
-    """The loop below in machine code, kept on disk; numba is imported when it is first needed."""
-    from numba import njit
-
-    compiled: Callable[..., NDArray[np.float64]] = njit(cache=True)(_smoothed)
-    return compiled
-
-
+@compiled_later
 def _smoothed(evidence: NDArray[np.float64], stay: float) -> NDArray[np.float64]:
     """a_t = (stay a_{t-1} + (1 - stay)/K) L_t,   b_t = stay L_{t+1} b_{t+1} + (1 - stay)/K sum(L_{t+1} b_{t+1})."""
     frames, steps = evidence.shape

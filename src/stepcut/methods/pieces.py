@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
+from stepcut.machine_code import compiled_later
 
 
 def cut_pieces(rows: NDArray[Any], count: int, shortest: int = 1, longest: int | None = None) -> NDArray[np.int64]:
@@ -26,19 +25,10 @@ def cut_pieces(rows: NDArray[Any], count: int, shortest: int = 1, longest: int |
         raise OptionError(
             f"{frames} rows cannot be cut in {count} pieces of {shortest} to {limit} rows; ask for fewer."
         )
-    bounds: NDArray[np.int64] = _compiled()(np.ascontiguousarray(rows, dtype=np.float64), count, shortest, limit)
-    return bounds
+    return _cut(np.ascontiguousarray(rows, dtype=np.float64), count, shortest, limit)
 
 
-@cache
-def _compiled() -> Callable[..., NDArray[np.int64]]:
-    """The loop below in machine code, kept on disk; numba is imported when it is first needed."""
-    from numba import njit
-
-    compiled: Callable[..., NDArray[np.int64]] = njit(cache=True)(_cut)
-    return compiled
-
-
+@compiled_later
 def _cut(rows: NDArray[np.float64], count: int, shortest: int, longest: int) -> NDArray[np.int64]:
     """best_n(e) = min over length L of  best_{n-1}(e - L) + cost(e - L, e)."""
     frames, dim = rows.shape

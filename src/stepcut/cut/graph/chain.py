@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stepcut.cut.graph.energy import check_unary, check_weights
 from stepcut.errors import FeatureError
+from stepcut.machine_code import compiled_later
 
 
 def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
@@ -23,7 +22,7 @@ def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     """
     costs = check_unary(unary)
     strength = check_weights(weights, len(costs) - 1)
-    labels: NDArray[np.int64] = _compiled()(costs, strength)
+    labels = _chain(costs, strength)
     if labels[0] < 0:
         raise FeatureError(
             "unary holds NaN, minus infinity, or a frame without any finite cost; costs must be numbers. Infinity may "
@@ -32,15 +31,7 @@ def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     return labels
 
 
-@cache
-def _compiled() -> Callable[..., NDArray[np.int64]]:
-    """The loop below in machine code, kept on disk; numba is imported when it is first needed."""
-    from numba import njit
-
-    compiled: Callable[..., NDArray[np.int64]] = njit(cache=True)(_chain)
-    return compiled
-
-
+@compiled_later
 def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """best_t(k) = unary_t(k) + min(best_{t-1}(k), min_j best_{t-1}(j) + w): stay, or come from the cheapest."""
     frames, steps = unary.shape

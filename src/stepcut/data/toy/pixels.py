@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from stepcut.machine_code import compiled
 
 Pixels = NDArray[np.uint8]
 ONE, HALF, FULL = np.float32(1), np.float32(0.5), np.float32(1 / 255)
 
 
-@njit(cache=True)
+@compiled()
 def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64], box: tuple[int, int, int, int]) -> None:
     """Draw `picture` (h, w, 4) over `frame` (H, W, 3) inside `box` (left, top, right, bottom), between pixels bilinear.
 
@@ -42,7 +43,7 @@ def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64], box: tuple[i
                 frame[y, x, k] = np.uint8(colour + rest * frame[y, x, k] + HALF)
 
 
-@njit(cache=True)
+@compiled()
 def expose(
     frame: Pixels,
     levels: NDArray[np.float32],
