@@ -69,6 +69,11 @@ def test_looking_loads_no_model(place: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_threads_that_answer_requests_find_what_reads_videos_already_there() -> None:
+    code = "import sys, stepcut.show.viewer.app; sys.exit(not {'av.video', 'PIL.Image'} <= set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_ending_stops_work_in_the_background(place: Path) -> None:
     with Page(place) as page:
         page.post("api/proxy/0/mp4", {})

@@ -6,7 +6,6 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -110,12 +109,18 @@ def test_a_picture_past_the_end(kitchen: Path) -> None:
         picture_at(video, 900.0)
 
 
-def test_how_the_number_of_steps_was_chosen_is_shown(procedure: Procedure) -> None:
-    choice = SimpleNamespace(reason="the knee is at 3 <steps>", _repr_svg_=lambda: "<svg id='knee'></svg>")
-    procedure.method.choice_ = choice  # type: ignore[attr-defined]
+def test_how_the_number_of_steps_was_chosen_is_shown(kitchen: Path, tmp_path: Path) -> None:
+    videos = [str(video) for video in sorted((kitchen / "videos").iterdir())]
+    sc.learn(videos, cache=tmp_path / "cache").save(tmp_path / "auto.proc")
+    procedure = sc.load(tmp_path / "auto.proc")
+    choice = procedure.method.choice_  # type: ignore[attr-defined]
     page = make_report(procedure, pictures=0)
-    assert "the knee is at 3 &lt;steps&gt;" in page
-    assert "<svg id='knee'>" in page
+    assert f"<p>{choice.reason}</p>" in page
+    assert f"{choice.count} chosen" in page
+    for number, score in zip(choice.curve[:, 0], choice.scores, strict=True):
+        assert f"<title>{number:.0f} steps, score {score:.2f}" in page
+    best = int(choice.curve[choice.scores.argmax(), 0])
+    assert best == choice.count
 
 
 def test_settings_are_in_the_page(procedure: Procedure) -> None:

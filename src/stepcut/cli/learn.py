@@ -35,7 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", help="stepcut (default) or cnc, the paper's")
     parser.add_argument("--names", metavar="A,B,...", help="names of the steps, separated by commas")
     parser.add_argument("--rate", type=float, help="rows per second of given features that do not say it (default 1)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting of the method")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any setting of the method, such as background=1",
+    )
     parser.add_argument(
         "--false-alarms", type=float, metavar="SHARE", help="of normal videos that check may call wrong (default 0.05)"
     )

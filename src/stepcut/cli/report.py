@@ -32,12 +32,12 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.folder import load
     from stepcut.show.report import write_report
 
-    procedure = load(args.procedure)
-    with Stage(progress_hook(args), "check", total=len(args.check), unit="videos") as stage:
-        checks = []
-        for video in args.check:
-            checks.append(procedure.check(video))
-            stage.advance(item=video)
+    procedure, checks = load(args.procedure), []
+    if args.check:
+        with Stage(progress_hook(args), "check", total=len(args.check), unit="videos") as stage:
+            for video in args.check:
+                checks.append(procedure.check(video))
+                stage.advance(item=video)
     write_report(procedure, args.output, args.truth, checks, args.pictures, args.title)
     print(f"the report is in {args.output}")
     return 0

@@ -38,6 +38,11 @@ class Choice:
     curve: Floats
 
     @property
+    def scores(self) -> Floats:
+        """What every number tried is worth: see `choose_count`."""
+        return weigh(*self.curve.T)
+
+    @property
     def reason(self) -> str:
         """The choice in words."""
         if not len(self.curve):
@@ -81,12 +86,17 @@ def expect_count(videos: Sequence[Floats], rate: float) -> float:
     return float(np.median([len(rows) for rows in videos])) / (PER_MEMORY * lasts * math.sqrt(restless))
 
 
+def weigh(tried: Floats, clear: Floats, expected: Floats) -> Floats:
+    """score(K) = clearness(K) / max clearness - doubt log2(K / K_memory)^2,   doubt FEWER below K_memory, or MORE."""
+    away = np.log2(tried / expected)
+    doubt = np.where(away < 0, FEWER, MORE) * away**2
+    return np.asarray(clear / max(clear.max(), 1e-9) - doubt)
+
+
 def choose_count(
     videos: Sequence[Floats], rate: float, make: Callable[[int], Search], tick: Callable[[], None] = lambda: None
 ) -> Choice:
-    """Try numbers of steps around what the memory of the features says; take the best of
-
-    score(K) = clearness(K) / max clearness - doubt log2(K / K_memory)^2,   doubt FEWER below K_memory, MORE above.
+    """Try numbers of steps around what the memory of the features says; take the one with the best score, `weigh`.
 
     The clearness of a number is the mean of the clearer half of its starts.
     """
@@ -98,8 +108,5 @@ def choose_count(
         scores = np.sort(make(count).tries(videos).clear)
         clear.append(float(scores[-max(1, len(scores) // 2) :].mean()))
         tick()
-    best = max(max(clear), 1e-9)
-    away = np.log2(np.array(tried) / expected)
-    doubt = np.where(away < 0, FEWER, MORE) * away**2
-    chosen = tried[int(np.argmax(np.array(clear) / best - doubt))]
-    return Choice(chosen, np.column_stack([tried, clear, np.full(len(tried), expected)]).astype(np.float64))
+    curve = np.column_stack([tried, clear, np.full(len(tried), expected)]).astype(np.float64)
+    return Choice(tried[int(np.argmax(weigh(*curve.T)))], curve)

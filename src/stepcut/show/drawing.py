@@ -89,3 +89,29 @@ def draw_curve(names: Sequence[str], values: Sequence[Sequence[float]], width: i
         f'<text x="{width - 10}" y="{height - 12}" text-anchor="end">training step {len(values)}</text>'
         f"{''.join(lines)}{''.join(legend)}</svg>"
     )
+
+
+def draw_choice(
+    numbers: Sequence[int], scores: Sequence[float], chosen: int, width: int = 640, height: int = 160
+) -> str:
+    """The score of every number of steps that was tried, the chosen one marked."""
+    first, last, least, most = min(numbers), max(numbers), min(scores), max(scores)
+    dots, places = [], []
+    for number, score in zip(numbers, scores, strict=True):
+        x = 40 + (width - 60) * (number - first) / max(last - first, 1)
+        y = 14 + (height - 54) * (1 - (score - least) / ((most - least) or 1.0))
+        places.append(f"{x:.1f},{y:.1f}")
+        taken = number == chosen
+        dots.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{6 if taken else 3}" fill="{colour(0)}">'
+            f"<title>{number} steps, score {score:.2f}{', chosen' if taken else ''}</title></circle>"
+            f'<text x="{x:.1f}" y="{height - 12}" text-anchor="middle">{number}</text>'
+        )
+    bottom = height - 30
+    return (
+        f'<svg class="curve" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'role="img" aria-label="score of {first} to {last} steps; {chosen} chosen">'
+        f'<path d="M30 10V{bottom}H{width - 10}" fill="none" stroke="#888"/>'
+        f'<polyline points="{" ".join(places)}" fill="none" stroke="{colour(0)}" stroke-width="1.5"/>'
+        f"{''.join(dots)}</svg>"
+    )

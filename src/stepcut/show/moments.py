@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from stepcut.errors import VideoError
 from stepcut.procedure import Procedure
+from stepcut.see.video import sample_frames
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,6 @@ def find_moments(procedure: Procedure, each: int = 4, height: int = 120) -> list
 
 def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
     """The frame shown at `time`, in seconds, as a small JPEG."""
-    from PIL import Image
-
-    from stepcut.see.video import sample_frames
-
     fps = 10
     samples = sample_frames(path, fps=fps, start=time, end=time + 1 / fps)
     frame = next(samples, None)

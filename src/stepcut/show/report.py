@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepcut.colours import colour, ink
 from stepcut.procedure import Procedure
 from stepcut.progress import duration
-from stepcut.show.drawing import EMPTY, draw_axis, draw_bar, draw_curve
+from stepcut.show.drawing import EMPTY, draw_axis, draw_bar, draw_choice, draw_curve
 from stepcut.show.moments import Moment, by_step, find_moments
 from stepcut.show.style import REPORT_STYLE
 from stepcut.show.truth import Compared, compare
@@ -56,7 +56,8 @@ def make_report(
         parts.append(_section("Scores", _scores(compared)))
     choice = getattr(procedure.method, "choice_", None)
     if choice is not None:
-        parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{choice._repr_svg_()}"))
+        drawn = draw_choice(choice.curve[:, 0].astype(int).tolist(), choice.scores.tolist(), choice.count)
+        parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{drawn}"))
     curve = getattr(procedure.method, "curve_", None)
     if curve is not None and curve.values:
         parts.append(_section("Learning", draw_curve(curve.names, curve.values)))

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,8 +38,6 @@ _NOT_VIDEOS = {
 @contextmanager
 def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple[Any, Any]]:
     """Open `path`; gives the PyAV container and the stream to decode, by `threads` threads (0: all cores)."""
-    import av
-
     file = Path(path)
     _check_file(file)
     try:

@@ -8,6 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
+
 from stepcut.errors import VideoError
 from stepcut.see.video.container import open_video, stated_duration, stated_rate, turn_of
 
@@ -32,8 +34,6 @@ class VideoInfo:
 
 def probe(path: str | os.PathLike[str]) -> VideoInfo:
     """Look at a video: its header and its first frame, and all packets (without decoding) if it states no length."""
-    import av
-
     with open_video(path, threads=1) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
         duration, _ = stated_duration(container, stream)
@@ -94,8 +94,6 @@ def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
 
 
 def _packets(container: Any, stream: Any) -> Any:
-    import av
-
     try:
         yield from (packet for packet in container.demux(stream) if packet.size)
     except (av.error.FFmpegError, OSError):

@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
+import av
 import numpy as np
 from numpy.typing import NDArray
 
@@ -145,8 +146,6 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
 
     None for the frames where no seek leads there: without timestamps, or in a file that cannot be indexed.
     """
-    import av
-
     head = next(_decode(samples, container, stream), None)
     if head is None or head.pts is None:
         return None, None
@@ -168,8 +167,6 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
 
 def _decode(samples: Samples, container: Any, stream: Any) -> Iterator[Any]:
     """The frames that can be decoded; what cannot is counted and passed over."""
-    import av
-
     packets = container.demux(stream)
     while True:
         try:

@@ -20,6 +20,10 @@ from starlette.routing import Route
 
 from stepcut.colours import ink
 from stepcut.errors import OptionError, OutputError, StepcutError, choose
+
+# What reads videos is imported here: threads that answer requests would import it at once and find it half made.
+from stepcut.see.video import probe
+from stepcut.show.moments import picture_at
 from stepcut.show.viewer.checks import CheckedVideo, Checker
 from stepcut.show.viewer.document import Part
 from stepcut.show.viewer.edits import Edits
@@ -123,8 +127,6 @@ class Viewer:
 
     def about(self, request: Request) -> Response:
         """What a video is: frame rate and codec."""
-        from stepcut.see.video import probe
-
         info = probe(self._path(request))
         rate = float(info.rate) if info.rate else 25.0
         return JSONResponse({"rate": rate, "codec": info.codec, "width": info.width, "height": info.height})
@@ -173,8 +175,6 @@ class Viewer:
         return (parts[0].start + parts[0].end) / 2
 
     def _picture(self, path: str, time: float) -> bytes:
-        from stepcut.show.moments import picture_at
-
         return picture_at(path, time, height=200)
 
 

@@ -7,9 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
+
 from stepcut.errors import choose
 from stepcut.progress import Hook, Stage, silent
 from stepcut.see.store import cache_dir
+from stepcut.see.video import probe, sample_frames
 from stepcut.storage import whole_file
 
 HEIGHT = 360
@@ -34,10 +37,6 @@ def proxy_path(video: str | Path, kind: str) -> Path:
 
 def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
     """Encode the copy unless it is there; pictures only, without sound, on the true times of the video."""
-    import av
-
-    from stepcut.see.video import probe, sample_frames
-
     target = proxy_path(video, kind)
     if target.exists():
         return target
