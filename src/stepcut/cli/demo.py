@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
     print("\n4. Checking a new video, filmed in another kitchen, in which one step is done too often.")
     flawed = make_kitchen(
-        folder / "flawed", videos=1, seed=args.seed + 1, skip=0, repeat=0, flaw="repeat:stir tea", progress=hook
+        folder / "flawed", videos=1, seed=args.seed + 1, skip=0, repeat=0, flaw="repeat:pour water", progress=hook
     )
     print(f"The truth: {next(iter(flawed.flaws.values()))[0].reason}.")
     check = procedure.check(flawed.videos[0])
