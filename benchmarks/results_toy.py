@@ -56,9 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--seeds", type=int, default=4, help="kitchens of each kind")
-    parser.add_argument(
-        "--first", type=int, default=4, help="the first; 0 to 3 were looked at to choose settings"
-    )
+    parser.add_argument("--first", type=int, default=4, help="the first; 0 to 3 were looked at to choose settings")
     given = parser.parse_args()
     columns = ["", "uniform", "smooth", *SETTINGS, "steps chosen", "F1 with them"]
     numbers = range(given.first, given.first + given.seeds)
