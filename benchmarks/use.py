@@ -20,7 +20,7 @@ import numpy as np
 from stepcut.data.captaincook4d import read
 from stepcut.data.task import Task
 from stepcut.judge import score
-from stepcut.methods import METHODS
+from stepcut.methods import METHODS, strangeness_as_new
 from stepcut.order import graph_of_labels, learn_graph, sequence
 from stepcut.table import Cell, Table
 from stepcut.use.calibrate import learn_expectations
@@ -171,7 +171,7 @@ def other_table(tasks: Sequence[Task], method: str, seed: int) -> Table:
         others = [v for other in tasks if other is not task for v in list(other.with_features(backbone))[:4]]
         inputs = [video.read_features(backbone) for video in seen]
         model = METHODS[method](steps=len(task.steps), rate=1.0, seed=seed).fit(inputs)
-        usual = learn_expectations(model.labels_, 1.0, model.memberships(inputs), model.strangeness(inputs))
+        usual = learn_expectations(model.labels_, 1.0, model.memberships(inputs), strangeness_as_new(model, inputs))
         cells: list[Cell] = [task.name]
         for videos in (own, others):
             fresh = [video.read_features(backbone) for video in videos]

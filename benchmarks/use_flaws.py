@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import beta
 
 from stepcut.data.toy import EDGES, STEPS, toy_features
-from stepcut.methods import METHODS
+from stepcut.methods import METHODS, strangeness_as_new
 from stepcut.table import Cell, Table
 from stepcut.use.calibrate import learn_expectations
 from stepcut.use.check import check_labels
@@ -62,7 +62,7 @@ def try_out(trial: Trial) -> list[tuple[float, str, bool, bool]]:
     found = []
     for rate in RATES:
         expected = learn_expectations(
-            model.labels_, 1.0, model.memberships(learned), model.strangeness(learned), false_alarms=rate
+            model.labels_, 1.0, model.memberships(learned), strangeness_as_new(model, learned), false_alarms=rate
         )
         for name, (labels, shares, strange) in zip(names, cuts, strict=True):
             report = check_labels(labels, 1.0, expected, shares, strange)

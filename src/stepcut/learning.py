@@ -162,12 +162,13 @@ def assemble(
     progress: Hook = silent,
 ) -> Procedure:
     """A procedure from a fitted method: name the steps, cut the timelines, learn what a normal video looks like."""
+    from stepcut.methods import strangeness_as_new
     from stepcut.procedure import Procedure, timeline_of
     from stepcut.use.calibrate import learn_expectations
 
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         rows = [one.rows for one in features]
-        memberships, strangeness = method.memberships(rows), method.strangeness(rows)
+        memberships = method.memberships(rows)
         steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
         labels = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
         per_second = features[0].rate
@@ -175,7 +176,7 @@ def assemble(
             list(labels.values()),
             float(per_second),
             memberships=memberships,
-            strangeness=strangeness,
+            strangeness=strangeness_as_new(method, rows),
             false_alarms=config["false_alarms"],
         )
         stage.advance(len(features))

@@ -252,3 +252,12 @@ def test_the_procedure_checks_features(kitchen: Kitchen, rng: np.random.Generato
     report = kitchen.procedure.check(rows)
     assert [finding.name for finding in report.missed] == ["spread jam"]
     assert report.score > 1
+
+
+def test_new_normal_videos_are_called_wrong_no_more_often_than_stated() -> None:
+    wrong = []
+    for seed in (101, 104):
+        videos = list(toy_features(videos=20, seed=seed, duration=120, skip=0.0, repeat=0.0)[0])
+        procedure = learn(videos[:8], steps=6, restarts=12)  # eight videos promise one in nine
+        wrong += [not procedure.check(video).ok for video in videos[8:]]
+    assert sum(wrong) <= 4

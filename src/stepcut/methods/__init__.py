@@ -9,16 +9,17 @@
     settings(), state()          JSON-able settings and arrays, from which `restore(settings, state)` builds it again
 
 `fit` also takes `progress` (a hook) and `checkpoint` (a file where long training keeps its state, so that it resumes).
-After `fit`: `labels_` (a list of (T,) step numbers) and `steps_` (K, also when `steps="auto"` chose it).
+After `fit`: `labels_` (a list of (T,) step numbers) and `steps_` (K, also when `steps="auto"` chose it). A method that
+knows its own videos better than new ones also keeps `strange_`, their strangeness as if they were new.
 `__init__` only stores settings. No label is ever read.
 """
 
 from __future__ import annotations
 
 from stepcut.methods.cnc import CnC
-from stepcut.methods.contract import Method, Online, Window
+from stepcut.methods.contract import Method, Online, Window, strangeness_as_new
 from stepcut.methods.stepcut import StepCut
 
 METHODS: dict[str, type[Method]] = {"stepcut": StepCut, "cnc": CnC}
 
-__all__ = ["METHODS", "CnC", "Method", "Online", "StepCut", "Window"]
+__all__ = ["METHODS", "CnC", "Method", "Online", "StepCut", "Window", "strangeness_as_new"]

@@ -46,6 +46,13 @@ class Method(Protocol):
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self: ...
 
 
+def strangeness_as_new(method: Method, features: Sequence[Array]) -> list[NDArray[np.float64]]:
+    """Strangeness of the videos that a method was fitted to as if they were new, where it knows that: limits that are
+    set by what it has seen too often would call new videos strange."""
+    kept: list[NDArray[np.float64]] | None = getattr(method, "strange_", None)
+    return method.strangeness(features) if kept is None else kept
+
+
 def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
     """Call `maker` with settings; one that it does not know is answered with the nearest one and the list."""
     known = list(inspect.signature(maker).parameters)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stepcut.cut.contract import check_number, check_videos, fingerprint, normalised_times
 from stepcut.errors import NotLearned, OptionError
+from stepcut.methods.as_new import distances_as_new
 from stepcut.methods.contract import Array, Labels, Online
 from stepcut.methods.count import RESTARTS, Choice, choose_count
 from stepcut.methods.follow import filtered, smoothed
@@ -41,6 +42,8 @@ class StepCut:
 
     labels_: list[Labels]
     steps_: int
+    strange_: list[Floats]
+    """Strangeness of the videos learned from, each as if it were new; not kept on disk."""
 
     def __init__(
         self,
@@ -84,6 +87,9 @@ class StepCut:
             found = search.run(short, stage.advance)
         self._keep(found, directions, search.sigma, rows)
         self.labels_ = self.predict(features)
+        slow = [calm(centre(video) @ directions, search.sigma) for video in rows]
+        away = distances_as_new(slow, self.labels_, None if self.refine else found.axes, count)
+        self.strange_ = [distance / self.scale_ for distance in away]
         return self
 
     def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
