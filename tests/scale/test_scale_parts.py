@@ -198,7 +198,7 @@ from stepcut.see.store import read_rows
 if __name__ == "__main__":
     films, folder = sys.argv[3], Path(sys.argv[4])
     disk, log, said = folder / "disk", folder / "log", ""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk], check=True)
     engine = make_engine(sys.argv[5], workers=2)
     try:
         extract(films, Wide(log), fps=5, cache=disk, engine=engine)
@@ -216,7 +216,7 @@ if __name__ == "__main__":
 
 
 def fill_the_disk(films: Path, folder: Path, name: str) -> None:
-    """A disk of 300 kB, which the films' features overfill: the work stops and says why; with room it goes on."""
+    """A disk of 200 kB, where the films' features take 230: the work stops and says why; with room it goes on."""
     may = subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True, text=True)
     if may.returncode:
         pytest.skip(f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}")
