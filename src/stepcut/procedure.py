@@ -154,8 +154,6 @@ class Procedure:
         same_state = mine.keys() == theirs.keys() and all(np.array_equal(mine[key], theirs[key]) for key in mine)
         return same_state and all(getattr(self, part) == getattr(other, part) for part in _COMPARED)
 
-    __hash__ = None  # type: ignore[assignment]
-
     # ------------------------------------------------------------------ looking at it
 
     def __repr__(self) -> str:

@@ -19,6 +19,12 @@ from stepcut.errors import OptionError
 _Gradients = tuple[Tensor, None, None, None, None, None]
 
 
+def apply(function: type[torch.autograd.Function], *given: object) -> Tensor:
+    """`Function.apply`, which torch gives no type."""
+    value: Tensor = function.apply(*given)
+    return value
+
+
 def refuse_second_gradients() -> None:
     """What torch's `once_differentiable` is for, at once and without its cost in every step."""
     if torch.is_grad_enabled():

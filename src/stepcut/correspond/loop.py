@@ -97,7 +97,7 @@ def train(
     def advance(batch: Batch) -> Terms:
         terms = step(batch)
         optimiser.zero_grad(set_to_none=True)
-        terms["loss"].backward()  # type: ignore[no-untyped-call]
+        terms["loss"].backward()
         optimiser.step()
         return {name: value.detach() for name, value in terms.items()}
 

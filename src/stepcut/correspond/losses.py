@@ -13,7 +13,7 @@ import contextlib
 import torch
 from torch import Tensor
 
-from stepcut.correspond.kernels import choose_kernels
+from stepcut.correspond.kernels import apply, choose_kernels
 from stepcut.correspond.softdtw import soft_dtw
 from stepcut.errors import OptionError
 
@@ -46,8 +46,7 @@ def tcc(
         u, t, real = _checked(embeddings, times, mask, least=2)
         scale = 1.0 / (u.shape[2] * temperature)
         cycle, _ = choose_kernels(u.device)
-        value: Tensor = cycle.apply(_centred(u, real), t, real, scale, variance_weight, variance_floor)  # type: ignore[no-untyped-call]
-        return value
+        return apply(cycle, _centred(u, real), t, real, scale, variance_weight, variance_floor)
 
 
 def cidm(
@@ -70,8 +69,7 @@ def cidm(
         u, t, real = _checked(embeddings, times, mask, least=1)
         seconds = _checked_durations(durations, t)
         _, contrast = choose_kernels(u.device)
-        value: Tensor = contrast.apply(_centred(u, real), t, seconds, real, window + ON_THE_EDGE, margin)  # type: ignore[no-untyped-call]
-        return value
+        return apply(contrast, _centred(u, real), t, seconds, real, window + ON_THE_EDGE, margin)
 
 
 def tc3i(

@@ -25,7 +25,7 @@ class Recorded:
 
     def __init__(self, work: Callable[[Batch], Terms]) -> None:
         self.work = work
-        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self.stream = torch.cuda.Stream()
         self.done = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.batch: Batch

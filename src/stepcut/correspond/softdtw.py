@@ -47,8 +47,7 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
         )
     full = cost if cost.dtype in (torch.float32, torch.float64) else cost.float()
     way = _CompiledSoftDTW if cost.is_cpu and kernels.numba_is_here() else _SoftDTW
-    value: Tensor = way.apply(full, gamma, lengths)  # type: ignore[no-untyped-call]
-    return value
+    return kernels.apply(way, full, gamma, lengths)
 
 
 class _SoftDTW(torch.autograd.Function):

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 from stepcut.errors import StepcutError
 
-I = TypeVar("I")  # noqa: E741
-R = TypeVar("R")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 TRIES = 2
 """How often an item is begun before a worker that dies on it is taken to be the item's fault."""
@@ -27,11 +27,11 @@ class Engine(Protocol):
 
     def map(
         self,
-        work: Callable[[I], R],
-        items: Sequence[I],
-        done: Callable[[int, R | Exception], None] | None = None,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Callable[[int, Answer | Exception], None] | None = None,
         gpu: bool = False,
-    ) -> list[R | Exception]:
+    ) -> list[Answer | Exception]:
         """`work(item)` for every item; the answers in the order of the items, an exception where an item raised it.
 
         A worker that dies is replaced and its item begun again; where it dies again, the answer is `WorkerDied`. Items

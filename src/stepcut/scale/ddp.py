@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
+from stepcut.correspond.kernels import apply
+
 if TYPE_CHECKING:
     from stepcut.correspond.sampling import Batch
 
@@ -82,8 +84,7 @@ def embed_together(embed: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
         durations=batch.durations[mine],
         mask=batch.mask[mine],
     )
-    gathered: Tensor = _Gather.apply(embed(part), [len(share) for share in shares])  # type: ignore[no-untyped-call]
-    return gathered
+    return apply(_Gather, embed(part), [len(share) for share in shares])
 
 
 def agree(values: Tensor) -> Tensor:
@@ -95,8 +96,7 @@ def agree(values: Tensor) -> Tensor:
 
 def sum_over_processes(values: Tensor) -> Tensor:
     """The sum over the processes; a gradient is summed likewise, since every process's loss depends on it."""
-    total: Tensor = _Sum.apply(values)  # type: ignore[no-untyped-call]
-    return total
+    return apply(_Sum, values)
 
 
 def batch_norm_together(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:

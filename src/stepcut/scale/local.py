@@ -12,7 +12,7 @@ from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 from stepcut.errors import WorkerDied
-from stepcut.scale.contract import TRIES, I, R, attempt, share_cores
+from stepcut.scale.contract import TRIES, Answer, Item, attempt, share_cores
 from stepcut.see.cores import count_cores
 
 _MEMORY = 2**30
@@ -38,11 +38,11 @@ class Local:
 
     def map(
         self,
-        work: Callable[[I], R],
-        items: Sequence[I],
-        done: Callable[[int, R | Exception], None] | None = None,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Callable[[int, Answer | Exception], None] | None = None,
         gpu: bool = False,  # noqa: ARG002
-    ) -> list[R | Exception]:
+    ) -> list[Answer | Exception]:
         """See `Engine.map`; the GPUs of one machine are shared by all workers."""
         answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))

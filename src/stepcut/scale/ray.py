@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
-from stepcut.scale.contract import TRIES, I, R, attempt, share_cores
+from stepcut.scale.contract import TRIES, Answer, Item, attempt, share_cores
 from stepcut.see.cores import count_cores
 
 _NAMESPACE = "stepcut"
@@ -47,11 +47,11 @@ class Ray:
 
     def map(
         self,
-        work: Callable[[I], R],
-        items: Sequence[I],
-        done: Callable[[int, R | Exception], None] | None = None,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Callable[[int, Answer | Exception], None] | None = None,
         gpu: bool = False,
-    ) -> list[R | Exception]:
+    ) -> list[Answer | Exception]:
         """See `Engine.map`."""
         ray = self._ray
         gpus = 1 if gpu and self._ray.cluster_resources().get("GPU", 0) >= 1 else 0
