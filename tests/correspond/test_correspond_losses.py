@@ -163,6 +163,38 @@ def test_tc3i_adds_its_parts() -> None:
     assert float(whole) == pytest.approx(float(losses.tcc(u, t) + 7 * losses.cidm(u, t, d)))
 
 
+def test_tc3i_gives_its_parts_without_their_weights() -> None:
+    u, t, d, mask = make()
+    u.requires_grad_()
+    whole, parts = losses.tc3i_and_parts(u, t, d, mask, weight=0.0)
+    assert parts.tolist() == pytest.approx([losses.tcc(u, t, mask).item(), losses.cidm(u, t, d, mask).item()])
+    assert whole.item() == pytest.approx(parts[0].item())
+    assert whole.requires_grad
+    assert not parts.requires_grad
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_threads_change_nothing(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, t, d, _ = make(videos=4, frames=40, dim=8)
+    u.requires_grad_()
+    answers = []
+    for count in (1, threads):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
+        value = call(name, u, t, d)
+        answers.append((value.item(), *torch.autograd.grad(value, u)))
+    (alone, slope), (shared, shared_slope) = answers
+    assert shared == pytest.approx(alone, rel=1e-12)
+    torch.testing.assert_close(shared_slope, slope, rtol=1e-9, atol=1e-15)
+
+
+def test_a_gradient_of_the_gradient_is_refused() -> None:
+    u, t, _, _ = make()
+    u.requires_grad_()
+    with pytest.raises(OptionError, match="create_graph=True"):
+        torch.autograd.grad(losses.tcc(u, t), u, create_graph=True)
+
+
 def test_shapes_that_do_not_fit_are_told() -> None:
     u, t, d, _ = make()
     with pytest.raises(OptionError, match=r"embeddings has shape \(1, 7, 16\); .* at least 2 videos"):

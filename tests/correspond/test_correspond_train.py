@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from stepcut.correspond.prepare import centre_and_smooth, principal_axes
 from stepcut.correspond.sampling import context_rows, draw
 from stepcut.correspond.tune import FrameEncoder, TunableBackbone
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
-from stepcut.progress import Event
+from stepcut.progress import Event, silent
 from stepcut.see.backbones.program import Add, Conv, MaxPool, Program
 
 Arrays = list[NDArray[Any]]
@@ -123,22 +124,48 @@ def test_hook_sees_the_loss_and_its_parts() -> None:
     assert seen[-1].finished
 
 
-def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
-    plan = Plan(learning_rate=0.1, weight_decay=0, steps=6, patience=100, tolerance=0.01, read_every=4)
-    network, seen = torch.nn.Linear(2, 1), list[Event]()
+def train_reading(
+    every: int, progress: Callable[[Event], None] = silent, checkpoint: Path | None = None
+) -> tuple[Curve, torch.nn.Module]:
+    """Ten steps of a tiny network, whose losses are read so many at a time."""
+    torch.manual_seed(0)
+    network = torch.nn.Linear(2, 1)
     curve = train(
         network,
         lambda random: draw(random, [9, 9], 2, 3, (0,), 1),
         lambda batch: {"loss": network(batch.times[:, :2]).square().mean()},
-        plan,
+        Plan(learning_rate=0.1, weight_decay=0, steps=10, patience=100, tolerance=0.01, read_every=every),
         seed=0,
         run="",
-        progress=seen.append,
-        checkpoint=None,
+        progress=progress,
+        checkpoint=checkpoint,
     )
+    return curve, network
+
+
+def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
+    seen: list[Event] = []
+    curve, _ = train_reading(4, seen.append)
     told = [event.values["loss"] for event in seen if event.values]
-    assert len(told) == 6
+    assert len(told) == 10
     assert told == [row[0] for row in curve.values]
+    assert curve.values == train_reading(1)[0].values
+
+
+def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path) -> None:
+    """Frames drawn ahead of the checkpoint are drawn again."""
+    whole, network = train_reading(4)
+
+    def interrupt(event: Event) -> None:
+        if event.done == 6:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train_reading(4, interrupt, tmp_path / "run.safetensors")
+    curve, resumed = train_reading(4, checkpoint=tmp_path / "run.safetensors")
+    assert curve.values == whole.values
+    for one, other in zip(resumed.parameters(), network.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_stops_when_converged() -> None:
@@ -300,7 +327,7 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
         out = embedder.fit(frames).transform(frames)
         network = embedder.network_
         assert isinstance(network, FrameEncoder)
-        moved = network.state_dict()["backbone.weights.1"] - backbone.state_dict()["weights.1"]
+        moved = network.state_dict()["backbone.weights.1"].cpu() - backbone.state_dict()["weights.1"]
         assert moved.abs().max() > 0  # the backbone learned, and the user's own is as it was
         results.append(out)
     for whole, parts in zip(*results, strict=True):

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
 
 import numpy as np
 
 from stepcut.correspond._softdtw_loops import COUNTED, Array, Ends, align_batch
-
-Result = TypeVar("Result")
+from stepcut.correspond.threads import side_by_side
 
 _ENOUGH = 2**16
 """Cells of cost for which it pays to share the batch between threads."""
@@ -30,7 +25,7 @@ def align(cost: Array, gamma: float, ends: Ends | None, threads: int, wanted: bo
         good = align_batch(cost, gamma, ends, value, share)
     else:
         parts = [(cost[part], gamma, ends[part], value[part], share[part]) for part in _cut(len(cost), threads)]
-        good = all(_by_threads(align_batch, parts))
+        good = all(side_by_side(align_batch, parts))
     return (value, share) if good else _align_extremes(cost, gamma, ends, threads, wanted)
 
 
@@ -44,22 +39,6 @@ def _cut(batch: int, threads: int) -> list[slice]:
     """A part of the batch for each thread, nearly as many for one as for another."""
     parts = min(batch, threads)
     return [slice(batch * part // parts, batch * (part + 1) // parts) for part in range(parts)]
-
-
-def _by_threads(work: Callable[..., Result], parts: list[tuple[Any, ...]]) -> list[Result]:
-    """The answers for all parts; the first is done here. The kernels let go of Python's lock."""
-    others = [_threads(len(parts) - 1).submit(work, *part) for part in parts[1:]]
-    return [work(*parts[0]), *(other.result() for other in others)]
-
-
-@functools.cache
-def _threads(count: int) -> ThreadPoolExecutor:
-    """Threads that are kept: to start one takes as long as to align thousands of cells."""
-    return ThreadPoolExecutor(count)
-
-
-if hasattr(os, "register_at_fork"):  # a child process has none of its parent's threads
-    os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def _align_extremes(cost: Array, gamma: float, ends: Ends, threads: int, wanted: bool) -> tuple[Array, Array]:

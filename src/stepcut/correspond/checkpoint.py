@@ -38,21 +38,20 @@ class Checkpoint:
         run: str,
         network: nn.Module,
         optimiser: torch.optim.Optimizer,
-        random: np.random.Generator,
+        drawn: Mapping[str, Any],
         names: tuple[str, ...],
         values: list[list[float]],
         finished: bool,
     ) -> Checkpoint:
-        """The state of a run now."""
+        """The state of a run now; `drawn` is that of the generator of frames."""
         moments = {
             f"{number}/{name}": value
             for number, state in optimiser.state_dict()["state"].items()
             for name, value in state.items()
         }
         cuda = torch.cuda.get_rng_state() if _on_cuda(network) else None
-        state = dict(random.bit_generator.state)
         return Checkpoint(
-            run, network.state_dict(), moments, torch.get_rng_state(), cuda, state, names, values, finished
+            run, network.state_dict(), moments, torch.get_rng_state(), cuda, dict(drawn), names, values, finished
         )
 
     def restore(self, network: nn.Module, optimiser: torch.optim.Optimizer, random: np.random.Generator) -> None:

@@ -7,8 +7,9 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -101,7 +102,11 @@ def train(
         optimiser.step()
         return {name: value.detach() for name, value in terms.items()}
 
-    work = Recorded(advance) if plan.record else advance
+    def one_by_one(batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
+        done = [advance(batch) for batch in batches]
+        return tuple(done[-1]), torch.stack([torch.stack(list(terms.values())) for terms in done])
+
+    work = Recorded(advance, plan.read_every) if plan.record else one_by_one
     random = np.random.default_rng(seed)
     curve, finished = Curve(), False
     kept = None if checkpoint is None else read_checkpoint(checkpoint, run)
@@ -109,36 +114,39 @@ def train(
         kept.restore(network, optimiser, random)
         curve, finished = Curve(kept.names, kept.values), kept.finished
 
-    def keep(done: bool) -> None:
+    def keep(drawn: Mapping[str, Any], done: bool) -> None:
         if checkpoint is not None and is_first_process():
             write_checkpoint(
-                checkpoint, Checkpoint.take(run, network, optimiser, random, curve.names, curve.values, done)
+                checkpoint, Checkpoint.take(run, network, optimiser, drawn, curve.names, curve.values, done)
             )
 
+    def draw_ahead(done: int) -> list[Batch]:
+        """The batches of the steps up to the next reading."""
+        stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.steps - done)
+        return [draw(random) for _ in range(stretch)]
+
     network.train()
-    unread: list[Tensor] = []
     saved = time.monotonic()
     with Stage(progress, "train", total=plan.steps, unit="steps") as stage:
         stage.done = len(curve.values)
+        batches = draw_ahead(stage.done)
         while not finished:
-            terms = work(draw(random))
-            curve.names = tuple(terms)
-            unread.append(torch.stack(list(terms.values())))
-            done = len(curve.values) + len(unread)
-            if len(unread) < plan.read_every and done % plan.patience and done < plan.steps:
-                continue
-            rows, unread = agree(torch.stack(unread)).tolist(), []
-            _check(rows, len(curve.values), plan)
+            before = len(curve.values)
+            curve.names, values = work(batches)
+            drawn = random.bit_generator.state  # a run that goes on from here draws the next batches again
+            batches = draw_ahead(before + len(batches))  # while a GPU is still at work
+            rows = agree(values).tolist()
+            _check(rows, before, plan)
             curve.values += rows
-            finished = done >= plan.steps or curve.converged(plan)
+            finished = len(curve.values) >= plan.steps or curve.converged(plan)
             if finished or time.monotonic() - saved > plan.save_every:
-                keep(finished)
+                keep(drawn, finished)
                 saved = time.monotonic()
             try:
                 for row in rows:
                     stage.advance(1, **dict(zip(curve.names, row, strict=True)))
             except BaseException:  # the hook wants to stop: nothing done so far is lost
-                keep(finished)
+                keep(drawn, finished)
                 raise
     network.eval()
     return curve

@@ -13,7 +13,7 @@ import contextlib
 import torch
 from torch import Tensor
 
-from stepcut.correspond.kernels import apply, choose_kernels
+from stepcut.correspond.kernels import Settings, measure
 from stepcut.correspond.softdtw import soft_dtw
 from stepcut.errors import OptionError
 
@@ -42,11 +42,9 @@ def tcc(
 
     `var` is never taken below `variance_floor`.
     """
-    with _full_precision(embeddings):
-        u, t, real = _checked(embeddings, times, mask, least=2)
-        scale = 1.0 / (u.shape[2] * temperature)
-        cycle, _ = choose_kernels(u.device)
-        return apply(cycle, _centred(u, real), t, real, scale, variance_weight, variance_floor)
+    u, t, real = _checked(embeddings, times, mask, least=2)
+    scale = 1.0 / (u.shape[2] * temperature)
+    return measure(u, t, None, real, Settings(1.0, scale, variance_weight, variance_floor))[0]
 
 
 def cidm(
@@ -65,11 +63,9 @@ def cidm(
         near, |seconds_i - seconds_j| <= window:  d / gamma
         far:                                      gamma max(0, margin - d)
     """
-    with _full_precision(embeddings):
-        u, t, real = _checked(embeddings, times, mask, least=1)
-        seconds = _checked_durations(durations, t)
-        _, contrast = choose_kernels(u.device)
-        return apply(contrast, _centred(u, real), t, seconds, real, window + ON_THE_EDGE, margin)
+    u, t, real = _checked(embeddings, times, mask, least=1)
+    seconds = _checked_durations(durations, t)
+    return measure(u, t, seconds, real, Settings(contrast=1.0, window=window + ON_THE_EDGE, margin=margin))[0]
 
 
 def tc3i(
@@ -84,8 +80,26 @@ def tc3i(
     margin: float = 2.0,
 ) -> Tensor:
     """The paper's loss: `tcc + weight * cidm`, both as means; with `weight=T`, the frames sampled, the paper's sums."""
-    cycle = tcc(embeddings, times, mask, temperature, variance_weight)
-    return cycle + weight * cidm(embeddings, times, durations, mask, window, margin)
+    return tc3i_and_parts(embeddings, times, durations, mask, weight, temperature, variance_weight, window, margin)[0]
+
+
+def tc3i_and_parts(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    weight: float = 1.0,
+    temperature: float = 0.1,
+    variance_weight: float = 0.001,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> tuple[Tensor, Tensor]:
+    """`tc3i`, and what `tcc` and `cidm` are in it: two numbers that carry no gradient, for the loss curve."""
+    u, t, real = _checked(embeddings, times, mask, least=2)
+    seconds = _checked_durations(durations, t)
+    scale = 1.0 / (u.shape[2] * temperature)
+    settings = Settings(1.0, scale, variance_weight, VARIANCE_FLOOR, weight, window + ON_THE_EDGE, margin)
+    return measure(u, t, seconds, real, settings)
 
 
 def lav(
@@ -154,16 +168,6 @@ def lav_tcc(
 def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
     """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong."""
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
-
-
-def _centred(u: Tensor, real: Tensor | None) -> Tensor:
-    """The frames with their middle at 0: no distance changes, and products of frames lose less to rounding.
-
-    The middle needs no gradient, since no distance depends on it.
-    """
-    if real is None:
-        return u - u.detach().mean((0, 1))
-    return u - u.detach().sum((0, 1)) / real.sum().clamp_min(1)  # padded frames hold 0
 
 
 def _checked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,16 +44,22 @@ class Batch:
         return Batch(context, times, durations, mask, self.padded)
 
 
-def context_rows(rows: Rows, length: int, offsets: Sequence[float], rate: float | Fraction) -> Rows:
+def context_rows(rows: Rows, lengths: int | Rows, offsets: Sequence[float], rate: float | Fraction) -> Rows:
     """The rows at `offsets` seconds from each of `rows`, held at the first and last row of the video: (..., c).
 
-    >>> context_rows(np.array([0, 3]), length=4, offsets=(-0.5, 0.0), rate=2)
+    >>> context_rows(np.array([0, 3]), 4, offsets=(-0.5, 0.0), rate=2)
     array([[0, 0],
            [2, 3]])
     """
-    shifts = np.array([round(offset * rate) for offset in offsets], dtype=np.int64)
-    held: Rows = np.clip(rows[..., None] + shifts, 0, length - 1)
+    moved = rows[..., None] + _shifts(tuple(offsets), rate)
+    held: Rows = np.minimum(np.maximum(moved, 0), lengths - 1)
     return held
+
+
+@functools.lru_cache
+def _shifts(offsets: tuple[float, ...], rate: float | Fraction) -> Rows:
+    """(c,): the rows by which a frame and its context lie apart."""
+    return np.array([round(offset * rate) for offset in offsets], dtype=np.int64)
 
 
 def draw(
@@ -65,18 +72,17 @@ def draw(
 ) -> Batch:
     """Choose `videos` different videos and in each `frames` different frames at random, in the order of time."""
     chosen = random.choice(len(lengths), size=min(videos, len(lengths)), replace=False)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    most = min(frames, max(lengths[video] for video in chosen))
-    context = np.zeros((len(chosen), most, len(offsets)), np.int64)
-    times = np.zeros((len(chosen), most), np.float32)
-    mask = np.zeros((len(chosen), most), bool)
-    for place, video in enumerate(chosen):
-        length = lengths[video]
-        rows = np.sort(random.choice(length, size=min(most, length), replace=False))
-        context[place, : len(rows)] = starts[video] + context_rows(rows, length, offsets, rate)
-        context[place, len(rows) :] = starts[video]
-        times[place, : len(rows)] = rows / length
-        mask[place, : len(rows)] = True
-    durations = np.array([lengths[video] / float(rate) for video in chosen], np.float32)
-    whole, when, lasting, real = (torch.from_numpy(part) for part in (context, times, durations, mask))
-    return Batch(whole, when, lasting, real, padded=not mask.all())
+    starts = np.cumsum([0, *lengths])[chosen]
+    lasting = np.array(lengths)[chosen]
+    most = min(frames, int(lasting.max()))
+    rows = np.zeros((len(chosen), most), np.int64)
+    mask = np.zeros(rows.shape, np.bool_)
+    for place, length in enumerate(lasting.tolist()):
+        taken = random.choice(length, size=min(most, length), replace=False)
+        taken.sort()
+        rows[place, : len(taken)] = taken
+        mask[place, : len(taken)] = True
+    context = context_rows(rows, lasting[:, None, None], offsets, rate) + starts[:, None, None]
+    parts = context, (rows / lasting[:, None]).astype(np.float32), (lasting / float(rate)).astype(np.float32), mask
+    whole, when, seconds, real = (torch.from_numpy(part) for part in parts)
+    return Batch(whole, when, seconds, real, padded=not mask.all())

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from stepcut.correspond.check import check_video, check_videos
 from stepcut.correspond.inputs import FrameInput, Input, MapInput, VectorInput
 from stepcut.correspond.loop import Plan, train
-from stepcut.correspond.losses import alignment, cidm, tcc, unit
+from stepcut.correspond.losses import alignment, cidm, tc3i_and_parts, tcc, unit
 from stepcut.correspond.record import Terms
 from stepcut.correspond.sampling import Batch, context_rows, draw
 from stepcut.errors import NotLearned, OptionError, unknown
@@ -245,6 +245,12 @@ class Embedder:
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
         mask = real if batch.padded else None
+        if self.loss == "tc3i":
+            weight = 1.0 if self.weight is None else self.weight
+            total, both = tc3i_and_parts(
+                u, times, durations, mask, weight, self.temperature, self.variance_weight, window, self.margin
+            )
+            return {"loss": total, "tcc": both[0], "cidm": both[1]}
         parts: Terms = {}
         if self.loss != "lav":
             parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
@@ -254,7 +260,7 @@ class Embedder:
         total = torch.stack(list(parts.values())).sum()
         if self.loss != "tcc":
             # For lav the paper's sums: 0.5 on T^2 pairs beside a path of T frames. With 0.5 on means it collapses.
-            weight = self.weight if self.weight is not None else 1.0 if self.loss == "tc3i" else 0.5 * times.shape[1]
+            weight = 0.5 * times.shape[1] if self.weight is None else self.weight
             parts["cidm"] = cidm(u, times, durations, mask, window, self.margin)
             total = total + weight * parts["cidm"]
         return {"loss": total, **parts}
