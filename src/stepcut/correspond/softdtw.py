@@ -7,9 +7,9 @@ three predecessors in the softmin of a cell, it is, from the last cell back,
 
     E[i, j] = E[i+1, j] w_up[i+1, j] + E[i, j+1] w_left[i, j+1] + E[i+1, j+1] w_diagonal[i+1, j+1],   E[n, m] = 1
 
-Memory is O(N M) per pair. On a CPU a compiled kernel does the work (`_softdtw_cpu`); on CUDA, and where numba is
-absent, torch goes over the anti-diagonals, whose cells do not depend on one another. Gradients of gradients are not
-supported.
+Memory is O(N M) per pair. On a CPU compiled loops do the work (`_softdtw_cpu`), on CUDA a kernel (`_softdtw_cuda`);
+where numba or Triton is absent, torch goes over the anti-diagonals, whose cells do not depend on one another. Gradients
+of gradients are not supported.
 """
 
 from __future__ import annotations
@@ -46,8 +46,17 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
             f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and columns of a matrix."
         )
     full = cost if cost.dtype in (torch.float32, torch.float64) else cost.float()
-    way = _CompiledSoftDTW if cost.is_cpu and kernels.numba_is_here() else _SoftDTW
+    if cost.is_cpu and kernels.numba_is_here():
+        way: type[torch.autograd.Function] = _CompiledSoftDTW
+    elif cost.is_cuda and shape[1] <= _MOST_ROWS and kernels.triton_is_here():
+        way = _CudaSoftDTW
+    else:
+        way = _SoftDTW
     return kernels.apply(way, full, gamma, lengths)
+
+
+_MOST_ROWS = 4096
+"""Rows that the kernel for CUDA takes: a multiprocessor holds a whole anti-diagonal."""
 
 
 class _SoftDTW(torch.autograd.Function):
@@ -55,7 +64,7 @@ class _SoftDTW(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
-        ends = _whole(cost.shape, cost.device) if lengths is None else lengths.to(cost.device, torch.int64).contiguous()
+        ends = _ends(cost, lengths)
         value, weights = _forward_torch(cost, gamma, ends)
         ctx.shape = cost.shape
         ctx.save_for_backward(ends, weights)
@@ -82,6 +91,29 @@ class _CompiledSoftDTW(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         kernels.refuse_second_gradients()
         return torch.from_numpy(ctx.share * grad.numpy()[:, None, None]), None, None
+
+
+class _CudaSoftDTW(torch.autograd.Function):
+    """The same by the kernels for CUDA."""
+
+    @staticmethod
+    def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:
+        from stepcut.correspond import _softdtw_cuda
+
+        value, ctx.share = _softdtw_cuda.align(cost, gamma, _ends(cost, lengths))
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        kernels.refuse_second_gradients()
+        return ctx.share * grad[:, None, None], None, None
+
+
+def _ends(cost: Tensor, lengths: Tensor | None) -> Tensor:
+    """(B, 2) on the device of the cost: the rows and columns of each matrix that are real."""
+    if lengths is None:
+        return _whole(cost.shape, cost.device)
+    return lengths.to(cost.device, torch.int64).contiguous()
 
 
 @functools.cache
