@@ -132,7 +132,7 @@ def train_reading(
     network = torch.nn.Linear(2, 1)
     curve = train(
         network,
-        lambda random: draw(random, [9, 9], 2, 3, (0,), 1),
+        lambda random, steps: draw(random, [9, 9], 2, 3, (0,), 1, steps),
         lambda batch: {"loss": network(batch.times[:, :2]).square().mean()},
         Plan(learning_rate=0.1, weight_decay=0, steps=10, patience=100, tolerance=0.01, read_every=every),
         seed=0,
@@ -255,7 +255,7 @@ def test_what_is_wrong_is_told() -> None:
 
 def test_draw_is_sorted_different_and_padded() -> None:
     lengths = [50, 8, 40, 30, 60, 70]
-    batch = draw(np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0)
+    (batch,) = draw(np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0)
     assert batch.context.shape == (6, 16, 2)
     context, times, durations, mask = (part.numpy() for part in batch.parts())
     starts = np.cumsum([0, *lengths])

@@ -32,24 +32,15 @@ def measure(
     answers, gradient = u.new_empty(3), torch.empty_like(u)
     sizes = {"T": _power(frames), "D": _power(dim), "B": triton.next_power_of_2(count)}
     figures = settings.scale, settings.variance_weight, settings.variance_floor, settings.window, settings.margin
-    _share[(pairs + count,)](
-        u, t, lasting, mask, shares, values, count, frames, dim, *figures, cycle, contrast, **sizes
-    )
     weights = settings.cycle or 0.0, settings.contrast or 0.0
-    blocks = triton.cdiv(frames * dim, _BLOCK)
-    _add_up[(count, blocks)](
-        shares,
-        values,
-        answers,
-        gradient,
-        count,
-        frames * dim,
-        *weights,
-        cycle,
-        contrast,
-        P=triton.next_power_of_2(pairs + count),
-        BLOCK=_BLOCK,
-    )
+    size, places = frames * dim, triton.next_power_of_2(pairs + count)
+    with torch.cuda.device_of(u):
+        _share[(pairs + count,)](
+            u, t, lasting, mask, shares, values, count, frames, dim, *figures, cycle, contrast, **sizes
+        )
+        _add_up[(count, triton.cdiv(size, _BLOCK))](
+            shares, values, answers, gradient, count, size, *weights, cycle, contrast, P=places, BLOCK=_BLOCK
+        )
     return answers[0], answers[1:], gradient
 
 

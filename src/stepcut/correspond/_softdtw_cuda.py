@@ -26,8 +26,9 @@ def align(cost: Tensor, gamma: float, ends: Tensor) -> tuple[Tensor, Tensor]:
     places = triton.next_power_of_2(rows)
     warps = max(1, min(8, places // 32))
     scale = _inverse(gamma, cost.device)
-    _forward[(batch,)](cost, ends, scale, value, cells[0], rows, columns, T=places, num_warps=warps)
-    _backward[(batch,)](cost, ends, scale, share, cells[0], cells[1], rows, columns, T=places, num_warps=warps)
+    with torch.cuda.device_of(cost):
+        _forward[(batch,)](cost, ends, scale, value, cells[0], rows, columns, T=places, num_warps=warps)
+        _backward[(batch,)](cost, ends, scale, share, cells[0], cells[1], rows, columns, T=places, num_warps=warps)
     return value, share
 
 

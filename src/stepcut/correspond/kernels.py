@@ -1,7 +1,7 @@
 """The one function beneath `tcc`, `cidm` and `tc3i`: values and gradient together, by the fastest way of the machine.
 
-Compiled loops on a CPU (`_losses_cpu`), one kernel of our own on CUDA (`_losses_cuda`), and torch (`_losses_torch`)
-where numba or Triton is absent or a batch is too large for the kernel. All three are tested against one oracle.
+Compiled loops on a CPU (`_losses_cpu`), kernels of our own on CUDA (`_losses_cuda`), and torch (`_losses_torch`) where
+numba or Triton is absent or a batch is too large for a kernel. All three are tested against one oracle.
 Gradients of gradients are not supported.
 """
 
@@ -83,7 +83,7 @@ def choose_way(u: Tensor) -> Way:
         from stepcut.correspond import _losses_cpu
 
         return _losses_cpu.measure
-    if u.is_cuda and u.dtype == torch.float32 and _fits_a_kernel(*u.shape) and triton_is_here():
+    if u.dtype == torch.float32 and _fits_a_kernel(*u.shape) and triton_is_here(u.device):
         from stepcut.correspond import _losses_cuda
 
         return _losses_cuda.measure
@@ -113,7 +113,10 @@ def numba_is_here() -> bool:
 
 
 @functools.cache
-def triton_is_here() -> bool:
-    """Whether kernels can be made for a GPU: Triton comes with torch for CUDA, and calls a C compiler."""
+def triton_is_here(device: torch.device) -> bool:
+    """Whether kernels can be made for a device: Triton comes with torch for CUDA, calls a C compiler, and wants a GPU
+    of 2020 or later."""
+    if device.type != "cuda" or torch.version.cuda is None or torch.cuda.get_device_capability(device) < (8, 0):
+        return False
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     return compiler is not None and importlib.util.find_spec("triton") is not None

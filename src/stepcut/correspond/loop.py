@@ -75,7 +75,7 @@ class Curve:
 
 def train(
     network: nn.Module,
-    draw: Callable[[np.random.Generator], Batch],
+    draw: Callable[[np.random.Generator, int], list[Batch]],
     step: Callable[[Batch], Terms],
     plan: Plan,
     seed: int,
@@ -123,7 +123,7 @@ def train(
     def draw_ahead(done: int) -> list[Batch]:
         """The batches of the steps up to the next reading."""
         stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.steps - done)
-        return [draw(random) for _ in range(stretch)]
+        return draw(random, stretch)
 
     network.train()
     saved = time.monotonic()

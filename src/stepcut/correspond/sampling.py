@@ -69,20 +69,34 @@ def draw(
     frames: int,
     offsets: Sequence[float],
     rate: float | Fraction,
-) -> Batch:
-    """Choose `videos` different videos and in each `frames` different frames at random, in the order of time."""
-    chosen = random.choice(len(lengths), size=min(videos, len(lengths)), replace=False)
-    starts = np.cumsum([0, *lengths])[chosen]
-    lasting = np.array(lengths)[chosen]
-    most = min(frames, int(lasting.max()))
-    rows = np.zeros((len(chosen), most), np.int64)
-    mask = np.zeros(rows.shape, np.bool_)
-    for place, length in enumerate(lasting.tolist()):
-        taken = random.choice(length, size=min(most, length), replace=False)
-        taken.sort()
-        rows[place, : len(taken)] = taken
-        mask[place, : len(taken)] = True
-    context = context_rows(rows, lasting[:, None, None], offsets, rate) + starts[:, None, None]
-    parts = context, (rows / lasting[:, None]).astype(np.float32), (lasting / float(rate)).astype(np.float32), mask
-    whole, when, seconds, real = (torch.from_numpy(part) for part in parts)
-    return Batch(whole, when, seconds, real, padded=not mask.all())
+    steps: int = 1,
+) -> list[Batch]:
+    """For each of `steps`, `videos` different videos and in each `frames` different frames at random, in time order."""
+    count = min(videos, len(lengths))
+    chosen = np.empty((steps, count), np.int64)
+    rows = np.zeros((steps, count, frames), np.int64)
+    for step in range(steps):
+        chosen[step] = random.choice(len(lengths), size=count, replace=False)
+        for place, video in enumerate(chosen[step].tolist()):
+            taken = random.choice(lengths[video], size=min(frames, lengths[video]), replace=False)
+            taken.sort()
+            rows[step, place, : len(taken)] = taken
+    starts, lasting = np.cumsum([0, *lengths])[chosen][..., None], np.array(lengths)[chosen][..., None]
+    parts = (
+        context_rows(rows, lasting[..., None], offsets, rate) + starts[..., None],
+        (rows / lasting).astype(np.float32),
+        (lasting[..., 0] / float(rate)).astype(np.float32),
+        np.arange(frames) < lasting,
+    )
+    longest, shortest = lasting.max((1, 2)).tolist(), lasting.min((1, 2)).tolist()
+    tensors = (torch.from_numpy(part).unbind() for part in parts)
+    return [_narrow(Batch(*each), most, least) for *each, most, least in zip(*tensors, longest, shortest, strict=True)]
+
+
+def _narrow(batch: Batch, longest: int, shortest: int) -> Batch:
+    """Without the places that no video of the batch is long enough to fill."""
+    context, times, durations, mask = batch.parts()
+    most = min(longest, times.shape[1])
+    if most < times.shape[1]:
+        context, times, mask = context[:, :most], times[:, :most], mask[:, :most]
+    return Batch(context, times, durations, mask, padded=shortest < most)

@@ -48,7 +48,7 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
     full = cost if cost.dtype in (torch.float32, torch.float64) else cost.float()
     if cost.is_cpu and kernels.numba_is_here():
         way: type[torch.autograd.Function] = _CompiledSoftDTW
-    elif cost.is_cuda and shape[1] <= _MOST_ROWS and kernels.triton_is_here():
+    elif shape[1] <= _MOST_ROWS and kernels.triton_is_here(cost.device):
         way = _CudaSoftDTW
     else:
         way = _SoftDTW

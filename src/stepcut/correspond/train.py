@@ -123,8 +123,8 @@ class Embedder:
             rows = _put_together([source.store(network, video, device) for video in features], device)
             lengths = [len(video) for video in features]
 
-            def sample(random: np.random.Generator) -> Batch:
-                return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate)
+            def sample(random: np.random.Generator, steps: int) -> list[Batch]:
+                return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate, steps)
 
             window = self._window(lengths)
 
