@@ -1,28 +1,18 @@
-"""The kernels for CUDA against the same loss by torch in float64, on a GPU or, slowly, by Triton's interpreter.
-
-`make test-kernels` runs them on a machine without a GPU.
-"""
+"""The kernels for CUDA against the same loss by torch in float64."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from types import ModuleType
 
 import pytest
 import torch
+from correspond_gpu import DEVICE, needs_gpu, needs_triton
 from torch import Tensor
 
 from stepcut.correspond import _losses_torch, kernels, losses
 from stepcut.correspond.kernels import Settings
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or not (INTERPRETED or torch.cuda.is_available()),
-    reason="needs Triton, and a GPU or TRITON_INTERPRET=1",
-)
+pytestmark = needs_triton
 
 
 @pytest.fixture
@@ -85,7 +75,7 @@ def test_same_numbers_every_time(cuda: ModuleType) -> None:
         assert torch.equal(one, other)
 
 
-@pytest.mark.skipif(INTERPRETED, reason="needs a GPU")
+@needs_gpu
 def test_is_chosen_on_a_gpu(cuda: ModuleType) -> None:
     u, t, seconds, _ = make(5, 32, 128, masked=False)
     assert kernels.choose_way(u) is cuda.measure

@@ -1,25 +1,18 @@
-"""Soft-DTW's kernels for CUDA against torch, on a GPU or by Triton's interpreter (`make test-kernels`)."""
+"""Soft-DTW's kernels for CUDA against torch."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import os
 from types import ModuleType
 
 import pytest
 import torch
+from correspond_gpu import DEVICE, needs_gpu, needs_triton
 from torch import Tensor
 
 from stepcut.correspond import softdtw
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or not (INTERPRETED or torch.cuda.is_available()),
-    reason="needs Triton, and a GPU or TRITON_INTERPRET=1",
-)
+pytestmark = needs_triton
 
 
 @pytest.fixture
@@ -82,7 +75,7 @@ def test_walls_and_broken_costs(cuda: ModuleType) -> None:
     assert torch.isfinite(share).all()
 
 
-@pytest.mark.skipif(INTERPRETED, reason="needs a GPU")
+@needs_gpu
 def test_is_used_on_a_gpu() -> None:
     cost, ends = make(3, 20, 30)
     given = cost.clone().requires_grad_()
