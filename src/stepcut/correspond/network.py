@@ -115,9 +115,11 @@ class VectorEncoder(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Prepared rows `(N, TAPS, d)`, earliest first -> `(N, dim)`."""
-        x = F.relu(self.conv1(_windows(rows)))
-        x = self.conv2(_windows(x)).squeeze(1)
-        return cast(Tensor, x + self.straight(rows[:, self.TAPS // 2]))
+        x = F.relu(self.conv1(_windows(rows).flatten(0, 1)))
+        # The second convolution sees all that the first left; with the frame beside it, one product serves both paths.
+        seen = torch.cat([x.view(len(rows), self.conv2.in_features), rows[:, self.TAPS // 2]], dim=1)
+        weight = torch.cat([self.conv2.weight, self.straight.weight], dim=1)
+        return F.linear(seen, weight, self.conv2.bias)
 
 
 def _windows(rows: Tensor) -> Tensor:
