@@ -38,11 +38,6 @@ class Batch:
         """What must be the same for one recording to serve two batches."""
         return self.padded, [part.shape for part in self.parts()]
 
-    def to(self, device: torch.device) -> Batch:
-        """The same batch on a device."""
-        context, times, durations, mask = (part.to(device) for part in self.parts())
-        return Batch(context, times, durations, mask, self.padded)
-
 
 def context_rows(rows: Rows, lengths: int | Rows, offsets: Sequence[float], rate: float | Fraction) -> Rows:
     """The rows at `offsets` seconds from each of `rows`, held at the first and last row of the video: (..., c).
