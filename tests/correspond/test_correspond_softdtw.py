@@ -112,19 +112,32 @@ def test_long_sequences_keep_mantissas_in_range(fraction: float) -> None:
     assert float(gradient[0, 0, 0]) == pytest.approx(1, rel=1e-3)
 
 
+@pytest.mark.usefixtures("path")
+def test_no_matrices_have_no_values() -> None:
+    cost = torch.zeros(0, 4, 5, requires_grad=True)
+    value = soft_dtw(cost)
+    assert value.shape == (0,)
+    (gradient,) = torch.autograd.grad(value.sum(), cost)
+    assert gradient.shape == (0, 4, 5)
+
+
 def test_second_gradients_are_refused() -> None:
     cost = make().requires_grad_()
     with pytest.raises(OptionError, match="create_graph=True was given"):
         torch.autograd.grad(soft_dtw(cost).sum(), cost, create_graph=True)
 
 
-def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    cost = make(batch=5, rows=130, columns=120).requires_grad_()  # large enough to be shared between threads
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(5, 130, 120), (7, 33, 301), (2, 301, 130)])
+def test_both_ways_agree(threads: int, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = make(*shape).requires_grad_()  # large enough to be shared between threads
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     here = soft_dtw(cost)
-    (g,) = torch.autograd.grad(here.sum(), cost)
+    weights = torch.arange(1.0, len(cost) + 1, dtype=cost.dtype)
+    (g,) = torch.autograd.grad(here, cost, weights)
     monkeypatch.setattr(kernels, "numba_is_here", lambda: False)
     there = soft_dtw(cost)
-    (h,) = torch.autograd.grad(there.sum(), cost)
+    (h,) = torch.autograd.grad(there, cost, weights)
     torch.testing.assert_close(here, there)
     torch.testing.assert_close(g, h)
 

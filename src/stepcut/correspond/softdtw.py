@@ -187,7 +187,7 @@ def _skew(cost: Tensor, fill: float) -> Tensor:
     wide = cost.new_full((batch, rows, rows + columns), fill)
     wide[:, :, :columns] = cost
     # Rows one cell shorter than they are: row i begins i cells later.
-    slanted = wide.reshape(batch, -1)[:, : rows * (rows + columns - 1)].view(batch, rows, rows + columns - 1)
+    slanted = wide.flatten(1)[:, : rows * (rows + columns - 1)].view(batch, rows, rows + columns - 1)
     return slanted.permute(2, 0, 1).contiguous()
 
 
