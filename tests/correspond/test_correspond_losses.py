@@ -141,7 +141,7 @@ def test_tcc_is_zero_error_on_equal_videos() -> None:
     """Well separated frames, the same in both videos, land where they started."""
     u = 50 * torch.eye(6, dtype=torch.float64).expand(2, 6, 6)
     t = torch.linspace(0, 1, 6, dtype=torch.float64).expand(2, 6)
-    floor = 0.001 * np.log(losses.VARIANCE_FLOOR)
+    floor = 0.001 * np.log(kernels.VARIANCE_FLOOR)
     assert float(losses.tcc(u, t)) == pytest.approx(floor, abs=1e-9)
     assert float(losses.tcc(u, t.flip(1))) == pytest.approx(floor, abs=1e-9)
 
@@ -166,7 +166,7 @@ def test_tc3i_adds_its_parts() -> None:
 def test_tc3i_gives_its_parts_without_their_weights() -> None:
     u, t, d, mask = make()
     u.requires_grad_()
-    whole, parts = losses.tc3i_and_parts(u, t, d, mask, weight=0.0)
+    whole, parts = losses.with_parts(u, t, d, mask, kernels.Settings(cycle=1.0, contrast=0.0))
     assert parts.tolist() == pytest.approx([losses.tcc(u, t, mask).item(), losses.cidm(u, t, d, mask).item()])
     assert whole.item() == pytest.approx(parts[0].item())
     assert whole.requires_grad

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -180,17 +181,20 @@ def test_stops_when_converged() -> None:
 
 
 def test_diverged_loss_names_step_and_setting() -> None:
-    def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
-        explode.calls += 1  # type: ignore[attr-defined]
-        return u.sum() * (float("nan") if explode.calls == 3 else 1.0)  # type: ignore[attr-defined]
+    calls = itertools.count(1)
 
-    explode.calls = 0  # type: ignore[attr-defined]
+    def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
+
     with pytest.raises(TrainingError, match=r"training step 3: the loss is nan.*0.001; try learning_rate=0.0001"):
         Embedder(loss=explode, dim=4, steps=5).fit(make_vectors())
 
 
 def test_your_own_loss() -> None:
-    embedder = Embedder(loss=lambda u, t, d, mask: u.square().mean(), dim=4, steps=3).fit(make_vectors())  # noqa: ARG005
+    def mean_square(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return u.square().mean()
+
+    embedder = Embedder(loss=mean_square, dim=4, steps=3).fit(make_vectors())
     assert embedder.curve_.names == ("loss",)
     with pytest.raises(OptionError, match=r"is a function of your own, which cannot be written down"):
         embedder.settings()

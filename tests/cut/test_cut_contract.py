@@ -174,14 +174,14 @@ def test_arrays_that_cannot_be_written(name: str) -> None:
 def test_well_separated_steps_are_found_and_numbered_in_time(name: str, prior: float) -> None:
     rng = np.random.default_rng(1)
     videos = [np.repeat(np.eye(4, 9), 25, axis=0) + 0.05 * rng.normal(size=(100, 9)) for _ in range(3)]
-    for labels in SEGMENTERS[name](steps=4, prior=prior).fit_predict(videos):  # type: ignore[call-arg]
+    for labels in SEGMENTERS[name](steps=4, prior=prior).fit_predict(videos):
         assert np.array_equal(labels, np.repeat(np.arange(4), 25))
 
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_a_strong_prior_is_a_clock(name: str) -> None:
     videos = [video[np.random.default_rng(n).permutation(60)] for n, video in enumerate(make_videos((60,) * 3))]
-    labels = SEGMENTERS[name](steps=4, prior=1000.0).fit_predict(videos)  # type: ignore[call-arg]
+    labels = SEGMENTERS[name](steps=4, prior=1000.0).fit_predict(videos)
     assert all((np.diff(video) >= 0).all() and len(set(video.tolist())) == 4 for video in labels)
     plain = SEGMENTERS[name](steps=4).fit_predict(videos)
     assert not same(plain, labels)

@@ -31,7 +31,7 @@ def measure(
     values = u.new_empty(pairs + count)
     answers, gradient = u.new_empty(3), torch.empty_like(u)
     sizes = {"T": _power(frames), "D": _power(dim), "B": triton.next_power_of_2(count)}
-    figures = settings.scale, settings.variance_weight, settings.variance_floor, settings.window, settings.margin
+    figures = settings.scale(dim), settings.variance_weight, settings.variance_floor, settings.window, settings.margin
     weights = settings.cycle or 0.0, settings.contrast or 0.0
     size, places = frames * dim, triton.next_power_of_2(pairs + count)
     with torch.cuda.device_of(u):

@@ -53,7 +53,8 @@ def _cycle(u: Tensor, t: Tensor, real: Tensor | None, settings: Settings) -> tup
     |u_i|^2 is the same for all j, so the softmax over j does not see it, and v~ . u_k = sum_j alpha_j (v_j . u_k):
     products of frames are all that is needed.
     """
-    (count, frames, dim), scale = u.shape, settings.scale
+    count, frames, dim = u.shape
+    scale = settings.scale(dim)
     a, b, is_first, is_second = _pairs(count, u.device, u.dtype)
     flat = u.reshape(count * frames, dim)
     products = flat @ flat.T

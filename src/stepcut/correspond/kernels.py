@@ -19,17 +19,24 @@ from torch import Tensor
 from stepcut.errors import OptionError
 
 
+VARIANCE_FLOOR = 1e-6
+"""The smallest variance of a landing place in `tcc`: a thousandth of the video, squared."""
+
+
 class Settings(NamedTuple):
     """What is measured: the loss is `cycle` times `tcc` and `contrast` times `cidm`; None leaves a term out."""
 
     cycle: float | None = None
-    scale: float = 0.0
-    """Squared distances are multiplied by it before a softmax: 1 / (dimensions * temperature)."""
-    variance_weight: float = 0.0
-    variance_floor: float = 0.0
+    temperature: float = 0.1
+    variance_weight: float = 0.001
+    variance_floor: float = VARIANCE_FLOOR
     contrast: float | None = None
-    window: float = 0.0
-    margin: float = 0.0
+    window: float = 10.0
+    margin: float = 2.0
+
+    def scale(self, dim: int) -> float:
+        """What squared distances in so many dimensions are multiplied by before a softmax."""
+        return 1.0 / (dim * self.temperature)
 
 
 class Way(Protocol):

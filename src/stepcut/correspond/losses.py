@@ -13,12 +13,9 @@ import contextlib
 import torch
 from torch import Tensor
 
-from stepcut.correspond.kernels import Settings, measure
+from stepcut.correspond.kernels import VARIANCE_FLOOR, Settings, measure
 from stepcut.correspond.softdtw import soft_dtw
 from stepcut.errors import OptionError
-
-VARIANCE_FLOOR = 1e-6
-"""The smallest variance of a landing place in `tcc`: a thousandth of the video, squared."""
 
 ON_THE_EDGE = 1e-4
 """Seconds by which a pair may miss the window of `cidm` and still be near: times were divided and multiplied again."""
@@ -42,9 +39,8 @@ def tcc(
 
     `var` is never taken below `variance_floor`.
     """
-    u, t, real = _checked(embeddings, times, mask, least=2)
-    scale = 1.0 / (u.shape[2] * temperature)
-    return measure(u, t, None, real, Settings(1.0, scale, variance_weight, variance_floor))[0]
+    settings = Settings(1.0, temperature, variance_weight, variance_floor)
+    return with_parts(embeddings, times, None, mask, settings)[0]
 
 
 def cidm(
@@ -63,9 +59,7 @@ def cidm(
         near, |seconds_i - seconds_j| <= window:  d / gamma
         far:                                      gamma max(0, margin - d)
     """
-    u, t, real = _checked(embeddings, times, mask, least=1)
-    seconds = _checked_durations(durations, t)
-    return measure(u, t, seconds, real, Settings(contrast=1.0, window=window + ON_THE_EDGE, margin=margin))[0]
+    return with_parts(embeddings, times, durations, mask, Settings(contrast=1.0, window=window, margin=margin))[0]
 
 
 def tc3i(
@@ -80,26 +74,17 @@ def tc3i(
     margin: float = 2.0,
 ) -> Tensor:
     """The paper's loss: `tcc + weight * cidm`, both as means; with `weight=T`, the frames sampled, the paper's sums."""
-    return tc3i_and_parts(embeddings, times, durations, mask, weight, temperature, variance_weight, window, margin)[0]
+    settings = Settings(1.0, temperature, variance_weight, contrast=weight, window=window, margin=margin)
+    return with_parts(embeddings, times, durations, mask, settings)[0]
 
 
-def tc3i_and_parts(
-    embeddings: Tensor,
-    times: Tensor,
-    durations: Tensor,
-    mask: Tensor | None = None,
-    weight: float = 1.0,
-    temperature: float = 0.1,
-    variance_weight: float = 0.001,
-    window: float = 10.0,
-    margin: float = 2.0,
+def with_parts(
+    embeddings: Tensor, times: Tensor, durations: Tensor | None, mask: Tensor | None, settings: Settings
 ) -> tuple[Tensor, Tensor]:
-    """`tc3i`, and what `tcc` and `cidm` are in it: two numbers that carry no gradient, for the loss curve."""
-    u, t, real = _checked(embeddings, times, mask, least=2)
-    seconds = _checked_durations(durations, t)
-    scale = 1.0 / (u.shape[2] * temperature)
-    settings = Settings(1.0, scale, variance_weight, VARIANCE_FLOOR, weight, window + ON_THE_EDGE, margin)
-    return measure(u, t, seconds, real, settings)
+    """`tcc`, `cidm` or their sum, and both by themselves: two numbers that carry no gradient, for the loss curve."""
+    u, t, real = _checked(embeddings, times, mask, least=1 if settings.cycle is None else 2)
+    seconds = None if durations is None else _checked_durations(durations, t)
+    return measure(u, t, seconds, real, settings._replace(window=settings.window + ON_THE_EDGE))
 
 
 def lav(

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from stepcut.correspond.check import check_video, check_videos
 from stepcut.correspond.inputs import FrameInput, Input, MapInput, VectorInput
+from stepcut.correspond.kernels import Settings
 from stepcut.correspond.loop import Plan, train
-from stepcut.correspond.losses import alignment, cidm, tc3i_and_parts, tcc, unit
+from stepcut.correspond.losses import alignment, cidm, tcc, unit, with_parts
 from stepcut.correspond.record import Terms
 from stepcut.correspond.sampling import Batch, context_rows, draw
 from stepcut.errors import NotLearned, OptionError, unknown
@@ -247,9 +248,10 @@ class Embedder:
         mask = real if batch.padded else None
         if self.loss == "tc3i":
             weight = 1.0 if self.weight is None else self.weight
-            total, both = tc3i_and_parts(
-                u, times, durations, mask, weight, self.temperature, self.variance_weight, window, self.margin
+            settings = Settings(
+                1.0, self.temperature, self.variance_weight, contrast=weight, window=window, margin=self.margin
             )
+            total, both = with_parts(u, times, durations, mask, settings)
             return {"loss": total, "tcc": both[0], "cidm": both[1]}
         parts: Terms = {}
         if self.loss != "lav":
