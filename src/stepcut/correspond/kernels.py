@@ -18,7 +18,6 @@ from torch import Tensor
 
 from stepcut.errors import OptionError
 
-
 VARIANCE_FLOOR = 1e-6
 """The smallest variance of a landing place in `tcc`: a thousandth of the video, squared."""
 
