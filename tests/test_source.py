@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepcut.errors import FeatureError, OptionError, VideoError
-from stepcut.source import read_source
+from stepcut.source import read_like, read_source
 
 
 def rows(seed: int, length: int = 5, width: int = 4) -> np.ndarray:
@@ -94,3 +94,10 @@ def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None
         (tmp_path / f"{name}.mp4").write_bytes(b"")
     with pytest.raises(VideoError, match=r"none of the 2 videos could be used; .*a\.mp4.*b\.mp4"):
         read_source(tmp_path)
+
+
+def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
+    (tmp_path / "new.mp4").write_bytes(b"film")
+    config = {"backbone": {"name": "vectors"}, "shape": [3]}
+    with pytest.raises(OptionError, match=r"learned from given features.* Give a feature file"):
+        read_like(config, Fraction(1), tmp_path / "new.mp4")

@@ -128,6 +128,11 @@ def _from_videos(
 
 def recipe_of(seen: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `load_backbone` for videos that are to be seen as a config says."""
+    if seen.get("name") == "vectors":
+        raise OptionError(
+            "this procedure was learned from given features, and no network is known that makes them of pictures. "
+            "Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
+        )
     given = {key: seen[key] for key in ("weights", "layer", "family", "device") if seen.get(key) is not None}
     return {"backbone": seen.get("name", "efficientnet-lite0"), **given}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from stepcut.errors import OptionError
 from stepcut.use.guide import Alert, State
 from stepcut.use.sources import is_live, open_shots
 
@@ -51,10 +50,4 @@ def eye_of(procedure: Procedure) -> Backbone:
     from stepcut.see.backbones import load_backbone
     from stepcut.source import recipe_of
 
-    seen: dict[str, Any] = procedure.config.get("backbone", {})
-    if seen.get("name", "vectors") == "vectors":
-        raise OptionError(
-            "this procedure was learned from given features, and no network is known that makes them of pictures. "
-            "Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
-        )
-    return load_backbone(**recipe_of(seen))
+    return load_backbone(**recipe_of(procedure.config.get("backbone", {"name": "vectors"})))
