@@ -198,8 +198,11 @@ from stepcut.see.store import read_rows
 if __name__ == "__main__":
     films, folder = sys.argv[3], Path(sys.argv[4])
     disk, log, said = folder / "disk", folder / "log", ""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "none", disk], check=True)
     engine = make_engine(sys.argv[5], workers=2)
+    small = min(Path(films).iterdir(), key=lambda film: film.stat().st_size)
+    extract([small], Wide(log), fps=5, cache=disk, engine=engine)  # one is finished before the disk is full
+    subprocess.run(["mount", "-o", "remount,size=200k", disk], check=True)
     try:
         extract(films, Wide(log), fps=5, cache=disk, engine=engine)
     except OutputError as error:
