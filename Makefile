@@ -26,7 +26,7 @@ test-ray: $(VENV)/.ray  ## the cluster engine, on a local Ray cluster
 	$(PYTEST) -m ray
 
 test-kernels: $(VENV)/.triton  ## the kernels for GPUs, by Triton's interpreter on this CPU
-	TRITON_INTERPRET=1 PYTHONPATH=$(VENV)/triton $(PYTEST) tests/correspond/test_correspond_*_cuda.py
+	TRITON_INTERPRET=1 PYTHONPATH=$(VENV)/triton $(PYTEST) tests/methods/cnc/test_cnc_*_cuda.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

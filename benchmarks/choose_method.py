@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from results import SHORT, Recipe, recipes
-from stepcut.cut.contract import fingerprint, normalised_times
-from stepcut.judge import score
-from stepcut.methods.follow import smoothed
-from stepcut.methods.search import PER_STEP, Search, choose_sigma
-from stepcut.methods.slow import calm, centre, nearly_unit, principal_directions
-from stepcut.methods.stepcut import LIGHT
-from stepcut.methods.steps import evidence
-from stepcut.table import Table
+from stepcut.evaluation import score
+from stepcut.methods.default.em import evidence
+from stepcut.methods.default.forward_backward import smoothed
+from stepcut.methods.default.method import LIGHT
+from stepcut.methods.default.restarts import PER_STEP, Search, choose_sigma
+from stepcut.methods.default.slow_features import calm, centre, nearly_unit, principal_directions
+from stepcut.methods.segmenter import fingerprint, normalised_times
+from stepcut.tables import Table
 
 NAMES = ("per step", "prior", "balance", "background")
 STARTS = tuple(product((4, 5, 6), (1.0, 2.0, 3.0), (0.0, 0.2)))  # what the starts depend on: the first three

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from cut_data import recipe_tasks, toy_tasks
-from stepcut.cut import SEGMENTERS, ProCut
-from stepcut.judge import score
-from stepcut.table import Table
+from stepcut.evaluation import score
+from stepcut.methods.segmenters import SEGMENTERS, ProCut
+from stepcut.tables import Table
 from stepcut.version import __version__
 
 SMOOTHNESS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0)

@@ -22,11 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stepcut.correspond import Embedder, losses
-from stepcut.correspond.inputs import MapInput
-from stepcut.correspond.network import MapEncoder
-from stepcut.correspond.sampling import draw
-from stepcut.correspond.softdtw import soft_dtw
+from stepcut.methods.cnc import losses
+from stepcut.methods.cnc.embedder import Embedder
+from stepcut.methods.cnc.inputs import MapInput
+from stepcut.methods.cnc.network import MapEncoder
+from stepcut.methods.cnc.sampling import draw
+from stepcut.methods.cnc.softdtw import soft_dtw
 
 Work = Callable[[], Any]
 
@@ -166,7 +167,7 @@ def bench_softdtw(device: torch.device, quick: bool) -> None:
             taken = measure(works, device, rounds, inner=5 if size < 100 else 1)
             show(f"soft-DTW forward and backward, {batch} of {size} x {size}, {where}", taken, "ours", 5)
             if device.type == "cpu":
-                from stepcut.correspond._softdtw_cpu import align
+                from stepcut.methods.cnc._softdtw_cpu import align
 
                 given = cost.detach().numpy()
                 kernel = {"alone": lambda c=given, n=threads: align(c, 0.1, None, n, True)}

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from cut_race import CLOCKS, Peer, find_peers, race
-from stepcut.cut import SEGMENTERS
-from stepcut.cut.fuzzy import fuzzy_c_means
-from stepcut.cut.fuzzy.cpu import count_threads
-from stepcut.cut.graph import chain, energy, expand, window_links
-from stepcut.cut.subset import choose_subset, distances
-from stepcut.table import Table
+from stepcut.methods.baselines.subset import choose_subset, distances
+from stepcut.methods.cnc.fuzzy import fuzzy_c_means
+from stepcut.methods.cnc.fuzzy.cpu import count_threads
+from stepcut.methods.cnc.graph import chain, energy, expand, window_links
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.tables import Table
 from stepcut.version import __version__
 
 

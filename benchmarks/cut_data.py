@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from stepcut.data import load
-from stepcut.data.toy.features import toy_features
+from stepcut.datasets import load
+from stepcut.datasets.toy.features import toy_features
 from stepcut.timeline import Timeline
 
 DIMENSIONS = 64

@@ -11,8 +11,8 @@ import numpy as np
 
 from cut_data import toy_tasks
 from stepcut.colours import colour
-from stepcut.cut import SEGMENTERS
-from stepcut.judge import score
+from stepcut.evaluation import score
+from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.version import __version__
 
 NOISE = 1.5

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stepcut.judge.experiments import Results, run_experiment
+from stepcut.evaluation.experiments import Results, run_experiment
 from stepcut.progress import Bar
 
 CLIPS = {"data": "captaincook4d", "features": "omnivore", "steps": "true", "seeds": 2}

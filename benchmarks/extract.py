@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.see.backbones import Backbone, load_backbone
-from stepcut.see.features import extract
-from stepcut.see.video import find_videos, sample_frames
+from stepcut.features.backbones import Backbone, load_backbone
+from stepcut.features.extract import extract
+from stepcut.features.video import find_videos, sample_frames
 
 FPS = 2
 ROOT = Path(__file__).resolve().parent.parent

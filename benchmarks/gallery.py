@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import stepcut as sc
-from stepcut.data.toy import make_kitchen
+from stepcut.datasets.toy import make_kitchen
 from stepcut.errors import NotLearned
-from stepcut.procedure import Procedure
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
 from stepcut.show.report import write_report

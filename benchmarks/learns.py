@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from stepcut.correspond import Embedder
-from stepcut.correspond.prepare import centre_and_smooth
-from stepcut.cut import SEGMENTERS
-from stepcut.data import load
-from stepcut.data.toy import toy_features
-from stepcut.judge import score
-from stepcut.storage import write_text
-from stepcut.table import Table
+from stepcut.datasets import load
+from stepcut.datasets.toy import toy_features
+from stepcut.evaluation import score
+from stepcut.files.atomic import write_text
+from stepcut.methods.cnc.embedder import Embedder
+from stepcut.methods.cnc.prepare import centre_and_smooth
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.tables import Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from stepcut.data import load
-from stepcut.judge import score
-from stepcut.judge.clock import put_on_one_clock
-from stepcut.judge.evaluate import baseline
-from stepcut.judge.experiments.published import MAIN, PART_OF, PARTS, STEPS
+from stepcut.datasets import load
+from stepcut.evaluation import score
+from stepcut.evaluation.clock import put_on_one_clock
+from stepcut.evaluation.evaluate import baseline
+from stepcut.evaluation.experiments.published import MAIN, PART_OF, PARTS, STEPS
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.cut import SEGMENTERS, KMeans
-from stepcut.cut.contract import normalised_times
-from stepcut.cut.kmeans import find_means
-from stepcut.data import load
-from stepcut.judge import score
+from stepcut.datasets import load
+from stepcut.evaluation import score
 from stepcut.methods import CnC, StepCut
-from stepcut.methods.smooth import cut_smooth
-from stepcut.table import Table
+from stepcut.methods.baselines.kmeans import find_means
+from stepcut.methods.baselines.smooth import cut_smooth
+from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.segmenters import SEGMENTERS, KMeans
+from stepcut.tables import Table
 
 Labels = list[NDArray[np.int64]]
 

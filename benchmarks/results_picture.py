@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from cut_picture import GAP, HEIGHT, LEFT, WIDTH, draw
 from results import Recipe, method, named_f1, recipes
-from stepcut.cut import SEGMENTERS
-from stepcut.judge import score
+from stepcut.evaluation import score
+from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.version import __version__
 
 SHOWN = ("omnivore 1", "omnivore 8", "omnivore 12")

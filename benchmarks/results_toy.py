@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.data.toy import STEPS, make_kitchen
-from stepcut.judge import score
+from stepcut.datasets.toy import STEPS, make_kitchen
+from stepcut.evaluation import score
+from stepcut.features.extract import extract
 from stepcut.methods import StepCut
-from stepcut.methods.smooth import cut_smooth
+from stepcut.methods.baselines.smooth import cut_smooth
 from stepcut.progress import Bar
-from stepcut.see.features import extract
-from stepcut.table import Table
+from stepcut.tables import Table
 
 RATE = 2.0
 KITCHENS: dict[str, dict[str, Any]] = {

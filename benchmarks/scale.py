@@ -33,12 +33,12 @@ import numpy as np
 
 from extract import make_films, make_long_film, peak_resident
 from scale_tables import FPS, TABLES, fill
-from stepcut.scale.contract import Engine
-from stepcut.scale.local import Local
-from stepcut.see.cores import count_cores
-from stepcut.see.features import extract
-from stepcut.see.video import sample_frames
-from stepcut.storage import write_json, write_text
+from stepcut.features.extract import extract
+from stepcut.features.video import sample_frames
+from stepcut.files.atomic import write_json, write_text
+from stepcut.parallel.contract import Engine
+from stepcut.parallel.cores import count_cores
+from stepcut.parallel.local import Local
 from stepcut.version import __version__
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -100,7 +100,7 @@ def make_copies(folder: Path, count: int, seconds: int) -> list[Path]:
 
 def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, Any]:
     """Frames per second and CPU time of one and two workers, and of two on Ray."""
-    from stepcut.scale.ray import Ray
+    from stepcut.parallel.ray import Ray
 
     engines: dict[str, Engine] = {"1": Local(1), "2": Local(2), "2 free": Local(2)}
     processes: dict[str, list[int]] = {}
@@ -249,7 +249,7 @@ def measure_step(steps: int) -> float:
     """CPU seconds of one training step on vectors of 1,280 numbers, on one core."""
     import torch
 
-    from stepcut.correspond import Embedder
+    from stepcut.methods.cnc.embedder import Embedder
 
     torch.set_num_threads(1)
     random = np.random.default_rng(0)

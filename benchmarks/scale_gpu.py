@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.scale.ray import Ray, RemoteBackbone
-from stepcut.see.backbones import load_backbone
-from stepcut.see.contract import Features
-from stepcut.see.cores import count_cores
-from stepcut.see.features import extract
+from stepcut.features.backbones import load_backbone
+from stepcut.features.contract import Features
+from stepcut.features.extract import extract
+from stepcut.parallel.cores import count_cores
+from stepcut.parallel.ray import Ray, RemoteBackbone
 from stepcut.version import __version__
 
 

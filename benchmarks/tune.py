@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from stepcut.correspond import Embedder
-from stepcut.correspond.tune import TunableBackbone
-from stepcut.storage import whole_file
+from stepcut.files.atomic import whole_file
+from stepcut.methods.cnc.embedder import Embedder
+from stepcut.methods.cnc.tune import TunableBackbone
 
 
 def decode(videos: list[Path], out: Path, rate: float) -> None:
-    from stepcut.see.video import sample_frames
+    from stepcut.features.video import sample_frames
 
     frames = {}
     for video in videos:
@@ -32,8 +32,8 @@ def decode(videos: list[Path], out: Path, rate: float) -> None:
 
 
 def train(file: Path, weights: Path, layer: str, steps: int, device: str, chunk: int) -> None:
-    from stepcut.see.backbones.resnet50 import family_of, resnet50
-    from stepcut.see.backbones.weights import read_weights
+    from stepcut.features.backbones.resnet50 import family_of, resnet50
+    from stepcut.features.backbones.weights import read_weights
 
     with np.load(file, allow_pickle=False) as stored:
         rate = float(stored["rate"])

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.data.captaincook4d import read
-from stepcut.data.task import Task
-from stepcut.judge import score
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.check import check_labels
+from stepcut.datasets.captaincook4d import read
+from stepcut.datasets.task import Task
+from stepcut.evaluation import score
 from stepcut.methods import METHODS, strangeness_as_new
 from stepcut.order import graph_of_labels, learn_graph, sequence
-from stepcut.table import Cell, Table
-from stepcut.use.calibrate import learn_expectations
-from stepcut.use.check import check_labels
+from stepcut.tables import Cell, Table
 from stepcut.version import __version__
 from use_figures import (
     Labels,

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from stepcut.data.task import Task, TaskVideo
+from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.checking.check import Report, check_labels
+from stepcut.checking.evidence import find_signs, learn_usual, look
+from stepcut.datasets.task import Task, TaskVideo
 from stepcut.order import ProcedureGraph, learn_graph
-from stepcut.order.doings import graph_of_doings
 from stepcut.order.likelihood import close_order, count_first, majority_order, reduce_order
-from stepcut.use.calibrate import Expectations, learn_expectations
-from stepcut.use.check import Report, check_labels
-from stepcut.use.evidence import find_signs, learn_usual, look
+from stepcut.order.occurrences import graph_of_doings
 
 BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has
 WRONG = {"missing step", "order error"}

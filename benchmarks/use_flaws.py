@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from stepcut.data.toy import EDGES, STEPS, toy_features
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.check import check_labels
+from stepcut.datasets.toy import EDGES, STEPS, toy_features
 from stepcut.methods import METHODS, strangeness_as_new
-from stepcut.table import Cell, Table
-from stepcut.use.calibrate import learn_expectations
-from stepcut.use.check import check_labels
+from stepcut.tables import Cell, Table
 
 KITCHENS: dict[str, dict[str, Any]] = {
     "strict": {"skip": 0.0, "repeat": 0.0, "shuffle": 0.7},

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepcut.data.toy import EDGES, STEPS, toy_features
-from stepcut.judge import score
+from stepcut.datasets.toy import EDGES, STEPS, toy_features
+from stepcut.evaluation import score
 from stepcut.methods import METHODS
 from stepcut.order import graph_of_labels, sequence
-from stepcut.table import Cell, Table
+from stepcut.tables import Cell, Table
 from use_figures import count_edges, f1
 
 NOISES = ({"noise": 0.5, "drift": 0.5, "offset": 2.0}, {"noise": 1.5, "drift": 1.0, "offset": 3.0},

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import stepcut
-from stepcut.data.captaincook4d import read
-from stepcut.data.toy import STEPS, make_kitchen, toy_features
-from stepcut.judge import score
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.datasets.captaincook4d import read
+from stepcut.datasets.toy import STEPS, make_kitchen, toy_features
+from stepcut.evaluation import score
+from stepcut.guidance.guide import TRUST, Guide, State
 from stepcut.methods import METHODS
 from stepcut.order import doings, graph_of_labels
-from stepcut.table import Cell, Table
-from stepcut.use.calibrate import learn_expectations
-from stepcut.use.guide import TRUST, Guide, State
+from stepcut.tables import Cell, Table
 from use_figures import Labels, backbone_of, most_frequent, true_labels
 
 TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -86,7 +86,7 @@ def _filmed(out: Path, videos: int = 16) -> Recordings:
     """Toy videos as `stepcut learn` sees them by default. Filmed and seen once; later calls need no video decoder."""
     file = out / "kitchen.npz"
     if not file.is_file():
-        from stepcut.see.features import extract
+        from stepcut.features.extract import extract
 
         kitchen = make_kitchen(out / "kitchen", videos=videos, seed=0)
         seen, _ = extract([str(path) for path in kitchen.videos], "efficientnet-lite0", fps=2, cache=out / "cache")

@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from kitchen_kit import Kitchen, make_kitchen
 from numpy.typing import NDArray
 
 from stepcut.timeline import Segment, Timeline
+
+pytest_plugins = ["show_fixtures"]
 
 # The same examples in every run: a gate must not fail by luck. To look for new ones: --hypothesis-profile default.
 settings.register_profile("gate", derandomize=True)
@@ -49,3 +52,21 @@ def labelled_video() -> Callable[..., tuple[Timeline, NDArray[np.float64]]]:
         return timeline, np.eye(6)[labels] + 0.05 * random.normal(size=(len(labels), 6))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def tiny_task() -> Kitchen:
+    """The tiny task of `kitchen_kit`, learned once for all tests."""
+    return make_kitchen()
+
+
+@pytest.fixture(scope="session")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three short films and a long one with a key frame every half second, with frames out of order."""
+    from features_films import make_film
+
+    folder = tmp_path_factory.mktemp("films")
+    for number, frames in enumerate((30, 45, 61)):
+        make_film(folder / f"v{number}.mp4", frames=frames, g="10", bf="2")
+    make_film(folder / "v3.mp4", frames=240, g="10", bf="2")
+    return folder

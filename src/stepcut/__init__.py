@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
-    from stepcut.folder import load as load
+    from stepcut.evaluation import evaluate as evaluate
     from stepcut.formats import read as read
     from stepcut.formats import write as write
-    from stepcut.judge import evaluate as evaluate
-    from stepcut.learning import learn as learn
-    from stepcut.procedure import Procedure as Procedure
+    from stepcut.procedure.learning import learn as learn
+    from stepcut.procedure.procedure import Procedure as Procedure
+    from stepcut.procedure.storage import load as load
     from stepcut.show import view as view
     from stepcut.timeline import Segment as Segment
     from stepcut.timeline import Timeline as Timeline
 
 # Where each public name lives; it is imported when first used, so that `import stepcut` stays quick and loads no torch.
 _HOMES = {
-    "Procedure": "stepcut.procedure",
+    "Procedure": "stepcut.procedure.procedure",
     "Segment": "stepcut.timeline",
     "Timeline": "stepcut.timeline",
-    "evaluate": "stepcut.judge",
-    "learn": "stepcut.learning",
-    "load": "stepcut.folder",
+    "evaluate": "stepcut.evaluation",
+    "learn": "stepcut.procedure.learning",
+    "load": "stepcut.procedure.storage",
     "read": "stepcut.formats",
     "view": "stepcut.show",
     "write": "stepcut.formats",

@@ -184,7 +184,7 @@ class Timeline:
 
     def _repr_svg_(self) -> str:
         """A bar with a coloured block per segment, for notebooks."""
-        from stepcut.show.drawing import draw_bar
+        from stepcut.drawing import draw_bar
 
         return draw_bar(self)
 

@@ -9,7 +9,7 @@ import pytest
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.data.toy import make_kitchen
+from stepcut.datasets.toy import make_kitchen
 
 QUICK = ["--method", "cnc", "--set", 'train={"steps": 20}', "-k", "3", "--fps", "1", "--quiet"]
 

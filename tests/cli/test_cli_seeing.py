@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import stepcut as sc
+from stepcut.cli.feature_options import BACKBONE, said
 from stepcut.cli.learn import settings
 from stepcut.cli.main import main
-from stepcut.cli.seeing import BACKBONE, said
-from stepcut.learning import how_seen
-from stepcut.source import recipe_of
-from stepcut.storage import read_json, write_json
+from stepcut.features.read import recipe_of
+from stepcut.files.atomic import read_json, write_json
+from stepcut.procedure.learning import how_seen
 
 COMMANDS = ["features", "learn"]
 ALL = {"backbone": "resnet50", "weights": "w.pth", "layer": "conv3a", "family": "v1", "device": "cpu"}

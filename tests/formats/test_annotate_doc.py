@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.data.toy import toy_features
+from stepcut.datasets.toy import toy_features
 from stepcut.formats import read, read_folder
 from stepcut.timeline import Timeline
 

@@ -14,7 +14,7 @@ from show_kit import Page as Served
 from show_kit import parts_of
 
 from stepcut.formats import read_all
-from stepcut.show.viewer.edits import Edits
+from stepcut.procedure.corrections.edits import Edits
 
 pytestmark = pytest.mark.browser
 
@@ -352,9 +352,9 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
 
 
 def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitchen: Path) -> None:
+    from stepcut.checking.check import Finding, Report
+    from stepcut.procedure.corrections.document import Part
     from stepcut.show.viewer.checks import CheckedVideo
-    from stepcut.show.viewer.document import Part
-    from stepcut.use.check import Finding, Report
 
     findings = [
         Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),

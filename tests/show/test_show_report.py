@@ -11,9 +11,9 @@ import pytest
 
 import stepcut as sc
 from stepcut.cli.main import main
+from stepcut.drawing import draw_axis, draw_bar, draw_curve
 from stepcut.errors import VideoError
-from stepcut.procedure import Procedure
-from stepcut.show.drawing import draw_axis, draw_bar, draw_curve
+from stepcut.procedure.procedure import Procedure
 from stepcut.show.moments import best_times, find_moments, picture_at
 from stepcut.show.report import make_report
 from stepcut.timeline import Segment, Timeline

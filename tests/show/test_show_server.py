@@ -13,7 +13,7 @@ import pytest
 from show_kit import Page
 
 from stepcut.formats import FORMATS
-from stepcut.show.viewer.edits import Edits
+from stepcut.procedure.corrections.edits import Edits
 from stepcut.show.viewer.security import Guard, make_token
 
 
@@ -223,7 +223,7 @@ def wait(page: Page, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_a_copy_for_browsers_is_made_once(page: Page, kind: str) -> None:
-    from stepcut.see.video import probe
+    from stepcut.features.video import probe
 
     assert page.get(f"api/proxy/0/{kind}").status == 404
     assert wait(page, f"api/proxy/0/{kind}")["state"] == "done"

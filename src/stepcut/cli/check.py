@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check the videos, print the reports; 1 when one deviates, 2 when one cannot be checked."""
-    from stepcut.scale.videos import for_each_video
+    from stepcut.procedure.many_videos import for_each_video
 
     with open_engine(args) as engine:
         answers = for_each_video("check", args.procedure, args.video, engine)

@@ -12,7 +12,7 @@ from stepcut.errors import StepcutError
 from stepcut.progress import Bar, Hook, JsonLog, silent
 
 if TYPE_CHECKING:
-    from stepcut.scale.contract import Engine
+    from stepcut.parallel.contract import Engine
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -42,15 +42,15 @@ def add_engine(parser: argparse.ArgumentParser, *also: str) -> None:
         dest="workers",
         type=int,
         metavar="N",
-        help="do N at once, each in a process of its own (left out: as the engine sees fit; see docs/scale.md)",
+        help="do N at once, each in a process of its own (left out: as the engine sees fit; see docs/parallel.md)",
     )
 
 
 def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractContextManager[Engine | None]:
-    """The engine that --engine, --workers and --address ask for; see `stepcut.scale.open_engine`."""
-    from stepcut import scale
+    """The engine that --engine, --workers and --address ask for; see `stepcut.parallel.open_engine`."""
+    from stepcut import parallel
 
-    return scale.open_engine(args.engine, args.workers, args.address, always)
+    return parallel.open_engine(args.engine, args.workers, args.address, always)
 
 
 def tell_failures(answers: Sequence[object]) -> bool:

@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(args: argparse.Namespace) -> dict[str, Timeline]:
     """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
-    from stepcut.folder import is_procedure, load
     from stepcut.formats import read_folder
+    from stepcut.procedure.storage import is_procedure, load
     from stepcut.timeline import Timeline
 
     if args.source_format is None and is_procedure(Path(args.source)):

@@ -10,7 +10,7 @@ from stepcut.cli.common import add_common
 from stepcut.errors import OptionError
 
 if TYPE_CHECKING:
-    from stepcut.data import DataSet, Loaded
+    from stepcut.datasets import DataSet, Loaded
 
 EXAMPLES = """examples:
   stepcut data list                                    what there is
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do one of the actions."""
-    from stepcut.data import DATASETS
+    from stepcut.datasets import DATASETS
     from stepcut.errors import choose
 
     if args.action == "list":
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(args: argparse.Namespace) -> Loaded:
-    from stepcut.data import examine
+    from stepcut.datasets import examine
 
     given = {key: getattr(args, key) for key in ("view", "rate") if getattr(args, key) is not None}
     takes = {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set())
@@ -70,8 +70,8 @@ def _load(args: argparse.Namespace) -> Loaded:
 
 
 def _listing(form: str) -> str:
-    from stepcut.data import DATASETS
-    from stepcut.table import Cell, Table
+    from stepcut.datasets import DATASETS
+    from stepcut.tables import Cell, Table
 
     rows: list[list[Cell]] = [[d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()]
     return Table(["name", "title", "tasks", "licence"], rows).format(form)
@@ -125,7 +125,7 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
 
 
 def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
-    from stepcut.data.statistics import plot_statistics, statistics
+    from stepcut.datasets.statistics import plot_statistics, statistics
     from stepcut.errors import DataError
 
     if not any(task.timelines for task in loaded.tasks):

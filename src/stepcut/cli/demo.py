@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Film a toy kitchen, learn its procedure, and use it."""
     import stepcut as sc
-    from stepcut.data.toy import make_kitchen
+    from stepcut.datasets.toy import make_kitchen
     from stepcut.show.report import write_report
 
     folder, hook = Path(args.output), progress_hook(args)

@@ -131,7 +131,7 @@ def _engine() -> Finding:
 
 
 def _weights() -> Finding:
-    from stepcut.see.backbones.lite0 import weights_file
+    from stepcut.features.backbones.lite0 import weights_file
 
     try:
         file = weights_file()
@@ -143,7 +143,7 @@ def _weights() -> Finding:
 
 
 def _disk() -> Iterator[Finding]:
-    from stepcut.see.store import cache_dir
+    from stepcut.features.store import cache_dir
 
     cache = cache_dir()
     files = [file for file in cache.rglob("*") if file.is_file()] if cache.is_dir() else []

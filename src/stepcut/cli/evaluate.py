@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from stepcut.judge import evaluate
+    from stepcut.evaluation import evaluate
 
     found = args.found[0] if len(args.found) == 1 else args.found
     settings = (args.protocol, args.seeds, args.background, args.clock, args.seed)

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from stepcut.judge.experiments import Results, run_experiment
+    from stepcut.evaluation.experiments import Results, run_experiment
 
     if args.source is not None:
         results = Results.load(args.source)
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _place(out: str | None) -> Path:
-    from stepcut.see.store import cache_dir
+    from stepcut.features.store import cache_dir
 
     return cache_dir() / "experiments" if out is None else Path(out)
 

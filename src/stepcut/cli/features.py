@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
-from stepcut.cli.seeing import BACKBONE, add_seeing, said
+from stepcut.cli.feature_options import BACKBONE, add_seeing, said
 
 EXAMPLES = """examples:
   stepcut features sandwich/ -o features/              then: stepcut learn features/ -k 7 -o s.proc
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute, write, and list what could not be used: exit code 2 if there was any such video."""
-    from stepcut.see.backbones import load_backbone
-    from stepcut.see.features import export, extract
+    from stepcut.features.backbones import load_backbone
+    from stepcut.features.extract import export, extract
 
     recipe = said(args, *BACKBONE)
     with open_engine(args) as engine:

@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow the source to its end, or until Ctrl-C."""
-    from stepcut.folder import load
-    from stepcut.use.follow import follow
-    from stepcut.use.screen import Screen
-    from stepcut.use.sources import hide_password
+    from stepcut.guidance.follow import follow
+    from stepcut.guidance.screen import Screen
+    from stepcut.guidance.sources import hide_password
+    from stepcut.procedure.storage import load
 
     screen = Screen(hide_password(args.source)) if args.view else None
     if screen is not None:

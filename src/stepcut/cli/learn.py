@@ -6,10 +6,10 @@ import argparse
 import json
 from typing import Any
 
-from stepcut.addresses import Address, place
 from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
-from stepcut.cli.seeing import BACKBONE, add_seeing, said
+from stepcut.cli.feature_options import BACKBONE, add_seeing, said
 from stepcut.errors import OptionError
+from stepcut.files.addresses import Address, place
 from stepcut.progress import silent
 
 EXAMPLES = """examples:
@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
 def run_task(args: argparse.Namespace) -> int:
     """Learn one procedure; several processes started by torchrun learn it together."""
-    from stepcut.learning import learn
-    from stepcut.scale.ddp import is_first_process, together
+    from stepcut.methods.cnc.ddp import is_first_process, together
+    from stepcut.procedure.learning import learn
 
     output = args.output or default_output(args.videos[0])
     with together():
@@ -88,7 +88,7 @@ def run_task(args: argparse.Namespace) -> int:
 
 def run_tasks(args: argparse.Namespace) -> int:
     """Learn many procedures; 2 when one of them failed or a video was left out."""
-    from stepcut.scale.tasks import learn_tasks, summarise
+    from stepcut.procedure.many_tasks import learn_tasks, summarise
 
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
     with open_engine(args, always=True) as engine:
@@ -100,7 +100,7 @@ def run_tasks(args: argparse.Namespace) -> int:
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `learn`: those of --like, then what was said here."""
-    from stepcut.folder import read_config
+    from stepcut.procedure.storage import read_config
 
     chosen: dict[str, Any] = {}
     if args.like:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check the videos that were asked for, then write the page."""
-    from stepcut.folder import load
+    from stepcut.procedure.storage import load
     from stepcut.show.report import write_report
 
     procedure, checks = load(args.procedure), []

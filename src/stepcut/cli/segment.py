@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cut the videos and write or print their timelines; 2 when one cannot be cut."""
     from stepcut.formats import write
-    from stepcut.scale.videos import for_each_video
+    from stepcut.procedure.many_videos import for_each_video
 
     if len(args.video) > 1 and args.output and "{name}" not in args.output:
         raise OptionError(

@@ -29,8 +29,8 @@ from stepcut.formats import (
     subtitles,
     tables,
 )
+from stepcut.formats.capabilities import Keeps, actual_losses, check_writable, kept, stated_losses
 from stepcut.formats.guess import format_to_write, guess_format, label_files
-from stepcut.formats.keeps import Keeps, actual_losses, check_writable, kept, stated_losses
 from stepcut.formats.names import VIDEO_SUFFIXES, video_name
 from stepcut.formats.options import Options, as_rate
 from stepcut.timeline import Timeline

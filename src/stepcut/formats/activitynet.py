@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stepcut.formats.keeps import Keeps
+from stepcut.files.atomic import write_json
+from stepcut.formats.capabilities import Keeps
 from stepcut.formats.native import number, optional
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_json
 from stepcut.formats.tables import build_segment
-from stepcut.storage import write_json
+from stepcut.formats.text import fail, read_json
 from stepcut.timeline import Timeline
 
 KEEPS = Keeps(steps="order")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stepcut.formats.keeps import UNIT, Keeps, kept_name, whole_units
+from stepcut.files.atomic import write_text
+from stepcut.formats.capabilities import UNIT, Keeps, kept_name, whole_units
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_text, seconds
 from stepcut.formats.tables import build_segment
-from stepcut.storage import write_text
+from stepcut.formats.text import fail, read_text, seconds
 from stepcut.timeline import Timeline
 
 KEEPS = Keeps(times="micro", names="line", steps="none", duration=False, video="file", confidence=False, empty=False)

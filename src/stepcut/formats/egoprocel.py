@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepcut.formats.keeps import Keeps, kept_name
+from stepcut.formats.capabilities import Keeps, kept_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail
 from stepcut.formats.tables import build_segment, is_header, parse_time, plain, read_rows, write_rows
+from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)

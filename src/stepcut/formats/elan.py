@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.keeps import UNIT, Keeps, check_writable, kept_name, whole_units
+from stepcut.files.atomic import write_text
+from stepcut.formats.capabilities import UNIT, Keeps, check_writable, kept_name, whole_units
 from stepcut.formats.names import VIDEO_SUFFIXES, video_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_text, seconds
 from stepcut.formats.tables import build_segment
-from stepcut.storage import write_text
+from stepcut.formats.text import fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps(times="milli", names="line", instants=False, confidence=False)

@@ -7,13 +7,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from stepcut.formats.keeps import Keeps
+from stepcut.files.atomic import write_json
+from stepcut.formats.capabilities import Keeps
 from stepcut.formats.names import video_name
 from stepcut.formats.native import number, optional
 from stepcut.formats.options import NONE, Options, as_rate
-from stepcut.formats.source import fail, read_json
 from stepcut.formats.tables import build_segment
-from stepcut.storage import write_json
+from stepcut.formats.text import fail, read_json
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps(duration=False, video="name")

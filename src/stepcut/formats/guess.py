@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from stepcut.formats import activitynet, audacity, egoprocel, fiftyone, label_studio, mstcn, native
 from stepcut.formats.options import Options
-from stepcut.formats.source import fail, read_json, read_text
+from stepcut.formats.text import fail, read_json, read_text
 
 SUFFIXES = {
     ".json": "json",

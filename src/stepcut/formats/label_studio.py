@@ -14,12 +14,12 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from stepcut.colours import colour
-from stepcut.formats.keeps import Keeps, whole_units
+from stepcut.files.atomic import write_json, write_text
+from stepcut.formats.capabilities import Keeps, whole_units
 from stepcut.formats.native import number, optional
 from stepcut.formats.options import NONE, Options, as_rate
-from stepcut.formats.source import fail, read_json
 from stepcut.formats.tables import build_segment
-from stepcut.storage import write_json, write_text
+from stepcut.formats.text import fail, read_json
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps(times="frames", instants=False)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from stepcut.formats.keeps import Keeps, kept, kept_name, per_frame
+from stepcut.files.atomic import write_text
+from stepcut.formats.capabilities import Keeps, kept, kept_name, per_frame
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_text
-from stepcut.storage import write_text
+from stepcut.formats.text import fail, read_text
 from stepcut.timeline import BACKGROUND, Timeline
 
 KEEPS = Keeps(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False)

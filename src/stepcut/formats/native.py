@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.keeps import Keeps
+from stepcut.files.atomic import write_json
+from stepcut.formats.capabilities import Keeps
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_json
-from stepcut.storage import write_json
+from stepcut.formats.text import fail, read_json
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps()

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from stepcut.formats.keeps import UNIT, Keeps, kept_name, whole_units
+from stepcut.files.atomic import write_text
+from stepcut.formats.capabilities import UNIT, Keeps, kept_name, whole_units
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_text, seconds
 from stepcut.formats.tables import build_segment
-from stepcut.storage import write_text
+from stepcut.formats.text import fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 VTT = Keeps(times="milli", names="line", steps="none", video="file", instants=False, duration=False, confidence=False)

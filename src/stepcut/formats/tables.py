@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.keeps import Keeps, kept_name
+from stepcut.files.atomic import write_text
+from stepcut.formats.capabilities import Keeps, kept_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.source import fail, read_text, seconds
-from stepcut.storage import write_text
+from stepcut.formats.text import fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 KEEPS = Keeps(names="trimmed", steps="none", duration=False, video="file")

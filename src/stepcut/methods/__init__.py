@@ -16,9 +16,9 @@ knows its own videos better than new ones also keeps `strange_`, their strangene
 
 from __future__ import annotations
 
-from stepcut.methods.cnc import CnC
+from stepcut.methods.cnc.method import CnC
 from stepcut.methods.contract import Method, Online, Window, strangeness_as_new
-from stepcut.methods.stepcut import StepCut
+from stepcut.methods.default.method import StepCut
 
 METHODS: dict[str, type[Method]] = {"stepcut": StepCut, "cnc": CnC}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepcut.order.doings import Doing, doings, graph_of_labels
 from stepcut.order.graph import Duration, ProcedureGraph, Support
 from stepcut.order.learn import learn_graph
+from stepcut.order.occurrences import Doing, doings, graph_of_labels
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepcut.colours import colour, ink
 from stepcut.errors import choose
+from stepcut.files.atomic import write_text
 from stepcut.order.layout import columns, places
-from stepcut.storage import write_text
 
 if TYPE_CHECKING:
     from stepcut.order.graph import ProcedureGraph

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepcut.procedure import Procedure
+    from stepcut.procedure.procedure import Procedure
     from stepcut.show.viewer.server import Running
 
 __all__ = ["view"]

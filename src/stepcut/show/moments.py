@@ -11,8 +11,8 @@ from pathlib import Path
 from PIL import Image
 
 from stepcut.errors import VideoError
-from stepcut.procedure import Procedure
-from stepcut.see.video import sample_frames
+from stepcut.features.video import sample_frames
+from stepcut.procedure.procedure import Procedure
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, choose
+from stepcut.files.atomic import whole_file
 from stepcut.show.truth import compare, steps_of, timelines_of
-from stepcut.storage import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from stepcut.procedure import Procedure
+    from stepcut.procedure.procedure import Procedure
     from stepcut.timeline import Timeline
 
     Found = Procedure | Mapping[str, Timeline]
@@ -198,8 +198,8 @@ def loss(procedure: Procedure) -> Figure:
 @styled
 def confusion(found: Found, truth: Any) -> Figure:
     """How the time of each true step is shared among the found steps, in percent; matched pairs are framed."""
-    from stepcut.judge.clock import put_on_one_clock
-    from stepcut.judge.evaluate import read_truth
+    from stepcut.evaluation.clock import put_on_one_clock
+    from stepcut.evaluation.evaluate import read_truth
 
     evaluation = compare(found, truth).evaluation
     pair = put_on_one_clock(timelines_of(found), read_truth(truth)[0], all_found=steps_of(found))

@@ -9,17 +9,17 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from stepcut.colours import colour, ink
-from stepcut.procedure import Procedure
+from stepcut.drawing import EMPTY, draw_axis, draw_bar, draw_choice, draw_curve
+from stepcut.files.atomic import write_text
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
-from stepcut.show.drawing import EMPTY, draw_axis, draw_bar, draw_choice, draw_curve
 from stepcut.show.moments import Moment, by_step, find_moments
 from stepcut.show.style import REPORT_STYLE
 from stepcut.show.truth import Compared, compare
-from stepcut.storage import write_text
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
-    from stepcut.use.check import Report
+    from stepcut.checking.check import Report
 
 
 def write_report(

@@ -10,8 +10,8 @@ from stepcut.colours import colour
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
-    from stepcut.judge.evaluate import Evaluation
-    from stepcut.procedure import Procedure
+    from stepcut.evaluation.evaluate import Evaluation
+    from stepcut.procedure.procedure import Procedure
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Compared:
 
 def compare(found: Procedure | Mapping[str, Timeline], truth: Any) -> Compared:
     """Evaluate and match; `truth` is whatever `stepcut.evaluate` takes."""
-    from stepcut.judge.clock import match_names, merge_names
-    from stepcut.judge.evaluate import evaluate, read_truth
+    from stepcut.evaluation.clock import match_names, merge_names
+    from stepcut.evaluation.evaluate import evaluate, read_truth
 
     evaluation = evaluate(found, truth)
     true = read_truth(truth)[0]

@@ -22,11 +22,11 @@ from stepcut.colours import ink
 from stepcut.errors import OptionError, OutputError, StepcutError, choose
 
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
-from stepcut.see.video import probe
+from stepcut.features.video import probe
+from stepcut.procedure.corrections.document import Part
+from stepcut.procedure.corrections.edits import Edits
 from stepcut.show.moments import picture_at
 from stepcut.show.viewer.checks import CheckedVideo, Checker
-from stepcut.show.viewer.document import Part
-from stepcut.show.viewer.edits import Edits
 from stepcut.show.viewer.exports import export, format_list
 from stepcut.show.viewer.jobs import Job, Jobs, Work
 from stepcut.show.viewer.proxy import KINDS, make_proxy

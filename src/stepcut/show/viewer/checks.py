@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepcut.procedure.corrections.document import Part
 from stepcut.progress import Hook, Stage
-from stepcut.show.viewer.document import Part
 
 if TYPE_CHECKING:
-    from stepcut.procedure import Procedure
+    from stepcut.procedure.procedure import Procedure
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Checker:
     @cached_property
     def procedure(self) -> Procedure:
         """The whole procedure, with its model."""
-        from stepcut.folder import load
+        from stepcut.procedure.storage import load
 
         return load(self.folder)
 

@@ -10,10 +10,10 @@ from typing import Any
 import av
 
 from stepcut.errors import choose
+from stepcut.features.store import cache_dir
+from stepcut.features.video import probe, sample_frames
+from stepcut.files.atomic import whole_file
 from stepcut.progress import Hook, Stage, silent
-from stepcut.see.store import cache_dir
-from stepcut.see.video import probe, sample_frames
-from stepcut.storage import whole_file
 
 HEIGHT = 360
 FASTEST = 15

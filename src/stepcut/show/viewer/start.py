@@ -9,8 +9,8 @@ import logging
 import os
 from pathlib import Path
 
-from stepcut.procedure import Procedure
-from stepcut.see.store import cache_dir
+from stepcut.features.store import cache_dir
+from stepcut.procedure.procedure import Procedure
 from stepcut.show.viewer.server import Running, open_browser
 
 log = logging.getLogger("stepcut")

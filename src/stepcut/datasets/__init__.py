@@ -1,0 +1,59 @@
+"""Data sets: what they are, how to obtain them, and their tasks, videos and true timelines, all in the same form.
+
+>>> DATASETS["egoprocel"]
+<DataSet egoprocel: EgoProceL, 16 tasks>
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+from typing import Any
+
+from stepcut.datasets import captaincook4d, crosstask, egoprocel, plain, procel, rendered
+from stepcut.datasets.dataset import DataSet, Loaded, TaskInfo
+from stepcut.datasets.task import Task, TaskVideo
+from stepcut.errors import DataError, choose
+
+log = logging.getLogger("stepcut")
+
+DATASETS: dict[str, DataSet] = {
+    each.name: each
+    for each in [
+        egoprocel.DATA_SET,
+        crosstask.DATA_SET,
+        procel.DATA_SET,
+        captaincook4d.DATA_SET,
+        rendered.DATA_SET,
+        plain.DATA_SET,
+    ]
+}
+
+
+def load(name: str, root: str | Path, **options: Any) -> list[Task]:
+    """The tasks of a data set under `root`. What is absent or makes no sense is logged; nothing at all is an error.
+
+    EgoProceL takes `view="egocentric"` (or top, back, left, right) for the cameras of CMU-MMAC.
+    """
+    loaded = examine(name, root, **options)
+    if not loaded.tasks:
+        absent = " ".join(loaded.missing[:3]) or "No task was found."
+        raise DataError(f"{root}: {absent} 'stepcut data info {name}' shows the folder tree to build.")
+    for line in loaded.problems:
+        log.warning("%s: %s", name, line)
+    return loaded.tasks
+
+
+def examine(name: str, root: str | Path, **options: Any) -> Loaded:
+    """The tasks under `root` together with what is missing and what makes no sense."""
+    data_set = choose("data set", name, DATASETS)
+    loaded = data_set.read(root, **options)
+    for file, published in data_set.checksums.items():
+        path = Path(root) / file
+        if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:
+            loaded.problems.append(f"{path}: it differs from the published file (SHA-256). Copy it again.")
+    return loaded
+
+
+__all__ = ["DATASETS", "DataSet", "Loaded", "Task", "TaskInfo", "TaskVideo", "examine", "load"]

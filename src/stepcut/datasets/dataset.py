@@ -1,0 +1,145 @@
+"""DataSet: a data set as a table of facts, and the little shared code that finds its videos and features."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from stepcut.datasets.task import Task
+from stepcut.errors import DataError
+from stepcut.formats import VIDEO_SUFFIXES
+from stepcut.formats.text import read_text
+
+
+class TaskInfo(NamedTuple):
+    """What was published about one task."""
+
+    videos: int | None = None
+    steps: int | None = None
+    foreground: float | None = None
+    missing: float | None = None
+    repeated: float | None = None
+
+
+@dataclass
+class Loaded:
+    """What was found under a root: tasks, what is absent, and what makes no sense."""
+
+    tasks: list[Task] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Each says which file is absent and where to put it."""
+    problems: list[str] = field(default_factory=list)
+    """Each says which file or label makes no sense."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set, described rather than programmed."""
+
+    name: str
+    title: str
+    about: str
+    citation: str
+    """BibTeX."""
+    sources: Mapping[str, str]
+    """What -> where on the web it is offered; nobody may redistribute the videos."""
+    licence: str
+    obtain: str
+    """How to obtain it, in words."""
+    tree: str
+    """The folder tree that is expected under the root."""
+    tasks: Mapping[str, TaskInfo]
+    rate: str
+    """Frame rates, in words."""
+    read: Callable[..., Loaded]
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    """File -> SHA-256, where the publisher's files are known."""
+
+    def __repr__(self) -> str:
+        return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
+
+
+def existing_root(root: str | Path, what: str) -> Path:
+    """The root as a path; a root that is no folder is an error."""
+    place = Path(root).expanduser()
+    if not place.is_dir():
+        raise DataError(
+            f"{place}: no such folder. Give the folder of {what} (stepcut data info {what} shows its tree)."
+        )
+    return place
+
+
+def first_of(root: Path, *places: str) -> Path | None:
+    """The first of several places under the root that exists."""
+    return next((root / place for place in places if (root / place).exists()), None)
+
+
+def find_videos(root: Path) -> dict[str, Path]:
+    """Video name (without suffix) -> file, for all videos below a folder."""
+    found: dict[str, Path] = {}
+    if root.is_dir():
+        for path in sorted(root.rglob("*")):
+            if path.suffix[1:].lower() in VIDEO_SUFFIXES and path.is_file():
+                found.setdefault(path.name[: -len(path.suffix)], path)
+    return found
+
+
+def find_features(root: Path) -> dict[str, dict[str, Path]]:
+    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy`."""
+    found: dict[str, dict[str, Path]] = {}
+    folder = root / "features"
+    if folder.is_dir():
+        for path in sorted(folder.glob("*/*.npy")):
+            found.setdefault(path.stem, {})[path.parent.name] = path
+    return found
+
+
+def read_durations(root: Path) -> dict[str, float]:
+    """Video name -> seconds from `durations.csv` (name, seconds), for those who have the lengths but not the videos."""
+    path = root / "durations.csv"
+    if not path.is_file():
+        return {}
+    lengths = {}
+    for line, cells in enumerate(csv.reader(read_text(path).splitlines()), start=1):
+        if len(cells) < 2:
+            continue
+        try:
+            lengths[cells[0].strip()] = float(cells[1])
+        except ValueError as error:
+            if line > 1:  # the first line may be a header
+                raise DataError(f"{path}, line {line}: {cells[1]!r} is not a length in seconds. Correct it.") from error
+    return lengths
+
+
+def video_duration(path: Path) -> float | None:
+    """The length of a video file by its header, or None when it does not say; needs no decoding."""
+    import av
+
+    try:
+        with av.open(str(path)) as container:
+            return None if container.duration is None else container.duration / av.time_base
+    except (OSError, ValueError):
+        return None
+
+
+def match_videos(videos: Mapping[str, Path], names: Iterable[str], where: str) -> tuple[list[str], list[str]]:
+    """Sentences for the named videos that are absent, and for the files that are none of them."""
+    known = set(names)
+    if not videos:
+        return [f"{where}: no videos. {len(known)} are expected there, named as their annotation files."], []
+    absent = [f"{where}/{name}.*: a timeline but no video." for name in sorted(known - set(videos))]
+    extra = [f"{videos[name]}: a video without a timeline." for name in sorted(set(videos) - known)]
+    return absent, extra
+
+
+def plain_name(text: str) -> str:
+    """A name without case, spaces and signs, to compare by.
+
+    >>> plain_name("EGTEA_Gaze+") == plain_name("egtea gaze")
+    True
+    """
+    return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -1,0 +1,147 @@
+"""Statistics of a data set: foreground, missing and repeated steps, counts and hours, per task and in total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepcut.datasets.dataset import TaskInfo
+from stepcut.datasets.task import Task
+from stepcut.files.atomic import whole_file
+from stepcut.tables import Cell, Table
+from stepcut.timeline import Timeline
+
+COLUMNS = ["task", "videos", "steps", "foreground", "missing", "repeated"]
+MORE = ["segments", "hours", "video minutes", "segment seconds"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is counted in some videos; sums, so that tasks add up to a total."""
+
+    videos: int
+    steps: int
+    ratios: tuple[float, ...]
+    """Foreground per video, for those whose length is known."""
+    distinct: int
+    """Sum over videos of u_n, the distinct steps in video n."""
+    possible: int
+    """Sum over videos of K, the steps of the task."""
+    segments: int
+    """Sum over videos of g_n, the segments in video n."""
+    seconds: float
+    """Length of the videos whose length is known."""
+    active: float
+    """Summed length of the segments."""
+
+    @property
+    def foreground(self) -> float | None:
+        """F = mean_n(key-step duration / video duration)."""
+        return sum(self.ratios) / len(self.ratios) if self.ratios else None
+
+    @property
+    def missing(self) -> float | None:
+        """M = 1 - sum_n u_n / (K N)."""
+        return 1 - self.distinct / self.possible if self.possible else None
+
+    @property
+    def repeated(self) -> float | None:
+        """R = 1 - sum_n u_n / sum_n g_n."""
+        return 1 - self.distinct / self.segments if self.segments else None
+
+
+def count(task: Task) -> Counts:
+    """Count one task over its videos that have a timeline."""
+    timelines = list(task.timelines.values())
+    known = [t for t in timelines if t.duration]
+    return Counts(
+        videos=len(timelines),
+        steps=len(task.steps),
+        ratios=tuple(covered(t) / t.duration for t in known if t.duration),
+        distinct=sum(len(set(t.sequence())) for t in timelines),
+        possible=len(task.steps) * len(timelines),
+        segments=sum(len(t) for t in timelines),
+        seconds=sum(t.duration or 0.0 for t in known),
+        active=sum(segment.duration for t in timelines for segment in t),
+    )
+
+
+def covered(timeline: Timeline) -> float:
+    """Seconds that at least one segment covers; what two share counts once."""
+    total, reached = 0.0, 0.0
+    for segment in timeline:
+        total += max(0.0, segment.end - max(segment.start, reached))
+        reached = max(reached, segment.end)
+    return total
+
+
+def add(counts: Iterable[Counts]) -> Counts:
+    """The counts of several tasks together."""
+    each = list(counts)
+    return Counts(
+        videos=sum(c.videos for c in each),
+        steps=sum(c.steps for c in each),
+        ratios=tuple(ratio for c in each for ratio in c.ratios),
+        distinct=sum(c.distinct for c in each),
+        possible=sum(c.possible for c in each),
+        segments=sum(c.segments for c in each),
+        seconds=sum(c.seconds for c in each),
+        active=sum(c.active for c in each),
+    )
+
+
+def statistics(
+    tasks: Sequence[Task], title: str = "", more: bool = False, published: Mapping[str, TaskInfo] | None = None
+) -> Table:
+    """The table of section 6 of the paper's method; `more` adds counts, hours and lengths, and the published figures.
+
+    What is known to be wrong with the files stands in the notes.
+    """
+    counted = [(task.name, count(task)) for task in tasks]
+    rows = [_row(name, c, more) for name, c in [*counted, ("total", add(c for _, c in counted))]]
+    columns = [*COLUMNS, *(MORE if more else [])]
+    if more and published:
+        columns += ["published F", "published M", "published R"]
+        for row in rows:
+            info = published.get(str(row[0]), TaskInfo())
+            row += [info.foreground, info.missing, info.repeated]
+    notes = [f"{task.name}: {defect}." for task in tasks for defect in task.defects]
+    unknown = sum(c.videos - len(c.ratios) for _, c in counted)
+    if unknown:
+        notes.append(f"{unknown} videos have no known length and are left out of the foreground and the hours.")
+    return Table(columns, rows, caption=title, notes=notes, digits=2)
+
+
+def plot_statistics(table: Table, path: str | Path) -> None:
+    """Draw foreground, missing and repeated per task as bars; the suffix of `path` decides PNG, SVG or PDF."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = [str(name) for name in table.column("task")]
+    figure = Figure(figsize=(8, 0.6 + 0.32 * len(names)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 3, sharey=True)
+    for each, what, fill in zip(axes, COLUMNS[3:], ("#4477aa", "#ee6677", "#228833"), strict=True):
+        values = [value if isinstance(value, float) else 0.0 for value in table.column(what)]
+        each.barh(range(len(names)), values, color=fill)
+        each.set_xlim(0, 1)
+        each.set_title(what)
+        each.set_yticks(range(len(names)), names)
+    axes[0].invert_yaxis()
+    figure.suptitle(table.caption)
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format=Path(path).suffix[1:] or "png", dpi=150)
+
+
+def _row(name: str, counts: Counts, more: bool) -> list[Cell]:
+    row: list[Cell] = [name, counts.videos, counts.steps, counts.foreground, counts.missing, counts.repeated]
+    if more:
+        with_length = len(counts.ratios)
+        row += [
+            counts.segments,
+            counts.seconds / 3600,
+            counts.seconds / 60 / with_length if with_length else None,
+            counts.active / counts.segments if counts.segments else None,
+        ]
+    return row

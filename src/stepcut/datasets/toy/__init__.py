@@ -1,0 +1,132 @@
+"""A kitchen that films itself: first-person videos of breakfast being made, with exact ground truth.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     make_kitchen(folder, videos=1, duration=5)
+<ToyKitchen 1 video of 6 steps, 0.1 min, ego>
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Unpack
+
+from stepcut.datasets.toy.features import toy_features
+from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Plan, Script, plan_video, write_script
+from stepcut.errors import DataError, OptionError, choose
+from stepcut.files.atomic import read_json, write_json, write_text
+from stepcut.progress import Hook, Stage, silent
+from stepcut.timeline import Timeline
+
+__all__ = [
+    "EDGES",
+    "STEPS",
+    "Flaw",
+    "Script",
+    "ToyKitchen",
+    "make_kitchen",
+    "plan_video",
+    "toy_features",
+    "write_script",
+]
+
+VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
+EDITION = 1
+"""Raised when the same settings give other videos than before."""
+
+
+@dataclass(frozen=True)
+class ToyKitchen:
+    """A folder of toy videos and what is true of them."""
+
+    folder: Path
+    videos: tuple[Path, ...]
+    timelines: dict[str, Timeline]
+    """The ground truth by the video's name, the file's name without its suffix."""
+    view: str = "ego"
+    steps: tuple[str, ...] = STEPS
+    edges: frozenset[tuple[str, str]] = EDGES
+    """The true task graph: `(before, after)` by step name."""
+    flaws: dict[str, tuple[Flaw, ...]] = field(default_factory=dict)
+    """What is wrong, by the video's name; empty for kitchens made without `flaw`."""
+
+    @property
+    def annotations(self) -> Path:
+        """The folder of the annotation files."""
+        return self.folder / "annotations"
+
+    def __repr__(self) -> str:
+        minutes = sum(timeline.end for timeline in self.timelines.values()) / 60
+        count = f"{len(self.videos)} video{'s' if len(self.videos) > 1 else ''}"
+        return f"<ToyKitchen {count} of {len(self.steps)} steps, {minutes:.1f} min, {self.view}>"
+
+
+def make_kitchen(
+    folder: str | os.PathLike[str],
+    videos: int = 8,
+    seed: int = 0,
+    *,
+    view: str = "ego",
+    progress: Hook = silent,
+    **plan: Unpack[Plan],
+) -> ToyKitchen:
+    """Film `videos` breakfasts into `folder`: `videos/*.mp4`, `annotations/*.csv` (EgoProceL), `graph.json`.
+
+    view: "ego", or "side" for a tripod that films the same recordings. plan: what `write_script` takes: duration=66,
+    background=0.2, skip=0.1, repeat=0.15, shuffle=0.7, flaw=None or for example "skip:add jam" (in every video).
+
+    Same arguments, same videos. What is there already is kept; an interrupted kitchen is completed by the same call.
+    """
+    choose("view", view, VIEWS)
+    if videos < 1:
+        raise OptionError(f"videos={videos!r} is too few; 1 or more are allowed. Try videos=8.")
+    scripts = [write_script(seed, video, **plan) for video in range(videos)]
+    root = Path(folder)
+    _claim(root, {"edition": EDITION, "videos": videos, "seed": seed, "view": view, **DEFAULTS, **plan})
+    write_json(root / "graph.json", {"steps": STEPS, "edges": sorted(EDGES)})
+    flaws = {script.name: script.flaws for script in scripts if script.flaws}
+    if flaws:
+        write_json(root / "flaws.json", {name: [asdict(flaw) for flaw in found] for name, found in flaws.items()})
+    for script in scripts:
+        write_text(root / "annotations" / f"{script.name}.csv", _annotate(script))
+    paths = tuple(root / "videos" / f"{script.name}.mp4" for script in scripts)
+    with Stage(progress, "film", total=videos, unit="videos") as stage:
+        for script, path in zip(scripts, paths, strict=True):
+            _film(script, path, view)
+            stage.advance(item=path.name)
+    return ToyKitchen(root, paths, {script.name: script.timeline for script in scripts}, view, flaws=flaws)
+
+
+def _film(script: Script, path: Path, view: str) -> None:
+    """Render a video unless it is there and whole."""
+    from stepcut.datasets.toy.render import is_filmed, render_video  # compiled code and the encoder: only when needed
+
+    if not is_filmed(script, path):
+        render_video(script, path, view)
+
+
+def _claim(root: Path, settings: dict[str, Any]) -> None:
+    """Refuse a folder that holds another kitchen: old and new videos would mix."""
+    record = root / "kitchen.json"
+    if record.is_file():
+        there = read_json(record)
+        differing = [f"{key}={there.get(key)!r}" for key, value in settings.items() if there.get(key) != value]
+        if differing:
+            raise DataError(
+                f"{root}: another toy kitchen is there, made with {', '.join(differing)}. "
+                "Choose another folder, or delete this one."
+            )
+    write_json(record, settings)
+
+
+def _annotate(script: Script) -> str:
+    """The EgoProceL layout: start second, end second, step name beginning with its number."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    for segment in script.timeline:
+        rows.writerow([segment.start, segment.end, f"{STEPS.index(segment.step) + 1} {segment.step}"])
+    return text.getvalue()

@@ -1,0 +1,237 @@
+"""How a kitchen looks: colours, light and layout of one video, and the large picture the camera moves over."""
+
+from __future__ import annotations
+
+import colorsys
+from dataclasses import dataclass, field
+
+import numpy as np
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+
+from stepcut.datasets.toy import things
+from stepcut.datasets.toy.canvas import Canvas, Colour, shade
+from stepcut.datasets.toy.script import STEPS
+
+WIDTH, HEIGHT = 1600, 1200
+"""The size of the kitchen, in units; a head camera sees about 400 x 300 of them."""
+COUNTER, FRONT, FLOOR = 470, 900, 1080
+"""Where, from the top, the counter, the cupboards under it and the floor begin."""
+
+# step: (place, where the work is about that place, how close the head comes)
+WORK: dict[str, tuple[str, tuple[float, float], float]] = {
+    "cut bread": ("board", (0, 0), 0.78),
+    "spread butter": ("plate", (-40, 10), 0.92),
+    "add jam": ("plate", (50, 0), 0.92),
+    "pour water": ("cup", (0, -14), 0.76),
+    "stir tea": ("cup", (0, 0), 1.1),
+    "wash dish": ("sink", (0, 0), 0.8),
+}
+
+
+def _hsv(h: float, s: float, v: float) -> Colour:
+    r, g, b = (round(255 * c) for c in colorsys.hsv_to_rgb(h % 1, s, v))
+    return (r, g, b)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is particular to one video. `places` gives the x of each place, `tools` the colour of each step's tool."""
+
+    wall: Colour
+    tiles: str
+    counter: Colour
+    surface: str
+    cupboards: Colour
+    skin: Colour
+    sleeve: Colour
+    trousers: Colour
+    light: tuple[float, float, float]
+    gamma: float
+    vivid: float
+    noise: float
+    mirrored: bool
+    closeness: float
+    ware: things.Ware
+    places: dict[str, float]
+    tools: dict[str, Colour] = field(default_factory=dict)
+
+
+def draw_look(seed: tuple[int, int]) -> Look:
+    """The looks of a video, from its seed."""
+    rng = np.random.default_rng([*seed, 2])
+    warm = rng.uniform(-0.3, 0.3)
+    gain = rng.uniform(0.75, 1.3)
+    order = rng.permutation(4)
+    skins = [(236, 190, 160), (214, 160, 124), (168, 112, 80), (112, 72, 50), (246, 208, 184)]
+    handles = [(50, 48, 52), (120, 70, 40), (30, 60, 120), (150, 30, 40), (60, 100, 70)]
+    handle = handles[int(rng.integers(5))]
+    return Look(
+        wall=_hsv(rng.uniform(), rng.uniform(0.1, 0.75), rng.uniform(0.45, 0.95)),
+        tiles=str(rng.choice(["square", "brick", "stripe", "plain", "dots"])),
+        counter=_hsv(rng.uniform(), rng.uniform(0.05, 0.5), rng.uniform(0.25, 0.9)),
+        surface=str(rng.choice(["wood", "marble", "check", "plain", "stripe"])),
+        cupboards=_hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.3, 0.95)),
+        skin=skins[int(rng.integers(5))],
+        sleeve=_hsv(rng.uniform(), rng.uniform(0.2, 0.9), rng.uniform(0.2, 0.95)),
+        trousers=_hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.15, 0.6)),
+        light=(gain * (1 + warm), gain, gain * (1 - warm)),
+        gamma=rng.uniform(0.6, 1.2),
+        vivid=rng.uniform(0.3, 1.2),
+        noise=rng.uniform(2, 9),
+        mirrored=bool(rng.random() < 0.3),
+        closeness=rng.uniform(0.75, 1.25),
+        ware=_draw_ware(rng),
+        places={
+            name: 250 + 365 * int(k) + rng.uniform(-20, 20)
+            for name, k in zip(("board", "plate", "cup", "sink"), order, strict=True)
+        },
+        tools={
+            step: things.STEEL if step in ("add jam", "stir tea") else _hsv(rng.uniform(), 0.5, 0.7)
+            if step in ("pour water", "wash dish") else handle
+            for step in STEPS
+        },
+    )  # fmt: skip
+
+
+def _draw_ware(rng: np.random.Generator) -> things.Ware:
+    def one_of(*colours: Colour) -> Colour:
+        return colours[int(rng.integers(len(colours)))]
+
+    return things.Ware(
+        wood=one_of((190, 140, 86), (120, 76, 44), (232, 230, 222), (120, 160, 110), (224, 188, 140)),
+        bread=one_of((176, 112, 52), (110, 66, 36), (206, 150, 80)),
+        china=one_of(things.WHITE, (110, 150, 200), (236, 200, 110), (120, 120, 128), (200, 120, 110), (150, 196, 160)),
+        jam=one_of((176, 18, 40), (220, 120, 20), (84, 30, 110), (206, 160, 40)),
+        sink=one_of(things.STEEL, things.WHITE, (96, 100, 108), (190, 150, 110)),
+        sponge=one_of((245, 205, 60), (240, 120, 160), (90, 190, 220)),
+        tea=_any(rng),
+    )
+
+
+def work_at(look: Look, step: str) -> tuple[float, float]:
+    """Where in the kitchen the hands work during a step."""
+    place, (dx, dy), _ = WORK[step]
+    return look.places[place] + dx, 690 + dy
+
+
+def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
+    """The kitchen before anything was done in it, an RGB picture of WIDTH x HEIGHT."""
+    rng = np.random.default_rng([*seed, 3])
+    c = Canvas(WIDTH, HEIGHT, look.wall, fine=2)
+    _tile(c, look)
+    for _ in range(3):
+        _hang(c, rng.uniform(120, WIDTH - 120), rng.uniform(130, 230), rng)
+    c.box(0, COUNTER, WIDTH, FRONT, look.counter)
+    _lay(c, look, rng)
+    c.box(0, FRONT, WIDTH, FRONT + 26, shade(look.counter, 0.6))
+    c.box(0, FRONT + 26, WIDTH, FLOOR, look.cupboards)
+    for x in range(0, WIDTH, 200):
+        c.box(x + 8, FRONT + 40, x + 192, FLOOR - 12, shade(look.cupboards, 1.12), 6, 2)
+        c.disc(x + 176, FRONT + 70, 6, 6, things.STEEL, 1)
+    c.box(0, FLOOR, WIDTH, HEIGHT, shade(look.cupboards, 0.45))
+    c.texture(1 + 0.12 * gaussian_filter(rng.standard_normal((60, 200)), 1.0), FLOOR, HEIGHT)
+    for _ in range(7):
+        _clutter(c, rng.uniform(60, WIDTH - 60), rng.uniform(COUNTER + 20, COUNTER + 70), rng)
+    at = look.places
+    things.board(c, look.ware, at["board"], 690)
+    things.plate(c, look.ware, at["plate"] - 20, 700)
+    things.toast(c, look.ware, at["plate"] - 20, 700)
+    things.butter(c, at["plate"] - 120, 640)
+    things.jar(c, look.ware, at["plate"] + 84, 650)
+    things.teabox(c, look.ware, at["cup"], 690)
+    things.cup(c, look.ware, at["cup"], 690)
+    things.sink(c, look.ware, at["sink"], 690)
+    return c.done().convert("RGB")
+
+
+def settle(kitchen: Image.Image, look: Look, step: str) -> None:
+    """Leave in the kitchen what a finished step leaves behind: butter or jam on the toast, tea in the cup."""
+    if step in ("spread butter", "add jam"):
+        c = Canvas(100, 100)
+        things.toast(c, look.ware, 50, 50, 1.0, things.BUTTER if step == "spread butter" else look.ware.jam)
+        picture, (x, y) = c.done(), (look.places["plate"] - 70, 650)
+    elif step == "pour water":
+        c = Canvas(200, 160)
+        things.cup(c, look.ware, 100, 70, things.TEA)
+        picture, (x, y) = c.done(), (look.places["cup"] - 100, 620)
+    else:
+        return
+    kitchen.paste(picture, (round(x), round(y)), picture)
+
+
+def _tile(c: Canvas, look: Look) -> None:
+    """The pattern of the wall."""
+    joint = shade(look.wall, 0.75)
+    if look.tiles in ("square", "brick"):
+        for row, y in enumerate(range(0, COUNTER, 47)):
+            c.line([(0, y), (WIDTH, y)], joint, 3)
+            for x in range(-60 + (row % 2) * 40 * (look.tiles == "brick"), WIDTH, 80 if look.tiles == "brick" else 47):
+                c.line([(x, y), (x, y + 47)], joint, 3)
+    elif look.tiles == "stripe":
+        for x in range(0, WIDTH, 60):
+            c.box(x, 0, x + 26, COUNTER, joint)
+    elif look.tiles == "dots":
+        for y in range(20, COUNTER, 60):
+            for x in range(20, WIDTH, 60):
+                c.disc(x, y, 12, 12, joint)
+
+
+def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
+    """The surface of the counter."""
+    if look.surface == "check":
+        for row, y in enumerate(range(COUNTER, FRONT, 54)):
+            for x in range(54 * (row % 2), WIDTH, 108):
+                c.box(x, y, x + 54, min(y + 54, FRONT), shade(look.counter, 1.5))
+    elif look.surface == "stripe":
+        for x in range(0, WIDTH, 70):
+            c.box(x, COUNTER, x + 30, FRONT, shade(look.counter, 0.75))
+    rough = {"wood": (1, 40), "marble": (6, 6)}.get(look.surface, (0.6, 0.6))
+    noise = gaussian_filter(rng.standard_normal((215, 800)), rough)
+    c.texture(1 + (0.1 if look.surface in ("wood", "marble") else 0.04) * noise / noise.std(), COUNTER, FRONT)
+
+
+def _any(rng: np.random.Generator) -> Colour:
+    return _hsv(rng.uniform(), rng.uniform(0.2, 0.9), rng.uniform(0.25, 0.95))
+
+
+def _hang(c: Canvas, x: float, y: float, rng: np.random.Generator) -> None:
+    """A window, a picture, a clock or a shelf on the wall."""
+    kind, w, h = rng.integers(4), rng.uniform(70, 130), rng.uniform(70, 110)
+    frame = _any(rng)
+    if kind == 0:
+        c.box(x - w, y - h, x + w, y + h, WINDOW_FRAME, 4, 4)
+        sky = _any(rng)
+        c.box(x - w + 10, y - h + 10, x + w - 10, y + h - 10, shade(sky, 1.3))
+        c.disc(x + rng.uniform(-30, 30), y + h * 0.3, w * 0.5, h * 0.4, _any(rng))
+        c.line([(x, y - h), (x, y + h)], WINDOW_FRAME, 8)
+    elif kind == 1:
+        c.box(x - w, y - h, x + w, y + h, frame, 0, 6)
+        for _ in range(9):
+            c.disc(x + rng.uniform(-0.7, 0.7) * w, y + rng.uniform(-0.7, 0.7) * h, w * 0.25, h * 0.25, _any(rng))
+    elif kind == 2:
+        c.disc(x, y, 70, 70, frame, 6)
+        c.disc(x, y, 56, 56, things.WHITE)
+        c.line([(x, y), (x + rng.uniform(-40, 40), y - 30)], things.DARK, 5)
+    else:
+        c.box(x - 150, y + 60, x + 150, y + 76, frame, 2, 2)
+        for k in range(7):
+            tall = rng.uniform(40, 100)
+            c.box(x - 140 + 40 * k, y + 60 - tall, x - 110 + 40 * k, y + 60, _any(rng), 5, 2)
+
+
+WINDOW_FRAME = (236, 232, 224)
+
+
+def _clutter(c: Canvas, x: float, y: float, rng: np.random.Generator) -> None:
+    """Some bottle, box or fruit at the back of the counter."""
+    kind, paint = rng.integers(3), _any(rng)
+    if kind == 0:
+        c.box(x - 20, y - 70, x + 20, y + 40, paint, 10, 2)
+        c.box(x - 9, y - 104, x + 9, y - 66, shade(paint, 0.8), 4)
+    elif kind == 1:
+        c.box(x - 38, y - 40, x + 38, y + 40, paint, 3, 2)
+        c.box(x - 26, y - 16, x + 26, y + 12, _any(rng), 3)
+    else:
+        for dx, dy in ((-20, 10), (20, 12), (0, -8)):
+            c.disc(x + dx, y + dy, 22, 21, paint, 2)

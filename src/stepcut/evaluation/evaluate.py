@@ -1,0 +1,266 @@
+"""evaluate(): a procedure against true timelines, in a table that names its protocol and holds the rows of no video."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError
+from stepcut.evaluation.clock import CLOCK, put_on_one_clock
+from stepcut.evaluation.score import Score, score
+from stepcut.files.addresses import place
+from stepcut.tables import Cell, Spread, Table
+from stepcut.timeline import Timeline
+from stepcut.version import __version__
+
+if TYPE_CHECKING:
+    from stepcut.datasets import Task
+    from stepcut.parallel.contract import Engine
+    from stepcut.procedure.procedure import Procedure
+
+    Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
+    Truth = Task | Mapping[str, Timeline] | str | os.PathLike[str]
+
+BASELINES = ("random", "uniform", "one-cluster")
+FIGURES = ("F1", "IoU", "precision", "recall", "MoF", "edit", "F1@10", "F1@25", "F1@50", "tau", "lengths")
+
+
+@dataclass
+class Evaluation(Table):
+    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), and the scores behind each row."""
+
+    scores: dict[str, list[Score]] = field(default_factory=dict)
+    """Row -> one score for every seed."""
+    videos: list[str] = field(default_factory=list)
+    clusters: list[str] = field(default_factory=list)
+
+    @property
+    def score(self) -> Score:
+        """The score of what was evaluated (of its first seed)."""
+        return self.scores["ours"][0]
+
+    @property
+    def matching(self) -> str:
+        """Which found step is which true step, in words."""
+        return self.score.explain(self.clusters)
+
+    def json(self) -> str:
+        """The table with the matching beside it: found step -> true step."""
+        record = json.loads(super().json())
+        if self.score.protocol != "paper-per-video":
+            record["matching"] = {self._cluster(k): self.score.name(s) for k, s in self.score.matching.items()}
+        return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+    def per_step(self) -> Table:
+        """The figures of every true step."""
+        rows: list[list[Cell]] = [
+            [
+                s.name,
+                None if s.cluster is None else self._cluster(s.cluster),
+                s.f1,
+                s.iou,
+                s.precision,
+                s.recall,
+                s.frames,
+            ]
+            for s in self.score.per_step
+        ]
+        columns = ["step", "found as", "F1", "IoU", "precision", "recall", "ticks"]
+        return Table(columns, rows, f"{self.caption}; per step")
+
+    def per_video(self) -> Table:
+        """The figures of every video."""
+        each = zip(self.videos, self.score.per_video, strict=True)
+        rows: list[list[Cell]] = [[name, v.f1, v.iou, v.precision, v.recall, v.mof, v.edit, v.tau] for name, v in each]
+        columns = ["video", "F1", "IoU", "precision", "recall", "MoF", "edit", "tau"]
+        return Table(columns, rows, f"{self.caption}; per video")
+
+    def _cluster(self, number: int) -> str:
+        return "no step" if number < 0 else self.clusters[number]
+
+
+def evaluate(
+    proc_or_timelines: Found | Sequence[Found],
+    truth: Truth,
+    protocol: str = "strict",
+    seeds: int = 5,
+    background: str = "count",
+    clock: float = CLOCK,
+    seed: int = 0,
+    graph: Iterable[tuple[str, str]] | None = None,
+    engine: Engine | None = None,
+) -> Evaluation:
+    """Score a procedure (or timelines by any other program) against true timelines.
+
+    `proc_or_timelines`: a `Procedure`, the path of one, a folder of timeline files, or a dict from video names to
+    timelines; a list of these is the same thing learned with several seeds, and gives means and standard deviations.
+    `truth`: a folder of annotation files, a dict, or a task of a data set. `seeds` is how often `random` is drawn,
+    from `seed` on; nothing is learned anew here (`stepcut experiment` does that). `graph`: the true edges
+    (before, after) between step names, where known (a task may bring its own). With an `engine`, its workers score.
+    """
+    if not isinstance(seeds, int) or seeds < 1:
+        raise OptionError(f"seeds={seeds!r} is not allowed; give a whole number of at least 1.")
+    given = [_open(one) for one in _as_list(proc_or_timelines)]
+    if not given:
+        raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
+    true, origin = read_truth(truth)
+    pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, _ in given]
+    options: dict[str, Any] = {"protocol": protocol, "background": background, "rate": clock}
+    sizes = sorted({len(pair.clusters) for pair in pairs})
+    if len(sizes) > 1:
+        raise OptionError(
+            f"the procedures have K = {sizes} steps; seeds of one method have the same K. Evaluate apart."
+        )
+    to_score = [("ours", pair.pred, pair.true, pair.steps) for pair in pairs]
+    for row in BASELINES:
+        for number in range(seed, seed + (seeds if row == "random" else 1)):
+            pair = pairs[0]
+            to_score.append((row, baseline(row, pair.true, sizes[0], number), pair.true, pair.steps))
+    work = partial(_score, options=options)
+    answers = [work(one) for one in to_score] if engine is None else engine.map(work, to_score)
+    scores: dict[str, list[Score]] = {row: [] for row in ("ours", *BASELINES)}
+    for (row, *_), answer in zip(to_score, answers, strict=True):
+        if isinstance(answer, Exception):
+            raise answer
+        scores[row].append(answer)
+    known = getattr(truth, "graph", None) if graph is None else graph
+    edges = None if known is None else set(known)
+    rows = [[row, *_cells(each, edges)] for row, each in scores.items()]
+    columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
+    learned = " ".join(seed for _, _, seed in given)
+    caption = ", ".join(
+        [
+            f"protocol {protocol}" + (" without true background" if background == "drop" else ""),
+            f"K = {sizes[0]}",
+            f"{len(pairs[0].videos)} videos",
+            f"data {origin} {fingerprint(true)}",
+            f"seeds {learned} (random: {seed} to {seed + seeds - 1})",
+            f"clock {clock:g} Hz",
+            f"stepcut {__version__}",
+        ]
+    )
+    notes = [verdict(scores), *dict.fromkeys(note for pair in pairs for note in pair.notes)]
+    return Evaluation(columns, rows, caption, notes, scores=scores, videos=pairs[0].videos, clusters=pairs[0].clusters)
+
+
+def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any]) -> Score:
+    _, found, true, names = job
+    return score(found, true, names=names, **options)
+
+
+def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:
+    """The labels of a row that looks at no video, for videos as long as these arrays."""
+    from stepcut.methods.segmenters import SEGMENTERS
+
+    # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
+    videos = [np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)]
+    labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)
+    return labels
+
+
+def verdict(scores: Mapping[str, Sequence[Score]], row: str = "ours") -> str:
+    """In words: whether a row is above the clock, and by how much."""
+    mine, clock = [s.f1 for s in scores[row]], scores["uniform"][0].f1
+    gap, spread = float(np.mean(mine)) - clock, float(np.std(mine))
+    figures = f"F1 {np.mean(mine):.1f} against {clock:.1f}"
+    who = "This is" if row == "ours" else f"{row} is"
+    if abs(gap) < max(spread, 0.05):
+        return f"{who} level with uniform, a clock that looks at no video ({figures})."
+    place = "above" if gap > 0 else "below"
+    return f"{who} {abs(gap):.1f} points {place} uniform, a clock that looks at no video ({figures})."
+
+
+def fingerprint(timelines: Mapping[str, Timeline]) -> str:
+    """Eight characters that change when the truth does."""
+    plain = {n: [(s.start, s.end, s.step) for s in t] for n, t in sorted(timelines.items())}
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:8]
+
+
+def summary(one: Score) -> list[float]:
+    """All figures of a score in the order of `FIGURES`."""
+    segments = [one.f1_at[percent] for percent in (10, 25, 50)]
+    return [one.f1, one.iou, one.precision, one.recall, one.mof, one.edit, *segments, one.tau, one.length_distance]
+
+
+def spread(values: Sequence[float]) -> Cell:
+    """A figure, or the mean and standard deviation of several."""
+    known = [value for value in values if not math.isnan(value)]
+    if len(values) == 1 or not known:
+        return float(values[0])
+    return Spread(float(np.mean(known)), float(np.std(known)))
+
+
+# ---------------------------------------------------------------------- inside
+
+
+def _cells(scores: Sequence[Score], edges: set[tuple[str, str]] | None) -> list[Cell]:
+    cells = [spread(values) for values in zip(*(summary(one) for one in scores), strict=True)]
+    return cells if edges is None else [*cells, spread([graph_f1(one, edges) for one in scores])]
+
+
+def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
+    """F1 of the edges of the graph of the found labels after the matching, in percent; both sides reduced."""
+    from stepcut.evaluation.metrics import edge_rates
+    from stepcut.order import graph_of_labels
+
+    mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
+    labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
+    if not any((steps >= 0).any() for steps in labels.values()):
+        return 0.0
+    found = graph_of_labels(labels, one.rate).edges
+    return 100 * edge_rates({(one.name(a + 1), one.name(b + 1)) for a, b in found}, reduce_edges(edges)).f1
+
+
+def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The edges that no path of other edges replaces.
+
+    >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
+    [('a', 'b'), ('b', 'c')]
+    """
+    from stepcut.order.likelihood import close_order, reduce_order
+
+    given = set(edges)
+    steps = sorted({step for edge in given for step in edge})
+    matrix = np.zeros((len(steps), len(steps)), dtype=bool)
+    for before, after in given:
+        matrix[steps.index(before), steps.index(after)] = True
+    kept = reduce_order(close_order(matrix))
+    return {(steps[a], steps[b]) for a, b in np.argwhere(kept).tolist()}
+
+
+def _as_list(given: Any) -> list[Any]:
+    one = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
+    return [given] if one else list(given)
+
+
+def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
+    """Timelines by video, the names of all steps, and the seed, as far as they are known."""
+    if isinstance(found, str | os.PathLike):
+        from stepcut.formats import read_folder
+        from stepcut.procedure.storage import is_procedure, load
+
+        found = load(found) if is_procedure(place(found)) else read_folder(found)
+    if isinstance(found, Mapping):
+        return found, (), "unknown"
+    return found.timelines, found.steps, str(found.config.get("seed", "unknown"))
+
+
+def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
+    """True timelines by video, and a word for where they come from."""
+    if isinstance(truth, str | os.PathLike):
+        from stepcut.formats import read_folder
+
+        return read_folder(truth), Path(truth).name or str(truth)
+    if isinstance(truth, Mapping):
+        return truth, "given"
+    return {video.name: video.timeline for video in truth.videos if video.timeline is not None}, str(truth.name)

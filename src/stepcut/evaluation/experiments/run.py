@@ -1,0 +1,202 @@
+"""run_experiment(): fill all cells of a table, several at once, going on where an earlier run stopped."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import OptionError, choose
+from stepcut.evaluation.experiments.material import Material, Source, gather
+from stepcut.evaluation.experiments.plan import EXPERIMENTS, Cell, Experiment, plan
+from stepcut.evaluation.experiments.results import FORMAT, Results
+from stepcut.evaluation.experiments.work import embedding_key, run_cell, train_embedder
+from stepcut.parallel import open_engine
+from stepcut.parallel.contract import Engine
+from stepcut.parallel.local import free_memory
+from stepcut.progress import Hook, Stage, silent
+from stepcut.version import __version__
+
+Job = tuple[Cell, Material, Path, Mapping[str, Any]]
+
+
+def run_experiment(
+    name: str,
+    data: str | os.PathLike[str],
+    features: str | None = None,
+    tasks: Sequence[str] | None = None,
+    seeds: int = 3,
+    seed: int = 0,
+    steps: int | str = 7,
+    rows: Sequence[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    fps: float | None = None,
+    train: Mapping[str, Any] | None = None,
+    toy: Mapping[str, Any] | None = None,
+    progress: Hook = silent,
+    engine: str | Engine | None = None,
+    address: str | None = None,
+) -> Results:
+    """Make a table of the paper on any data: see `EXPERIMENTS` for the names.
+
+    `steps` is K, or "true" for the number of steps that each task truly has. `rows` limits the table to some of its
+    rows. `folder` keeps finished cells and trained embeddings (default: in the cache), so the same call goes on where
+    it was interrupted. `jobs` is how many cells run at once (default: as many as cores and memory allow). `fps` is how
+    many frames are seen per second of video. `train` holds settings of the embedder, `toy` those of the toy kitchen.
+    `engine` is where videos are seen and cells are filled: "local" (this machine) or "ray" (a cluster, at `address`,
+    which shares `folder`).
+    """
+    experiment = choose("experiment", name, EXPERIMENTS)
+    _check(experiment, seeds, steps, rows)
+    place = (_folder() if folder is None else Path(folder)).absolute()  # a worker may have another working folder
+    on_cluster = engine not in (None, "local")
+    with ExitStack() as stack:
+        # On this machine, one process with all cores sees videos fastest.
+        there = (engine, jobs) if on_cluster else (None, None)
+        cluster = stack.enter_context(open_engine(*there, address))
+        source, materials = gather(data, features, tasks, experiment.views, fps, place, toy, progress, cluster)
+        work, notes = _work(experiment, source, materials, steps, range(seed, seed + seeds), rows, place, train or {})
+        # Trained embeddings first, each once: the cells that share one then find it on the disk.
+        first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
+        size = None if on_cluster else _jobs(jobs, materials)
+        workers = stack.enter_context(open_engine(cluster, None if size == 1 else size))
+        _each(_train, list(first.values()), workers, "embeddings", progress)
+        records = _each(_fill, work, workers, "cells", progress)
+    return Results(
+        {
+            "format": FORMAT,
+            "experiment": name,
+            "data": source.data,
+            "features": source.features,
+            "steps": steps,
+            "seeds": list(range(seed, seed + seeds)),
+            "train": dict(train or {}),
+            "versions": versions(),
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "tasks": [_describe(material) for material in materials],
+            "cells": records,
+            "notes": [*notes, *dict.fromkeys(note for record in records for note in record["notes"])],
+        }
+    )
+
+
+def _work(
+    experiment: Experiment,
+    source: Source,
+    materials: Sequence[Material],
+    steps: int | str,
+    seeds: range,
+    rows: Sequence[str] | None,
+    folder: Path,
+    train: Mapping[str, Any],
+) -> tuple[list[Job], list[str]]:
+    """The cells that can be filled, with what each of them needs; and notes on those that cannot."""
+    by_task = {(material.view, material.task): material for material in materials}
+    numbers = {material.task: material.steps for material in materials}
+    blind = [row for row, embedding, _ in experiment.rows if embedding == "none"]
+    wanted = [row for row, _, _ in experiment.rows if rows is None or row in rows or row == "uniform"]
+    notes = []
+    if source.features is None:
+        wanted = [row for row in wanted if row in blind]
+        notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
+    wanted, missing = _known(experiment, wanted)
+    cells = plan(
+        experiment,
+        list(by_task),
+        lambda task: numbers[task] if steps == "true" else int(steps),
+        seeds,
+        wanted,
+    )
+    return [(cell, by_task[cell.view, cell.task], folder, dict(train)) for cell in cells], [*notes, *missing]
+
+
+def versions() -> dict[str, str]:
+    """What the figures were made with."""
+    from importlib.metadata import version
+
+    packages = ("numpy", "scipy", "scikit-learn", "torch")
+    return {"stepcut": __version__, "python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def _check(experiment: Experiment, seeds: int, steps: int | str, rows: Sequence[str] | None) -> None:
+    if seeds < 1:
+        raise OptionError(f"seeds={seeds} is not allowed; give a whole number of at least 1.")
+    if steps != "true" and (not isinstance(steps, int) or steps < 1):
+        raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
+    for row in rows or ():
+        choose("row", row, {name: name for name, _, _ in experiment.rows})
+
+
+def _known(experiment: Experiment, rows: list[str]) -> tuple[list[str], list[str]]:
+    """The rows that this installation can fill, and a note for a method that it does not have."""
+    from stepcut.methods import METHODS
+
+    absent = [row for row, embedding, name in experiment.rows if embedding == "method" and name not in METHODS]
+    notes = [f"{row}: this method is not part of this installation." for row in absent if row in rows]
+    return [row for row in rows if row not in absent], notes
+
+
+def _describe(material: Material) -> dict[str, Any]:
+    return {
+        "task": material.task,
+        "view": material.view,
+        "videos": len(material.durations),
+        "steps": material.steps,
+        "hours": round(sum(material.durations.values()) / 3600, 3),
+        "fingerprint": material.fingerprint,
+    }
+
+
+def _folder() -> Path:
+    from stepcut.features.store import cache_dir
+
+    return cache_dir() / "experiments"
+
+
+def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
+    """How many cells run at once: at most the cores, and what memory holds at six copies of the rows each."""
+    if jobs is not None:
+        if jobs < 1:
+            raise OptionError(f"jobs={jobs} is not allowed; give a whole number of at least 1.")
+        return jobs
+    largest = max(material.bytes for material in materials)
+    return max(1, min(os.cpu_count() or 1, int(free_memory() / (6 * largest + 2**29))))
+
+
+def _each(
+    do: Callable[[Job], dict[str, Any]], todo: Sequence[Job], engine: Engine | None, stage_name: str, progress: Hook
+) -> list[dict[str, Any]]:
+    """Do all jobs, here or by the engine's workers; the answers in the order of the jobs."""
+    results: list[dict[str, Any]] = [{}] * len(todo)
+    if not todo:
+        return results
+    with Stage(progress, stage_name, total=len(todo), unit="cells") as stage:
+
+        def done(number: int, answer: dict[str, Any] | Exception) -> None:
+            if isinstance(answer, Exception):
+                raise answer
+            results[number] = answer
+            stage.advance(item=todo[number][0].key)
+
+        if engine is None:
+            for number, job in enumerate(todo):
+                done(number, do(job))
+        else:
+            engine.map(do, todo, done, gpu=True)
+    return results
+
+
+def _train(job: Job) -> dict[str, Any]:
+    cell, material, folder, train = job
+    train_embedder(cell, material, folder, train)
+    return asdict(cell)
+
+
+def _fill(job: Job) -> dict[str, Any]:
+    return run_cell(*job)

@@ -1,0 +1,161 @@
+"""Protocols: how clusters are matched to true steps, and what is averaged. Every table says which one it used.
+
+`C[s, k]` counts the frames of true step `s` (0 is background) that were given to cluster `k - 1`; column 0 holds the
+frames that were given to no step at all (-1). A matching is a dict from column to row.
+
+    strict            one-to-one over all videos, maximising the mean F1, steps only; a step without a cluster scores 0
+    paper             one-to-one over all videos, maximising overlap, background is one more class; the mean is over
+                      the classes that found a cluster, and F1 is the harmonic mean of the two means
+    paper-per-video   as paper, with a matching of its own for every video, then the means of precision, recall and IoU
+                      over videos; all classes of the task take part in each matching
+    legacy            one-to-one over all videos, maximising overlap, frames of true background left out; one precision
+                      and one recall over the whole set
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from stepcut.evaluation.metrics import Rates, rates
+
+Counts = NDArray[np.int64]
+Places = NDArray[np.intp]
+Matching = dict[int, int]
+
+NO_STEP = 0
+"""The column of frames that were given to no step."""
+BACKGROUND = 0
+"""The row of frames that are truly background."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One way to score: `match(C, rows)` matches the classes of the task, `rate(C, matching)` gives the figures."""
+
+    name: str
+    match: Callable[[Counts, Places], Matching]
+    rate: Callable[[Counts, Matching], Rates]
+    per_video: bool = False
+    background_is_a_class: bool = False
+
+
+def assign(gain: NDArray[Any], rows: Places, columns: Places) -> Matching:
+    """The one-to-one matching of these rows and columns with the highest total gain: as many pairs as there can be."""
+    if not len(rows) or not len(columns):
+        return {}
+    part = gain[np.ix_(rows, columns)]
+    i, j = linear_sum_assignment(part, maximize=True)
+    return {int(columns[b]): int(rows[a]) for a, b in zip(i, j, strict=True)}
+
+
+def match_f1(counts: Counts, rows: Places) -> Matching:
+    """Steps to clusters so that the mean F1 is highest."""
+    columns = _present(counts.sum(axis=0), NO_STEP)
+    return _useful(assign(_f1(counts), rows[rows != BACKGROUND], columns), counts)
+
+
+def match_overlap(counts: Counts, rows: Places) -> Matching:
+    """Classes, background among them, to clusters so that most frames agree. "No step" is background by its meaning.
+
+    Pairs without a common frame stay in: such a class counts as matched, with 0 (so the published figures come out).
+    """
+    columns = _present(counts.sum(axis=0))
+    if NO_STEP not in columns:
+        return assign(_overlap(counts), rows, columns)
+    return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], columns[columns != NO_STEP])}
+
+
+def match_steps(counts: Counts, rows: Places) -> Matching:
+    """Steps to clusters so that most frames agree; background takes no part."""
+    steps = _without_background(counts)
+    columns = _present(steps.sum(axis=0), NO_STEP)
+    return _useful(assign(_overlap(steps), rows[rows != BACKGROUND], columns), counts)
+
+
+def rate_strict(counts: Counts, matching: Matching) -> Rates:
+    """The mean over all steps that occur; a step without a cluster scores 0."""
+    figures = each_step(counts, matching)
+    occurring = np.flatnonzero(counts[BACKGROUND + 1 :].sum(axis=1)) + BACKGROUND + 1
+    return mean_rates([figures.get(int(step), Rates(0.0, 0.0, 0.0, 0.0)) for step in occurring])
+
+
+def rate_paper(counts: Counts, matching: Matching) -> Rates:
+    """The mean over the matched classes that occur; F1 is the harmonic mean of mean precision and mean recall."""
+    occurring = set(np.flatnonzero(counts.sum(axis=1)).tolist())
+    figures = [value for step, value in each_step(counts, matching).items() if step in occurring]
+    mean = mean_rates(figures)
+    return harmonic(mean)
+
+
+def rate_legacy(counts: Counts, matching: Matching) -> Rates:
+    """Precision = correct / frames given to a matched cluster, recall = correct / frames of steps, of the whole set."""
+    steps = _without_background(counts)
+    correct = sum(int(steps[step, cluster]) for cluster, step in matching.items())
+    assigned = sum(int(steps[:, cluster].sum()) for cluster in matching)
+    return rates(correct, assigned, int(steps.sum()))
+
+
+def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
+    """The four figures of every matched class, by its row."""
+    frames_of_step, frames_of_cluster = counts.sum(axis=1), counts.sum(axis=0)
+    return {
+        step: rates(int(counts[step, cluster]), int(frames_of_cluster[cluster]), int(frames_of_step[step]))
+        for cluster, step in matching.items()
+    }
+
+
+def mean_rates(figures: list[Rates]) -> Rates:
+    """The mean of each of the four; zeros where there is nothing."""
+    return Rates(*np.mean(figures, axis=0).tolist()) if figures else Rates(0.0, 0.0, 0.0, 0.0)
+
+
+def harmonic(figures: Rates) -> Rates:
+    """The same with F1 as the harmonic mean of precision and recall."""
+    both = figures.precision + figures.recall
+    return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
+
+
+def _f1(counts: Counts) -> NDArray[np.float64]:
+    """F1[s, k] = 2 C[s, k] / (frames of s + frames of k)."""
+    frames = counts.sum(axis=1)[:, None] + counts.sum(axis=0)[None, :]
+    scores: NDArray[np.float64] = 2 * counts / np.maximum(frames, 1)
+    return scores
+
+
+def _overlap(counts: Counts) -> NDArray[np.float64]:
+    """The frames in common; among equal sums the higher F1 wins, so that the numbers of the clusters do not matter."""
+    gain: NDArray[np.float64] = counts + _f1(counts) / (min(counts.shape) + 1)
+    return gain
+
+
+def _without_background(counts: Counts) -> Counts:
+    steps = counts.copy()
+    steps[BACKGROUND] = 0
+    return steps
+
+
+def _useful(matching: Matching, counts: Counts) -> Matching:
+    """Without the pairs that have no frame in common: they say nothing, and score 0 either way."""
+    return {cluster: step for cluster, step in matching.items() if counts[step, cluster]}
+
+
+def _present(frames: NDArray[Any], without: int | None = None) -> Places:
+    places = np.flatnonzero(frames)
+    return places if without is None else places[places != without]
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        Protocol("strict", match_f1, rate_strict),
+        Protocol("paper", match_overlap, rate_paper, background_is_a_class=True),
+        Protocol("paper-per-video", match_overlap, rate_paper, per_video=True, background_is_a_class=True),
+        Protocol("legacy", match_steps, rate_legacy),
+    )
+}

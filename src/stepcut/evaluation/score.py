@@ -1,0 +1,306 @@
+"""score(): how well predicted labels agree with true ones under a named protocol, with the matching."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError, choose
+from stepcut.evaluation import metrics
+from stepcut.evaluation.metrics import Labels, Rates
+from stepcut.evaluation.protocols import (
+    BACKGROUND,
+    NO_STEP,
+    PROTOCOLS,
+    Counts,
+    Matching,
+    Protocol,
+    each_step,
+    harmonic,
+    mean_rates,
+)
+
+BACKGROUNDS = {"count": False, "drop": True}
+
+
+@dataclass(frozen=True)
+class StepScore:
+    """The figures of one true step, in percent; `cluster` is None where none was matched to it."""
+
+    step: int
+    name: str
+    cluster: int | None
+    precision: float
+    recall: float
+    f1: float
+    iou: float
+    frames: int
+
+
+@dataclass(frozen=True)
+class VideoScore:
+    """The figures of one video under the matching that holds for it, in percent (tau from -1 to 1)."""
+
+    precision: float
+    recall: float
+    f1: float
+    iou: float
+    mof: float
+    edit: float
+    tau: float
+
+
+class Score:
+    """What `score` gives: figures in percent, the matching, and the breakdowns, which are computed when asked for."""
+
+    def __init__(
+        self,
+        pred: list[NDArray[np.int64]],
+        true: list[NDArray[np.int64]],
+        protocol: Protocol,
+        names: Sequence[str] | None,
+        rate: float,
+    ) -> None:
+        self.protocol = protocol.name
+        self.rate = rate
+        self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
+        # Column 0 is "no step", so clusters move up by one; the labels below are positions in the counts.
+        self._shape = (max(int(t.max()) for t in true) + 1, max(int(p.max()) for p in pred) + 2)
+        rows = np.flatnonzero(self._total.sum(axis=1))
+        if protocol.per_video:
+            self._matchings = [protocol.match(counts, rows) for counts in self._counts]
+            pairs = zip(self._counts, self._matchings, strict=True)
+            figures = harmonic(mean_rates([protocol.rate(counts, matching) for counts, matching in pairs]))
+        else:
+            self._matchings = [protocol.match(self._total, rows)]
+            figures = protocol.rate(self._total, self._matchings[0])
+        self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
+
+    def __repr__(self) -> str:
+        return f"<Score {self.protocol}: F1 {self.f1:.1f}, IoU {self.iou:.1f}, MoF {self.mof:.1f}>"
+
+    # ------------------------------------------------------------------ the matching
+
+    @property
+    def matchings(self) -> list[dict[int, int]]:
+        """For every video, cluster number -> true step (0 is background, cluster -1 is "no step")."""
+        return [{k - 1: s for k, s in sorted(self._matching(i).items())} for i in range(len(self._pred))]
+
+    @property
+    def matching(self) -> dict[int, int]:
+        """Cluster number -> true step; one for all videos."""
+        if self._protocol.per_video:
+            raise OptionError(
+                "protocol='paper-per-video' has a matching for every video, not one; read .matchings instead."
+            )
+        return self.matchings[0]
+
+    def mapped(self, video: int) -> NDArray[np.int64]:
+        """The prediction of one video in numbers of true steps; a cluster `k` without a step becomes `-2 - k`."""
+        translate = -1 - np.arange(self._shape[1], dtype=np.int64)
+        translate[NO_STEP] = BACKGROUND
+        for cluster, step in self._matching(video).items():
+            translate[cluster] = step
+        return translate[self._pred[video] + 1]
+
+    def explain(self, clusters: Sequence[str] | None = None) -> str:
+        """The matching in words: "cluster 3 = add jam, 62 % of its frames", a line for each cluster.
+
+        `clusters` are names to print in place of "cluster 3".
+        """
+        if self._protocol.per_video:
+            return "every video has a matching of its own; see .matchings"
+        frames_of_cluster, matching = self._total.sum(axis=0), self._matchings[0]
+        lines = []
+        for cluster in np.flatnonzero(frames_of_cluster).tolist():
+            numbered = f"cluster {cluster - 1}" if clusters is None else clusters[cluster - 1]
+            who = "no step" if cluster == NO_STEP else numbered
+            if cluster in matching:
+                share = self._total[matching[cluster], cluster] / frames_of_cluster[cluster]
+                lines.append(f"{who} = {self.name(matching[cluster])}, {100 * share:.0f} % of its frames")
+            elif cluster != NO_STEP:
+                lines.append(f"{who} = nothing, {frames_of_cluster[cluster]} frames")
+        missing = [s for s in self._occurring if s not in matching.values() and s != BACKGROUND]
+        lines += [f"no cluster = {self.name(s)}, {self._total[s].sum()} frames" for s in missing]
+        return "\n".join(lines)
+
+    def name(self, step: int) -> str:
+        """The name of a true step, or its number in words."""
+        if step == BACKGROUND:
+            return "background"
+        return self._names[step - 1] if self._names is not None else f"step {step}"
+
+    # ------------------------------------------------------------------ other figures, in percent
+
+    @cached_property
+    def mof(self) -> float:
+        """The part of the frames of true steps that are right after the matching."""
+        right = frames = 0
+        for i, counts in enumerate(self._counts):
+            frames += int(counts[BACKGROUND + 1 :].sum())
+            right += sum(int(counts[s, k]) for k, s in self._matching(i).items() if s != BACKGROUND)
+        return 100 * right / frames if frames else math.nan
+
+    @cached_property
+    def edit(self) -> float:
+        """Edit score of the sequences of segments, the mean over videos."""
+        return 100 * float(np.mean([metrics.edit(self.mapped(i), t) for i, t in enumerate(self._true)]))
+
+    @cached_property
+    def f1_at(self) -> dict[int, float]:
+        """Segment F1 at an IoU of 10, 25 and 50 percent, over the segments of all videos."""
+        overlaps = (10, 25, 50)
+        each = [metrics.segment_hits(self.mapped(i), t, [o / 100 for o in overlaps]) for i, t in enumerate(self._true)]
+        both = sum(found + actual for _, found, actual in each)
+        return {
+            percent: 200 * sum(hits[i] for hits, _, _ in each) / both if both else 100.0
+            for i, percent in enumerate(overlaps)
+        }
+
+    @cached_property
+    def tau(self) -> float:
+        """Kendall's tau between the found and the true order, the mean over the videos where it is defined; -1 to 1."""
+        each = [self._tau(i) for i in range(len(self._true))]
+        defined = [value for value in each if not math.isnan(value)]
+        return float(np.mean(defined)) if defined else math.nan
+
+    @cached_property
+    def length_distance(self) -> float:
+        """Jensen-Shannon distance (0 to 1) between the lengths of predicted and true segments in seconds."""
+        found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
+        true = np.concatenate([np.diff(metrics.segments(t, BACKGROUND)[:, 1:])[:, 0] for t in self._true])
+        return metrics.length_distance(found / self.rate, true / self.rate)
+
+    # ------------------------------------------------------------------ breakdowns
+
+    @cached_property
+    def per_step(self) -> list[StepScore]:
+        """The figures of every true step that occurs (and of background, where the protocol makes it a class)."""
+        steps = [s for s in self._occurring if s != BACKGROUND or self._protocol.background_is_a_class]
+        return [self._step(step) for step in steps]
+
+    @cached_property
+    def per_video(self) -> list[VideoScore]:
+        """The figures of every video under the matching that holds for it."""
+        scores = []
+        for i, counts in enumerate(self._counts):
+            figures = self._protocol.rate(counts, self._matching(i))
+            mapped, true = self.mapped(i), self._true[i]
+            scores.append(
+                VideoScore(
+                    **_percent(figures),
+                    mof=100 * metrics.mof(mapped, true),
+                    edit=100 * metrics.edit(mapped, true),
+                    tau=self._tau(i),
+                )
+            )
+        return scores
+
+    # ------------------------------------------------------------------ inside
+
+    @cached_property
+    def _counts(self) -> list[Counts]:
+        steps, columns = self._shape
+        return [metrics.count(p + 1, t, columns, steps) for p, t in zip(self._pred, self._true, strict=True)]
+
+    @cached_property
+    def _total(self) -> Counts:
+        steps, columns = self._shape
+        return metrics.count(np.concatenate(self._pred) + 1, np.concatenate(self._true), columns, steps)
+
+    @cached_property
+    def _occurring(self) -> list[int]:
+        return [int(step) for step in np.flatnonzero(self._total.sum(axis=1))]
+
+    def _matching(self, video: int) -> Matching:
+        return self._matchings[video if self._protocol.per_video else 0]
+
+    def _tau(self, video: int) -> float:
+        found = [step for step in metrics.order_of(self.mapped(video)) if step > BACKGROUND]
+        return metrics.kendall(found, metrics.order_of(self._true[video]))
+
+    def _step(self, step: int) -> StepScore:
+        if self._protocol.per_video:
+            shared = [c for c in range(len(self._counts)) if self._counts[c][step].any()]
+            each = [each_step(self._counts[c], self._matchings[c]).get(step) for c in shared]
+            figures, cluster = mean_rates([value for value in each if value is not None]), None
+        else:
+            columns = {s: k for k, s in self._matchings[0].items()}
+            figures = each_step(self._total, self._matchings[0]).get(step, Rates(0.0, 0.0, 0.0, 0.0))
+            cluster = columns[step] - 1 if step in columns else None
+        frames = int(self._total[step].sum())
+        return StepScore(step, self.name(step), cluster, **_percent(figures), frames=frames)
+
+
+def score(
+    pred: Sequence[Labels],
+    true: Sequence[Labels],
+    protocol: str = "strict",
+    background: str = "count",
+    names: Sequence[str] | None = None,
+    rate: float = 1.0,
+) -> Score:
+    """Score predicted labels against true ones.
+
+    `pred` and `true` hold an array of numbers per video: true steps count from 1 and 0 is background; clusters count
+    from 0 and -1 is "no step". `background="count"` treats frames of true background as the protocol says, `"drop"`
+    leaves them out altogether. `names[s - 1]` is the name of true step `s`; `rate` is in frames a second, for lengths.
+
+    >>> result = score([[0, 0, 1, 1]], [[2, 2, 1, 0]], names=["pour", "stir"])
+    >>> result.matching
+    {0: 2, 1: 1}
+    >>> print(result.explain())
+    cluster 0 = stir, 100 % of its frames
+    cluster 1 = pour, 50 % of its frames
+    """
+    chosen = choose("protocol", protocol, PROTOCOLS)
+    drop = choose("background", background, BACKGROUNDS)
+    found, actual = _videos(pred, "pred", -1), _videos(true, "true", 0)
+    if len(found) != len(actual):
+        raise OptionError(
+            f"pred has {len(found)} videos and true {len(actual)}; give one array per video on both sides."
+        )
+    for i, (p, t) in enumerate(zip(found, actual, strict=True)):
+        if len(p) != len(t):
+            raise OptionError(
+                f"video {i} has {len(p)} predicted and {len(t)} true labels; they must be one per frame of the same "
+                "video. Sample both at the same times, or hand timelines to stepcut.evaluate, which does."
+            )
+    if drop:
+        kept = [t != BACKGROUND for t in actual]
+        found = [p[keep] for p, keep in zip(found, kept, strict=True) if keep.any()]
+        actual = [t[keep] for t, keep in zip(actual, kept, strict=True) if keep.any()]
+    if not any(t.any() for t in actual):
+        raise OptionError("true holds background only, so there is nothing to score; number the true steps from 1.")
+    return Score(found, actual, chosen, names, rate)
+
+
+def _percent(figures: Rates) -> dict[str, float]:
+    return {name: 100 * value for name, value in figures._asdict().items()}
+
+
+def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
+    arrays = [np.asarray(video) for video in labels]
+    for i, array in enumerate(arrays):
+        if array.ndim != 1 or not len(array):
+            raise OptionError(
+                f"{what}[{i}] has shape {array.shape}; it must be one number per frame, of one frame at least. "
+                "Leave empty videos out."
+            )
+        if not np.issubdtype(array.dtype, np.integer):
+            raise OptionError(
+                f"{what}[{i}] holds {array.dtype}; it must hold whole numbers. Convert it with astype(int)."
+            )
+        if array.min() < lowest:
+            raise OptionError(
+                f"{what}[{i}] holds {array.min()}; the lowest number allowed is {lowest} "
+                f"({'no step' if lowest < 0 else 'background'}). Renumber the labels."
+            )
+    if not arrays:
+        raise OptionError(f"{what} holds no video; give a list with one array of labels per video.")
+    return [array.astype(np.int64, copy=False) for array in arrays]

@@ -1,0 +1,96 @@
+"""Read the weights of a network without running code from the file; fetch them only when asked in so many words."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import OptionError, choose
+from stepcut.features.store import cache_dir
+from stepcut.files.atomic import whole_file
+
+FETCHABLE = {
+    "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
+    "torchvision:IMAGENET1K_V2": "https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
+}
+"""Words that ask for a download of about 100 MB. The hex digits in the name are the beginning of the file's SHA-256."""
+
+
+def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arrays in a `.safetensors`, `.pth` or `.pt` file by name, and what the file says of itself."""
+    file = Path(path)
+    if not file.is_file():
+        raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file.")
+    if file.suffix == ".safetensors":
+        arrays, metadata = _read_safetensors(file)
+    elif file.suffix in (".pth", ".pt"):
+        arrays, metadata = _read_torch(file), {}
+    else:
+        raise OptionError(
+            f"weights={str(path)!r}: the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt."
+        )
+    return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
+
+
+def _read_safetensors(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "np") as opened:
+            names = opened.keys()
+            return {name: opened.get_tensor(name) for name in names}, dict(opened.metadata() or {})
+    except SafetensorError as error:
+        raise OptionError(f"weights='{file}': damaged ({error}). Get the file again.") from error
+
+
+def _read_torch(file: Path) -> dict[str, Any]:
+    import torch
+
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise OptionError(
+            f"weights='{file}': not a file of plain weights (it is damaged, or holds objects that would run code). "
+            "Save the state_dict() alone, best as .safetensors."
+        ) from error
+    for key in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    return {name: value.numpy() for name, value in state.items() if isinstance(value, torch.Tensor)}
+
+
+def fetch_weights(word: str) -> Path:
+    """Download what `word` names into the cache, once, and check it against its hash."""
+    address = choose("weights", word, FETCHABLE)
+    name = address.rsplit("/", 1)[1]
+    digest = name.split("-")[1].removesuffix(".pth")
+    target = cache_dir() / "weights" / name
+    if target.exists():
+        return target
+    with whole_file(target) as temporary:
+        try:
+            with urllib.request.urlopen(address, timeout=60) as answer, open(temporary, "wb") as out:
+                while block := answer.read(1 << 20):
+                    out.write(block)
+        except OSError as error:
+            raise OptionError(
+                f"weights={word!r}: {address} cannot be fetched ({error}). "
+                f"Where there is a network, fetch it by hand and give the file: --weights {name}"
+            ) from error
+        seen = hash_file(temporary)
+        if not seen.startswith(digest):
+            raise OptionError(
+                f"weights={word!r}: {address} has the SHA-256 {seen[:16]}..., expected {digest}... "
+                "It was changed on the way; try again from another network."
+            )
+    return target
+
+
+def hash_file(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,203 @@
+"""Features of many videos: found in the store, or computed with decoding and backbone side by side."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import VideoError
+from stepcut.features.backbones import Backbone, load_backbone
+from stepcut.features.compute import Stopped, batch_size, compute_features
+from stepcut.features.contract import Failure, Features
+from stepcut.features.files import find_features, load_features
+from stepcut.features.jobs import Job, look, named, video_error
+from stepcut.features.store import cache_dir, clear_leftovers, read_rows, save_rows
+from stepcut.features.video import as_rate, find_videos, name_videos
+from stepcut.features.video.find import Source
+from stepcut.features.video.sample import Rate
+from stepcut.files.addresses import Address, Place, place
+from stepcut.parallel.contract import attempt
+from stepcut.parallel.cores import count_cores
+from stepcut.progress import Hook, Stage, silent
+
+if TYPE_CHECKING:
+    from stepcut.parallel.contract import Engine
+
+__all__ = ["Failure", "Features", "cache_dir", "export", "extract", "find_features", "load_features"]
+
+
+_MOST_WORKERS = 16
+"""Videos decoded side by side at most: each holds its decoder's frames in memory."""
+
+
+def extract(
+    videos: Source,
+    backbone: str | Backbone = "efficientnet-lite0",
+    fps: Rate = 2,
+    cache: Place | None = None,
+    progress: Hook = silent,
+    strict: bool = False,
+    device: str = "auto",
+    engine: Engine | None = None,
+    known: Mapping[str, VideoError] | None = None,
+) -> tuple[list[Features], list[Failure]]:
+    """The features of every video, `fps` rows per second: from the store in `cache`, or computed and kept there.
+
+    A video that cannot be used is left out and listed in the second result; with `strict` its error is raised.
+    `backbone="vectors"` reads given feature files instead, with `fps` rows per second where a file does not say.
+    Videos, feature files and the cache may be paths or addresses (s3://...). With an `engine`, its workers compute.
+    `known` holds what is wrong with some of the videos, by path: they are not looked at again.
+    """
+    rate = as_rate(fps)
+    if backbone == "vectors":
+        return load_features(videos, rate), []
+    if engine is not None and isinstance(backbone, str):
+        backbone = engine.backbone({"backbone": backbone, "device": device})
+    network = load_backbone(backbone, device)
+    paths = find_videos(videos)
+    folder = cache_dir() if cache is None else place(cache)
+    clear_leftovers(folder)
+    names = name_videos(paths)
+    failures: dict[int, Failure] = {}
+
+    def note(number: int, error: VideoError) -> None:
+        if strict:
+            raise error
+        failures[number] = Failure(names[number], str(paths[number]), error)
+
+    cores = count_cores()
+    find = partial(look, fingerprint=network.fingerprint, fps=rate, cache=folder.absolute(), batch=batch_size(network))
+    bad = {n: error for n, path in enumerate(paths) if (error := (known or {}).get(str(path.absolute())))}
+    wanted = [number for number in range(len(paths)) if number not in bad]
+    # A worker may have another working folder.
+    items = [(names[n], paths[n] if engine is None else paths[n].absolute()) for n in wanted]
+    looked: list[Job | Exception]
+    if engine is None:
+        with ThreadPoolExecutor(cores) as pool:
+            looked = list(pool.map(partial(attempt, find), items))
+    else:
+        looked = engine.map(partial(find, piece=engine.piece), items)
+    jobs: dict[int, Job] = {}
+    for number, answer in [*zip(wanted, looked, strict=True), *bad.items()]:
+        if isinstance(answer, Job):
+            jobs[number] = answer
+        else:
+            note(number, video_error(answer, paths[number]))
+    missing = {number: job for number, job in jobs.items() if job.expected is not None}
+    if engine is None:
+        failed = _compute_all(missing, network, rate, progress, strict, cores)
+    else:
+        from stepcut.features.parts import compute_pieces
+
+        failed = compute_pieces(missing, network, rate, progress, strict, engine)
+    for number, error in failed.items():
+        note(number, error)
+    done = [_read(job, paths[number]) for number, job in jobs.items() if number not in failures]
+    return done, [failures[number] for number in sorted(failures)]
+
+
+def export(features: Features, folder: Place, backbone: str = "") -> Path | Address:
+    """Write features as `folder/NAME.safetensors`, which `load_features` and `stepcut learn` read back."""
+    target = place(folder) / f"{features.name.lstrip('/')}.safetensors"
+    said = {
+        "name": features.name,
+        "path": features.path,
+        "rate": str(features.rate),
+        "duration": repr(features.duration),
+        "corrupt": str(features.corrupt),
+        "backbone": backbone,
+    }
+    # A file name may hold bytes that are no text; the header of the file must be text.
+    save_rows(target, features.rows, {k: v.encode("utf-8", "replace").decode() for k, v in said.items() if v})
+    return target
+
+
+def _read(job: Job, given: Path | Address) -> Features:
+    rows, metadata = read_rows(job.target)
+    rate, duration = Fraction(metadata["rate"]), float(metadata["duration"])
+    return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]))
+
+
+def _compute_all(
+    jobs: Mapping[int, Job], backbone: Backbone, fps: Fraction, progress: Hook, strict: bool, cores: int
+) -> dict[int, VideoError]:
+    """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
+
+    The workers only compute; the progress hook is called here, in the caller's thread, and whatever it raises (or
+    Ctrl-C) stops them. Videos with the same content are computed once.
+    """
+    failed: dict[int, VideoError] = {}
+    owners: dict[Path | Address, list[int]] = {}
+    for number, job in jobs.items():
+        owners.setdefault(job.target, []).append(number)
+    if not owners:
+        return failed
+    workers = min(len(owners), max(2, cores), _MOST_WORKERS)
+    events: queue.Queue[tuple[int, int | BaseException | None]] = queue.Queue()
+    stop = threading.Event()
+    shared = _Shared(backbone)
+
+    def work(number: int) -> None:
+        def tell(rows: int) -> None:
+            if stop.is_set():
+                raise Stopped
+            events.put((number, rows))
+
+        try:
+            tell(0)
+            job = jobs[number]
+            with named(job.path) as file:
+                compute_features(file, shared, fps, job.target, tell, threads=max(1, cores // workers))
+            events.put((number, None))
+        except BaseException as error:  # whatever it is, the caller's thread decides
+            events.put((number, error))
+
+    first = [numbers[0] for numbers in owners.values()]
+    expected = {number: jobs[number].expected or 0 for number in first}
+    with (
+        Stage(progress, "features", sum(expected.values()), "frames") as stage,
+        ThreadPoolExecutor(workers, thread_name_prefix="stepcut-features") as pool,
+    ):
+        try:
+            for number in first:
+                pool.submit(work, number)
+            seen = dict.fromkeys(first, 0)
+            running = len(first)
+            while running:
+                number, event = events.get()
+                if isinstance(event, int):
+                    seen[number] += event
+                    stage.advance(event, item=jobs[number].name)
+                    continue
+                running -= 1
+                stage.total = (stage.total or 0) + seen[number] - expected[number]
+                if isinstance(event, VideoError) and not strict:
+                    failed.update(dict.fromkeys(owners[jobs[number].target], event))
+                elif event is not None:
+                    raise event
+        finally:
+            stop.set()
+    return failed
+
+
+class _Shared:
+    """A backbone that several threads may call: one at a time."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        self.name, self.dim, self.size = backbone.name, backbone.dim, backbone.size
+        self.fingerprint, self.batch = backbone.fingerprint, batch_size(backbone)
+        self._backbone, self._lock = backbone, threading.Lock()
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        """Wait for the backbone to be free, then use it."""
+        with self._lock:
+            return self._backbone.extract(frames)

@@ -1,0 +1,164 @@
+"""Given features: files of vectors or maps with one row per time step, checked before anything is learned from them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import zipfile
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import FeatureError, OptionError
+from stepcut.features.contract import Features
+from stepcut.features.store import read_rows
+from stepcut.features.video.find import name_videos, natural
+from stepcut.features.video.sample import Rate, as_rate
+from stepcut.files.addresses import Address, Place, local, place
+
+SUFFIXES = (".npy", ".npz", ".safetensors")
+
+Source = Place | Iterable[Place]
+
+
+def find_features(source: Source) -> list[Path | Address]:
+    """The feature files in `source`: a folder (searched to the bottom), a file, a glob, or a list of these."""
+    items = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
+    if not items:
+        raise FeatureError(
+            "no feature file was given: the list is empty. Give a folder or .npy, .npz, .safetensors files."
+        )
+    found: list[Path | Address] = []
+    for item in items:
+        path = place(item)
+        if isinstance(path, Address):
+            found += _find_at(path)
+            continue
+        path = path.expanduser()
+        if path.is_dir():
+            files = [file for file in path.rglob("*") if file.suffix in SUFFIXES and not file.name.startswith(".")]
+            if not files:
+                raise FeatureError(f"{item}: no feature file in this folder. They end in {', '.join(SUFFIXES)}.")
+            found += sorted(files, key=natural)
+        elif path.exists():
+            found.append(path)
+        else:
+            matches = sorted((Path(match) for match in glob.glob(str(path), recursive=True)), key=natural)
+            if not matches:
+                raise FeatureError(f"{item}: no such file or folder. Check the path; it is read from {Path.cwd()}.")
+            found += matches
+    return list({path.absolute(): path for path in found}.values())
+
+
+def _find_at(address: Address) -> list[Address]:
+    """The feature files at an address: a file or a folder."""
+    if not address.is_dir():
+        return [address]
+    files = [file for file in address.files() if file.suffix in SUFFIXES and not file.name.startswith(".")]
+    if not files:
+        raise FeatureError(f"{address}: no feature file at this address. They end in {', '.join(SUFFIXES)}.")
+    return sorted(files, key=natural)
+
+
+def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
+    """Read given features: `.npy`, `.npz` or `.safetensors` files (or folders of them), one row per time step.
+
+    `rate`: rows per second, for files that do not say it themselves as those of `stepcut features` do. All must have
+    the same dimension.
+    """
+    files = find_features(paths)
+    given = None if rate is None else as_rate(rate, "rate")
+    loaded = [_load_one(file, name, given) for file, name in zip(files, name_videos(files), strict=True)]
+    check_alike(loaded)
+    return loaded
+
+
+def check_alike(features: Sequence[Features]) -> None:
+    """Raise when two videos have features of different dimensions."""
+    for other in features[1:]:
+        if other.rows.shape[1:] != features[0].rows.shape[1:]:
+            raise FeatureError(
+                f"features of different dimensions: {features[0].name} has {_words(features[0].rows)}, "
+                f"{other.name} has {_words(other.rows)}. Give features of one backbone."
+            )
+
+
+def check_rows(rows: NDArray[Any], name: str) -> None:
+    """Raise when rows are not finite numbers (T, d) or (T, C, h, w), at least one."""
+    if rows.dtype.kind not in "fiu":
+        raise FeatureError(
+            f"{name}: values of type {rows.dtype}, not numbers. Save the features as float16 or float32."
+        )
+    if rows.ndim not in (2, 4):
+        raise FeatureError(
+            f"{name}: shape {rows.shape}; features are (T, d) vectors or (T, C, h, w) maps, one row per time step. "
+            "Reshape them."
+        )
+    if rows.size == 0:
+        raise FeatureError(
+            f"{name}: empty, shape {rows.shape}; at least one row of one number is needed. Leave it out."
+        )
+    for at in range(0, len(rows), 1024):  # in pieces, so that a memory-mapped file stays on the disk
+        finite = np.isfinite(rows[at : at + 1024]).reshape(len(rows[at : at + 1024]), -1).all(axis=1)
+        if not finite.all():
+            raise FeatureError(
+                f"{name}: row {at + int(np.argmin(finite))} holds NaN or infinity. "
+                "Compute the features again, or fill such rows from their neighbours."
+            )
+
+
+def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Features:
+    try:
+        rows, metadata = _read(local(file))
+    except FileNotFoundError as error:
+        raise FeatureError(f"{file}: there is nothing at this address. Check it, and that you may read it.") from error
+    check_rows(rows, str(file))
+    rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
+    if rate is None:
+        raise OptionError(
+            f"{file}: how many rows make a second? The file does not say (rate=None). Give rate, such as 1."
+        )
+    duration = float(metadata.get("duration", len(rows) / rate))
+    return Features(
+        rows, rate, duration, metadata.get("name", name), metadata.get("path"), int(metadata.get("corrupt", 0))
+    )
+
+
+def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
+    if not file.is_file():
+        raise FeatureError(f"{file}: not a file. Give {', '.join(SUFFIXES)} files.")
+    if file.suffix == ".safetensors":
+        return read_rows(file)
+    if file.suffix not in SUFFIXES:
+        raise FeatureError(f"{file}: the suffix {file.suffix!r} is unknown; features end in {', '.join(SUFFIXES)}.")
+    try:
+        loaded = np.load(file, mmap_mode="r", allow_pickle=False)
+        if not isinstance(loaded, np.ndarray):
+            with loaded:
+                return _only_array(file, loaded), {}
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        if isinstance(error, FeatureError):
+            raise
+        raise FeatureError(
+            f"{file}: not readable as an array (empty, damaged, or full of Python objects). Save it with numpy.save."
+        ) from error
+    return loaded, {}
+
+
+def _only_array(file: Path, arrays: Any) -> NDArray[Any]:
+    names = list(arrays)
+    for name in ("features", "rows", *(names if len(names) == 1 else ())):
+        if name in names:
+            rows: NDArray[Any] = arrays[name]
+            return rows
+    raise FeatureError(
+        f"{file}: holds the arrays {', '.join(names) or 'none'}; one is needed, or one named 'features'. Save it alone."
+    )
+
+
+def _words(rows: NDArray[Any]) -> str:
+    return " x ".join(str(n) for n in rows.shape[1:]) + (" numbers" if rows.ndim == 2 else " maps")

@@ -1,0 +1,162 @@
+"""Open a video file: choose its picture stream, read how it is turned, and say clearly why a bad file is bad."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import VideoError
+from stepcut.features.video.truncation import cut_short
+
+# FFmpeg reads these too (a text file as a film of letters, a picture as a film of one frame), but nobody means them.
+_NOT_VIDEOS = {
+    "tty",
+    "image2",
+    "bin",
+    "xbin",
+    "adf",
+    "idf",
+    "ico",
+    "lavfi",
+    "ffmetadata",
+    "srt",
+    "ass",
+    "webvtt",
+    "lrc",
+}
+
+
+@contextmanager
+def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple[Any, Any]]:
+    """Open `path`; gives the PyAV container and the stream to decode, by `threads` threads (0: all cores)."""
+    file = Path(path)
+    _check_file(file)
+    try:
+        # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
+        container = av.open(f"file:{file}", options={"protocol_whitelist": "file"}, metadata_errors="replace")
+    except (av.error.FFmpegError, OSError) as error:
+        raise _cannot_open(file, error) from error
+    with container:
+        stream = _choose_stream(file, container)
+        stream.thread_type = "AUTO"
+        stream.codec_context.thread_count = threads
+        yield container, stream
+
+
+def _check_file(file: Path) -> None:
+    if file.is_dir():
+        raise VideoError(
+            f"{file}: this is a folder, not a video. Give the files in it, or use it as the source of videos."
+        )
+    try:
+        size = file.stat().st_size
+        with open(file, "rb"):
+            pass
+    except FileNotFoundError as error:
+        raise VideoError(f"{file}: no such file. Check the path; it is read from {Path.cwd()}.") from error
+    except OSError as error:
+        raise VideoError(f"{file}: cannot be read ({error.strerror}). Check its permissions.") from error
+    if size == 0:
+        raise VideoError(f"{file}: the file is empty (0 bytes). Copy it again from where it came from.")
+
+
+def _cannot_open(file: Path, error: Exception) -> VideoError:
+    if cut_short(file):
+        return VideoError(
+            f"{file}: the file is cut short ({file.stat().st_size:,} bytes, its index is missing). "
+            "Copy or download it again; a recording that was interrupted can often be repaired with: untrunc."
+        )
+    return VideoError(
+        f"{file}: not a video that can be read ({getattr(error, 'strerror', None) or error}). "
+        f"Try: ffmpeg -i {file.name} fixed.mp4"
+    )
+
+
+def _choose_stream(file: Path, container: Any) -> Any:
+    """The default picture stream, the largest if there are several; never a cover picture."""
+    from av.stream import Disposition
+
+    format_name = container.format.name
+    if format_name in _NOT_VIDEOS or format_name.endswith("_pipe"):
+        raise VideoError(f"{file}: not a video but a text or a single picture ({format_name}). Leave it out.")
+    films = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not films:
+        sounds = container.streams.audio
+        if sounds:
+            codec = sounds[0].codec_context.name if sounds[0].codec_context else "sound"
+            cover = " and a cover picture" if container.streams.video else ""
+            raise VideoError(
+                f"{file}: holds sound only ({codec}{cover}), no video. Leave it out, or record with picture."
+            )
+        raise VideoError(f"{file}: holds no video stream. Leave it out.")
+    best = max(films, key=lambda s: (bool(s.disposition & Disposition.default), _area(s)))
+    if best.codec_context is None:
+        raise VideoError(
+            f"{file}: its video codec is unknown to this FFmpeg. Try: ffmpeg -i {file.name} -c:v libx264 fixed.mp4"
+        )
+    return best
+
+
+def _area(stream: Any) -> int:
+    context = stream.codec_context
+    return 0 if context is None else context.width * context.height
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How a decoded picture is turned and mirrored before it is shown: one of eight ways."""
+
+    transpose: bool = False
+    mirror_rows: bool = False
+    mirror_columns: bool = False
+
+    def apply(self, picture: NDArray[Any]) -> NDArray[Any]:
+        """Turn a picture (H, W, 3)."""
+        if self.transpose:
+            picture = picture.swapaxes(0, 1)
+        return picture[:: -1 if self.mirror_rows else 1, :: -1 if self.mirror_columns else 1]
+
+
+def turn_of(frame: Any) -> Turn:
+    """Read the display matrix of a frame: the point (x, y) is shown at (a x + c y, b x + d y)."""
+    data = frame.side_data.get("DISPLAYMATRIX")
+    if data is None:
+        return Turn()
+    a, b, _, c, d, *_ = np.frombuffer(bytes(data), np.int32, count=9).tolist()
+    if abs(a) + abs(d) >= abs(b) + abs(c):
+        return Turn(False, mirror_rows=d < 0, mirror_columns=a < 0)
+    return Turn(True, mirror_rows=b < 0, mirror_columns=c < 0)
+
+
+def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
+    """The length in seconds that the file states, when it does, and whether it is the picture's own."""
+    if stream.duration:
+        return Fraction(stream.duration * stream.time_base), True
+    late = Fraction(0)
+    if (
+        container.format.name.startswith("matroska") and stream.start_time
+    ):  # its lengths count from zero, not from there
+        late = max(late, stream.start_time * stream.time_base)
+    for key in ("DURATION", "DURATION-eng"):  # Matroska: per stream, "00:00:02.000000000"
+        text = stream.metadata.get(key)
+        if text:
+            hours, minutes, seconds = text.split(":")
+            return Fraction(hours) * 3600 + Fraction(minutes) * 60 + Fraction(seconds.strip("\x00 ")) - late, True
+    if container.duration:
+        return Fraction(container.duration, 1_000_000) - late, len(container.streams) == 1
+    return None, False
+
+
+def stated_rate(stream: Any) -> Fraction | None:
+    """Frames per second as the file states them, or as FFmpeg guesses."""
+    rate = stream.average_rate or stream.guessed_rate or stream.base_rate
+    return Fraction(rate) if rate else None

@@ -1,0 +1,242 @@
+"""Sample the frames of a video at regular true times, read from presentation timestamps; a few frames in memory."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError, VideoError
+from stepcut.features.video.container import Turn, open_video, stated_duration, stated_rate, turn_of
+from stepcut.features.video.truncation import cut_short
+from stepcut.timeline import clock
+
+Picture = NDArray[np.uint8]
+Rate = int | float | str | Fraction
+
+JUMP = 600
+"""Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause."""
+
+
+def as_rate(value: Rate, setting: str = "fps") -> Fraction:
+    """A frame rate as an exact fraction.
+
+    >>> as_rate("30000/1001"), as_rate(0.1)
+    (Fraction(30000, 1001), Fraction(1, 10))
+    """
+    try:
+        rate = Fraction(value)
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+        rate = Fraction(0)
+    if not 0 < rate <= 1000:
+        raise OptionError(f"{setting}={value!r} is not a rate; give a number above 0 and at most 1000, per second.")
+    return rate.limit_denominator(10_000)
+
+
+class Samples(Iterator[tuple[float, Picture]]):
+    """The sampled frames of one video; once all are read, also its true length and the number of damaged frames."""
+
+    def __init__(self, path: str | os.PathLike[str], fps: Fraction) -> None:
+        self.path, self.fps = path, fps
+        self.corrupt = 0
+        """Damaged frames so far: the decoder gave none, or said that the one it gave is not right."""
+        self.duration: float | None = None
+        """Seconds from the first frame to the end of the last one; known at the end."""
+        self._frames: Iterator[tuple[float, Picture]] = iter(())
+
+    def __next__(self) -> tuple[float, Picture]:
+        return next(self._frames)
+
+    def close(self) -> None:
+        """Let go of the file before the end."""
+        if hasattr(self._frames, "close"):
+            self._frames.close()
+
+
+def sample_frames(
+    path: str | os.PathLike[str],
+    fps: Rate = 2,
+    size: int | tuple[int, int] | None = None,
+    start: float | Fraction = 0,
+    end: float | Fraction | None = None,
+    threads: int = 0,
+) -> Samples:
+    """Give (time, picture) for every time i / fps: the frame that is shown then, as RGB (H, W, 3) uint8.
+
+    Time counts from the first frame. `size` (one side of a square, or height and width) scales without keeping the
+    shape. `start <= time < end` limits the samples: parts that share their borders give together exactly the samples
+    of one pass; a part begins at the key frame before it. A file that ends early raises a VideoError after its last
+    frame. `threads` decode (0: all cores).
+    """
+    rate = as_rate(fps)
+    samples = Samples(path, rate)
+    first = sample_number(start, rate)
+    last = None if end is None else sample_number(end, rate)
+    samples._frames = _sample(samples, (size, size) if isinstance(size, int) else size, first, last, threads)
+    return samples
+
+
+def sample_number(time: float | Fraction, rate: Fraction) -> int:
+    """The number of the first sample at or after `time`."""
+    return max(0, math.ceil(Fraction(time).limit_denominator(1_000_000) * rate))
+
+
+def _sample(
+    samples: Samples, size: tuple[int, int] | None, first: int, last: int | None, threads: int
+) -> Iterator[tuple[float, Picture]]:
+    """The frame of sample i is the last one whose time is at most i / fps; so it is known when the next one comes."""
+    fps, number = samples.fps, first
+    scale = Scaler(size)
+    with ExitStack() as files:
+        container, stream = files.enter_context(open_video(samples.path, threads))
+        zero: int | None = None
+        frames: Iterator[Any] | None = None
+        if first > 0:
+            zero, frames = _seek(samples, container, stream, first / fps)
+            if frames is None:  # no way to get there but from the start
+                container, stream = files.enter_context(open_video(samples.path, threads))
+        shown: Any = None
+        reached, corrupt = Fraction(0), 0
+        for time, length, frame in _timed(frames or _decode(samples, container, stream), stream, zero):
+            while shown is not None and number < time * fps:
+                if last is not None and number >= last:
+                    return
+                yield float(number / fps), scale(shown)
+                number += 1
+            shown, reached, corrupt = frame, time + length, samples.corrupt
+        if shown is None:
+            raise _no_frames(samples, stream)
+        samples.duration = float(reached)
+        while number < reached * fps and (last is None or number < last):
+            yield float(number / fps), scale(shown)
+            number += 1
+        _check_end(samples, container, stream, reached, damaged=samples.corrupt > corrupt)
+
+
+def _timed(frames: Iterator[Any], stream: Any, zero: int | None) -> Iterator[tuple[Fraction, Fraction, Any]]:
+    """(time since the first frame, how long it is shown, frame), in the order of showing; `zero`: when time began."""
+    step = 1 / (stated_rate(stream) or Fraction(25))
+    previous: Fraction | None = None
+    due = Fraction(0)  # when the next frame comes if the timestamps say nothing else
+    for frame in frames:
+        length = frame.duration * frame.time_base if frame.duration and frame.time_base else step
+        time = due
+        if frame.pts is not None:
+            zero = frame.pts if zero is None else zero
+            time = (frame.pts - zero) * frame.time_base
+            if previous is not None and not previous - 1 <= time <= due + JUMP:
+                # Two recordings in one file: the second goes on where the first ended.
+                zero, time = frame.pts - round(due / frame.time_base), due
+            elif previous is not None and time < previous:
+                continue  # a stray frame from the past
+        previous, due = time, time + length
+        yield time, length, frame
+
+
+def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tuple[int | None, Iterator[Any] | None]:
+    """Go to the last key frame at or before `target`: the timestamp of time zero, and the frames from there.
+
+    None for the frames where no seek leads there: without timestamps, or in a file that cannot be indexed.
+    """
+    head = next(_decode(samples, container, stream), None)
+    if head is None or head.pts is None:
+        return None, None
+    zero, base, back = head.pts, head.time_base, Fraction(0)
+    while target > back:
+        try:
+            container.seek(zero + math.floor((target - back) / base), stream=stream, backward=True)
+        except (av.error.FFmpegError, OSError):  # the file cannot be sought in
+            break
+        frames = _decode(samples, container, stream)
+        key = next((frame for frame in frames if frame.key_frame and frame.pts is not None), None)
+        # Files are indexed by decoding time, so the seek may land on a key frame that is shown after the target. Frames
+        # that are shown before the key frame (their references may be missing) come before it, so they are gone by now.
+        if key is not None and (key.pts - zero) * base <= target:
+            return zero, chain([key], frames)
+        back = back * 2 + 1
+    return None, None
+
+
+def _decode(samples: Samples, container: Any, stream: Any) -> Iterator[Any]:
+    """The frames that can be decoded; what cannot is counted and passed over."""
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets, None)
+        except (av.error.FFmpegError, OSError):  # the file breaks off inside a packet
+            samples.corrupt += 1
+            packet = None
+        try:
+            frames = stream.codec_context.decode(packet)
+        except av.error.EOFError:
+            return
+        except av.error.FFmpegError:
+            samples.corrupt += 1
+            frames = []
+        for frame in frames:
+            samples.corrupt += bool(frame.is_corrupt)
+            yield frame
+        if packet is None or (packet.dts is None and packet.size == 0):
+            return
+
+
+class Scaler:
+    """Scale, turn and convert a decoded frame to RGB; the same frame asked for again is not converted again."""
+
+    def __init__(self, size: tuple[int, int] | None) -> None:
+        from av.video.reformatter import Interpolation, VideoReformatter
+
+        self.size = size
+        self._reformat = VideoReformatter().reformat
+        # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.
+        self._how = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
+        self._turn: Turn | None = None
+        self._last: tuple[Any, Picture] | None = None
+
+    def __call__(self, frame: Any) -> Picture:
+        if self._last is not None and self._last[0] is frame:
+            return self._last[1]
+        if self._turn is None:  # once: asking a frame ties it into a reference cycle, which keeps 3 MB alive for long
+            self._turn = turn_of(frame)
+        turn = self._turn
+        height, width = self.size or (frame.height, frame.width)
+        if turn.transpose and self.size:
+            height, width = width, height
+        scaled = self._reformat(frame, width, height, "rgb24", interpolation=self._how, threads=1)
+        picture: Picture = np.ascontiguousarray(turn.apply(scaled.to_ndarray()))
+        self._last = (frame, picture)
+        return picture
+
+
+def _no_frames(samples: Samples, stream: Any) -> VideoError:
+    damaged = f", {samples.corrupt} damaged" if samples.corrupt else ""
+    return VideoError(
+        f"{samples.path}: not a single frame could be decoded (codec {stream.codec_context.name}{damaged}). "
+        "Copy it again from where it came from, or leave it out."
+    )
+
+
+def _check_end(samples: Samples, container: Any, stream: Any, reached: Fraction, damaged: bool) -> None:
+    """Raise when frames are missing at the end: the file is shorter than it states, or its rest is `damaged`."""
+    expected, own = stated_duration(container, stream)
+    missing = expected - reached if expected is not None else Fraction(0)
+    if expected is None or missing <= Fraction(1, 2):
+        return
+    # In these a damaged place may end the reading without a word, and nothing cuts a film shorter than they state (as
+    # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
+    exact = container.format.name.split(",")[0] in ("matroska", "avi", "flv", "asf")
+    lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
+    if damaged or (exact and lost) or cut_short(samples.path):
+        raise VideoError(
+            f"{samples.path}: no frame after {clock(float(reached))} (expected {clock(float(expected))}). "
+            "The file is cut short or damaged. Copy it again, or keep what is there with: "
+            f"ffmpeg -i {os.path.basename(samples.path)} -c copy fixed.mkv"
+        )

@@ -1,0 +1,90 @@
+"""Files that appear whole or not at all: every result of stepcut is written through here."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import OutputError
+from stepcut.files.addresses import Address, Place, place
+
+
+@contextlib.contextmanager
+def whole_file(path: Place) -> Iterator[Path]:
+    """Give a temporary path beside `path`; when the block ends well, it takes the name of `path` in one step.
+
+    When the block fails, or the process dies, `path` is what it was before. A full disk becomes an `OutputError`.
+    """
+    target = place(path)
+    if isinstance(target, Address):
+        with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
+            temporary = Path(folder, target.name)
+            temporary.touch()
+            yield temporary
+            target.put(temporary)
+        return
+    with output_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Place, data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path: Place, text: str) -> None:
+    """Write UTF-8 `text` to `path`, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Place, value: Any) -> None:
+    """Write `value` as readable JSON, whole or not at all; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Place) -> Any:
+    """Read a JSON file."""
+    return json.loads(place(path).read_bytes().decode("utf-8"))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def output_errors(target: Path) -> Iterator[None]:
+    """Turn what the operating system says of a failed write into a sentence with advice."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = "no space left on the disk. Free some, then run the same command again: finished work is kept."
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            advice = f"writing is not permitted ({error.strerror}). Choose a folder you may write to."
+        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+            advice = f"a file stands where a folder is needed, or the reverse ({error.strerror}). Choose another place."
+        else:
+            raise
+        raise OutputError(f"{target}: {advice}") from error

@@ -1,0 +1,259 @@
+"""Guide: follow somebody frame by frame. Which step now, what is done, what comes next; it sees the past only.
+
+With m the memberships of the newest frame (from the past alone; a method may well have smoothed them), the belief is
+
+    b(k) ~ m(k) [ 1/2 [k is the step of now] + 1/2 next(k | done, now) ]^trust
+
+so that what the order makes likely is believed a little sooner, and a doubtful frame does not change the step. By
+default `trust` is 0: memberships that are smoothed over time already, as those of the default method are, only come
+late by it (chosen on the toy kitchen; docs/use.md has the figures). With raw memberships, 0.3 to 0.5 helps a little.
+A step counts as done once it was the most believed for a quarter of its usual time. Memory does not grow: what is kept
+is the step of now, a clock and a count per step, and the online object's own window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.checking.calibrate import Expectations
+from stepcut.errors import FeatureError, OptionError
+from stepcut.methods.contract import Array, Online
+from stepcut.order.graph import ProcedureGraph
+from stepcut.order.orders import name_of
+from stepcut.order.predict import END, START, next_weights
+
+ENOUGH = 0.25
+"""The share of a step's usual time after which it counts as done."""
+FILL = 4
+"""How often one row is given to the method at most, to fill a gap in a source that is slow or was skipped."""
+TRUST = 0.0
+"""How far the order is trusted beside the newest frame: 0 not at all, 1 as much."""
+OVERLOOKED = 0.05
+"""The chance that something was done, or was not, against what was seen: how ready any step is at least."""
+LEAP = 0.02
+"""The share of transitions that go anywhere: no belief is ever lost for good."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Something that should be said now."""
+
+    kind: str
+    """misordered, extra, long, or source (the stream itself)."""
+    reason: str
+    step: int | None = None
+    confidence: float = 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able object."""
+        return {
+            "kind": self.kind,
+            "step": self.step,
+            "confidence": round(self.confidence, 3),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class State:
+    """Where somebody is at `time`, in seconds."""
+
+    time: float
+    step: int
+    name: str
+    confidence: float
+    done: tuple[int, ...]
+    """Steps done so far, by when they were last done; the step of now is among them once it took long enough."""
+    next: tuple[tuple[int, float], ...]
+    """What may come after the step of now, the most probable first; what is missing to 1 is "nothing"."""
+    alerts: tuple[Alert, ...] = ()
+    """New ones only: each is said once."""
+    skipped: int = 0
+    """Samples of the source that were passed over so far because the machine was slower than the source."""
+    names: tuple[str, ...] = field(default=(), repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able object: one line of `stepcut guide`."""
+        return {
+            "time": round(self.time, 3),
+            "step": self.step,
+            "name": self.name,
+            "confidence": round(self.confidence, 3),
+            "done": list(self.done),
+            "next": [
+                {"step": step, "name": name_of(step, self.names), "probability": round(chance, 3)}
+                for step, chance in self.next
+            ],
+            "alerts": [alert.to_json() for alert in self.alerts],
+            "skipped": self.skipped,
+        }
+
+
+class Guide:
+    """Takes feature rows one by one, gives a `State` for each. `proc.guide()` makes one."""
+
+    def __init__(
+        self,
+        online: Online,
+        rate: float,
+        graph: ProcedureGraph,
+        expectations: Expectations,
+        steps: Sequence[str],
+        trust: float = TRUST,
+        callback: Callable[[State], None] | None = None,
+    ) -> None:
+        if not 0 <= trust <= 1:
+            raise OptionError(f"trust={trust!r} is how far the order is trusted; choose a number from 0 to 1.")
+        self.online, self.rate, self.graph, self.expectations = online, rate, graph, expectations
+        self.steps, self.trust, self.callback = tuple(steps), trust, callback
+        usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
+        typical = float(np.median(list(usual.values()))) if usual else 30.0
+        # Seconds that a step usually takes, for steps that no training video does the typical length.
+        self.usual = np.array([usual.get(step, typical) for step in range(len(self.steps))])
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was done: somebody starts anew. The online object keeps its window."""
+        self.time = -math.inf
+        self.done: list[int] = []
+        self.spent = np.zeros(len(self.steps))
+        """Seconds that each step was the most believed, since it last became so."""
+        self.counts = np.zeros(len(self.steps), dtype=np.int64)
+        self.now = -1
+        self.said: set[tuple[str, int]] = set()
+
+    def push(self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()) -> State:
+        """Take the feature row of the frame at `time` (seconds, growing); give the state then.
+
+        `skipped` and `alerts` are what the source has to say; they are passed on with the state.
+        """
+        if not math.isfinite(time) or time <= self.time:
+            raise OptionError(f"time={time!r} s after {self.time:g} s; times must be finite and grow.")
+        if not np.isfinite(row).all():
+            raise FeatureError(f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity).")
+        passed = 1 / self.rate if self.now < 0 else time - self.time
+        # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
+        for _ in range(min(max(round(passed * self.rate), 1), FILL)):
+            memberships = self.online.push(row)
+        belief = self._believed(np.asarray(memberships, dtype=np.float64))
+        self.time = time
+        fresh = [*alerts, *self._follow(int(np.argmax(belief)), passed)]
+        state = State(
+            time=time,
+            step=self.now,
+            name=name_of(self.now, self.steps),
+            confidence=float(belief[self.now]),
+            done=tuple(self.done),
+            next=tuple(self._upcoming()),
+            alerts=tuple(fresh),
+            skipped=skipped,
+            names=self.steps,
+        )
+        if self.callback is not None:
+            self.callback(state)
+        return state
+
+    # ------------------------------------------------------------------ what is believed
+
+    def _believed(self, memberships: NDArray[np.float64]) -> NDArray[np.float64]:
+        if memberships.shape != (len(self.steps),):
+            raise FeatureError(
+                f"memberships of shape {memberships.shape} for {len(self.steps)} steps; "
+                "the method and the procedure do not belong together."
+            )
+        prior = self._followers(START)
+        if self.now >= 0:
+            prior = 0.5 * self._followers(self.now)
+            prior[self.now] += 0.5
+        belief = np.maximum(memberships, 1e-6) * prior**self.trust  # a prior of 0 cannot be: see LEAP
+        result: NDArray[np.float64] = belief / belief.sum()
+        return result
+
+    def _followers(self, step: int) -> NDArray[np.float64]:
+        """(K,): what follows a step, given what was done; sums to 1 (nothing following is no frame to come)."""
+        done = [*(s for s in self.done if s != step), step] if step != START else []
+        weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
+        chances = np.array([weights.get(k, 0.0) for k in range(len(self.steps))])
+        if step != START:
+            chances[step] = 0.0
+        total = chances.sum()
+        chances = chances / total if total > 0 else np.full(len(chances), 1 / len(chances))
+        return (1 - LEAP) * chances + LEAP / len(chances)
+
+    # ------------------------------------------------------------------ what is done, and what is worth saying
+
+    def _follow(self, step: int, passed: float) -> list[Alert]:
+        """Count the time of the step of now; gives what has just become worth saying."""
+        if step != self.now:
+            self.now = step
+            self.spent[step] = 0.0
+        before = self.spent[step]
+        self.spent[step] += min(passed, FILL / self.rate)  # a gap in the stream is not time spent
+        enough = ENOUGH * self.usual[step]
+        alerts: list[Alert] = []
+        if before < enough <= self.spent[step]:
+            alerts += self._finished(step)
+        pace = self.expectations.usual.paces.get(step)
+        limit = math.inf if pace is None else math.exp(pace.middle + pace.spread * self._reach())
+        if self.spent[step] > limit and self._first_time("long", step):
+            reason = f"{self._name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
+            alerts.append(Alert("long", reason, step, 1 - math.exp(-self.expectations.limits["unusual"])))
+        return alerts
+
+    def _finished(self, step: int) -> list[Alert]:
+        """A step has just been done long enough to count."""
+        alerts = []
+        again = step in self.done and self.done[-1] == step
+        if not again:
+            self.counts[step] += 1
+        if step in self.graph.steps:
+            alerts += self._out_of_order(step)
+            most = max(self.graph.times[step])
+            if self.counts[step] > most and not again:
+                which = _ordinal(int(self.counts[step]))
+                reason = f"{self._name(step)} is done for the {which} time; nobody did it more often than {most}"
+                alerts.append(Alert("extra", reason, step, 1 - 1 / (self.graph.occurs[step] + 2)))
+        self.done = [*(s for s in self.done if s != step), step]
+        return alerts
+
+    def _out_of_order(self, step: int) -> list[Alert]:
+        missing = self.graph.before(step) - set(self.done)
+        near = sorted(s for s in missing if not (self.graph.after(s) & missing))
+        if not near or not self._first_time("misordered", step):
+            return []
+        kept = min(self.graph.first.get((other, step), 0) for other in near)
+        needs = " and ".join(self._name(other) for other in near)
+        reason = f"{needs} must precede {self._name(step)} and was not seen"
+        return [Alert("misordered", reason, step, (kept + 0.25) / (self.graph.occurs[step] + 0.5))]
+
+    def _first_time(self, kind: str, step: int) -> bool:
+        new = (kind, step) not in self.said
+        self.said.add((kind, step))
+        return new
+
+    def _reach(self) -> float:
+        """How many spreads from the middle a duration may lie, from the limit in nats: z^2 / 2."""
+        return math.sqrt(2 * self.expectations.limits["unusual"])
+
+    def _upcoming(self) -> list[tuple[int, float]]:
+        """What may come after the step of now."""
+        done = [*(s for s in self.done if s != self.now), self.now]
+        weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
+        likely = {s: w for s, w in weights.items() if s != self.now and w > 0}
+        total = sum(likely.values())
+        return sorted(((s, w / total) for s, w in likely.items() if s != END), key=lambda p: (-p[1], p[0]))
+
+    def _name(self, step: int) -> str:
+        return name_of(step, self.steps)
+
+
+def _ordinal(number: int) -> str:
+    """`2nd`, `3rd`, `4th`."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,177 @@
+"""Sources of pictures for the guide: a video file, a camera (`camera`, `camera:1`), or an address (`rtsp://...`)."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from stepcut.errors import VideoError
+from stepcut.features.video.sample import Scaler, sample_frames
+from stepcut.guidance.stream import Connect, Say, Shot, Stream
+
+ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
+CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
+
+
+def is_live(source: str) -> bool:
+    """Whether the words name a camera or an address rather than a file."""
+    return bool(CAMERA.match(source) or ADDRESS.match(source))
+
+
+@contextmanager
+def open_shots(
+    source: str, rate: Fraction, size: int | tuple[int, int] | None, realtime: bool = False, **waits: float
+) -> Iterator[Iterator[Shot]]:
+    """Shots of a source at `rate` a second, scaled to `size`. `waits` are those of `Stream`."""
+    if not is_live(source):
+        shots = shots_of_file(source, rate, size)
+        yield keep_pace(shots, rate) if realtime else shots
+        return
+    scale = Scaler((size, size) if isinstance(size, int) else size)
+    camera = CAMERA.match(source)
+    by_address: Connect = partial(frames_of_address, source, waits.get("stall", 10.0))
+    connect = partial(frames_of_camera, camera["which"] or "0") if camera else by_address
+    with Stream(hide_password(source), connect, scale, float(rate), **waits) as stream:
+        yield stream
+
+
+def shots_of_file(path: str, rate: Fraction, size: int | tuple[int, int] | None) -> Iterator[Shot]:
+    """Every sample of a file, as fast as the machine can."""
+    for at, picture in sample_frames(path, rate, size):
+        yield Shot(at, picture)
+
+
+def keep_pace(
+    shots: Iterator[Shot],
+    rate: Fraction,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Shot]:
+    """The shots at the times of a wall clock, as a camera would give them; those that are late are skipped."""
+    begin, skipped = clock(), 0
+    for shot in shots:
+        late = clock() - begin - shot.time
+        if late > 1 / rate:
+            skipped += 1
+            continue
+        if late < 0:
+            sleep(-late)
+        yield Shot(shot.time, shot.picture, skipped, shot.notes)
+
+
+def frames_of_address(address: str, stall: float, say: Say) -> Iterator[Any]:
+    """The frames of a network stream; PyAV gives up after `stall` seconds without data."""
+    import av
+
+    # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
+    options = {"rtsp_transport": "tcp"} if address.lower().startswith("rtsp") else {}
+    try:
+        container = av.open(address, options=options, timeout=(stall, stall))
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        raise VideoError(f"{hide_password(address)}: cannot be opened ({error_text(error)})") from error
+    yield from decoded(hide_password(address), container, say)
+
+
+def frames_of_camera(which: str, say: Say) -> Iterator[Any]:
+    """The frames of a camera by its number or, on Windows, by its name."""
+    import av
+
+    device, driver = camera_device(which, sys.platform)
+    try:
+        container = av.open(device, format=driver)
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        raise VideoError(f"camera {which} ({device}): cannot be opened ({error_text(error)})") from error
+    yield from decoded(f"camera {which}", container, say)
+
+
+def camera_device(which: str, platform: str) -> tuple[str, str]:
+    """What FFmpeg calls a camera on this platform: `(device, driver)`.
+
+    >>> camera_device("1", "linux")
+    ('/dev/video1', 'v4l2')
+    """
+    if platform == "darwin":
+        return which, "avfoundation"
+    if platform == "win32":
+        if which.isdigit():
+            raise VideoError(
+                f"camera:{which}: Windows knows cameras by name. Give it, as in camera:Integrated Camera; "
+                "ffmpeg -list_devices true -f dshow -i dummy lists them."
+            )
+        return f"video={which}", "dshow"
+    return (f"/dev/video{which}" if which.isdigit() else which), "v4l2"
+
+
+def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = time.monotonic) -> Iterator[Any]:
+    """The frames that can be decoded; damaged packets are passed over.
+
+    A machine too slow to decode all of a stream never waits for it: then only key frames are decoded until it does.
+    """
+    import av
+
+    with container:
+        if not container.streams.video:
+            raise VideoError(f"{name}: it holds no picture")
+        stream = container.streams.video[0]
+        packets = container.demux(stream)
+        load, began = Load(clock), clock()
+        try:
+            while (packet := next(packets, None)) is not None:
+                if load.waited(clock() - began):
+                    hurried = load.hurried
+                    stream.codec_context.skip_frame = "NONKEY" if hurried else "DEFAULT"
+                    say("too fast to decode; key frames only" if hurried else "every frame is decoded again")
+                try:
+                    yield from packet.decode()
+                except av.error.InvalidDataError:
+                    continue
+                finally:
+                    began = clock()
+        except av.error.FFmpegError as error:  # not all of them are OSErrors, the one of a timeout is none
+            raise VideoError(error_text(error)) from error
+
+
+class Load:
+    """Whether a source is faster than the machine: for some seconds there was next to no waiting for it."""
+
+    SPAN = 3.0
+    """Seconds over which waiting is summed."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock, self.hurried = clock, False
+        self._since, self._waiting = clock(), 0.0
+
+    def waited(self, seconds: float) -> bool:
+        """Count a wait for the source; gives whether `hurried` has just changed."""
+        self._waiting += seconds
+        span = self.clock() - self._since
+        if span < self.SPAN:
+            return False
+        share = self._waiting / span
+        before = self.hurried
+        # Two limits, so that it does not flicker.
+        self.hurried = share < (0.5 if before else 0.02)
+        self._since, self._waiting = self.clock(), 0.0
+        return self.hurried != before
+
+
+def hide_password(address: str) -> str:
+    """An address that may be printed.
+
+    >>> hide_password("rtsp://me:secret@10.0.0.5/live")
+    'rtsp://***@10.0.0.5/live'
+    """
+    return re.sub(r"//[^/@]+@", "//***@", address)
+
+
+def error_text(error: BaseException) -> str:
+    """What the decoder said, without the address (it may hold a password)."""
+    if type(error).__name__ == "ExitError":
+        return "no data came in time"
+    return str(getattr(error, "strerror", None) or type(error).__name__)

@@ -1,9 +1,0 @@
-"""Experiments: the tables of the paper on any data, ours beside the published ones, kept in one file."""
-
-from __future__ import annotations
-
-from stepcut.judge.experiments.plan import EXPERIMENTS
-from stepcut.judge.experiments.results import Results
-from stepcut.judge.experiments.run import run_experiment
-
-__all__ = ["EXPERIMENTS", "Results", "run_experiment"]

@@ -1,0 +1,111 @@
+"""ASOT decoding (Xu and Gould, CVPR 2024): every video's frames are transported to the steps, smoothly in time.
+
+The plan P (T, K), rows sum to 1, starts even and follows, 25 times,
+
+    G = a Cv (P/T) (1 - I) + (1 - a) C + eps log P + lam (log(K mean_t P) + 1),   P <- P exp(-step G), rows to 1
+
+with C = 1 - cosine between frame and step. Cv[i, j] = 1/r for frames 1 to r T apart joins them as links do in a graph
+cut; `lam` pulls towards steps of equal length, weakly, so rare steps survive and repeats cost nothing.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.baselines.centres import CentreSegmenter, unit
+from stepcut.methods.baselines.kmeans import find_means
+from stepcut.methods.baselines.prior import clock_cost
+from stepcut.methods.segmenter import Labels, Rows, check_number, strongest
+
+ITERATIONS = 25
+FIRST_STEP = 4.0
+"""The size of the first step in the exponent, from which the step size follows."""
+
+
+class Asot(CentreSegmenter):
+    """Optimal-transport decoding around k-means centres, on directions (frames of length 1).
+
+    `radius`: how far links reach, as a share of the video; `alpha`: their weight against the cost; `entropy` (eps);
+    `balance` (lam): how strongly steps are drawn to equal length; `prior`: weight of the temporal prior, 0 is off.
+    """
+
+    def __init__(
+        self,
+        steps: int = 7,
+        rate: float | Fraction = 1.0,
+        seed: int = 0,
+        prior: float = 0.0,
+        radius: float = 0.04,
+        alpha: float = 0.3,
+        entropy: float = 0.07,
+        balance: float = 0.1,
+        restarts: int = 10,
+    ) -> None:
+        super().__init__(steps, rate, seed, True, prior)
+        self.radius = radius
+        self.alpha = alpha
+        self.entropy = entropy
+        self.balance = balance
+        self.restarts = restarts
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_number("radius", self.radius, 0, 1)
+        check_number("alpha", self.alpha, 0, 1)
+        check_number("entropy", self.entropy, 0, above=True)
+        check_number("balance", self.balance, 0)
+        check_number("restarts", self.restarts, 1, whole=True)
+
+    def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
+        return find_means(self._stack(videos), self.steps, self.seed, self.restarts)
+
+    def _memberships(self, rows: NDArray[Any]) -> Rows:
+        return self._plan(rows, self.prior)
+
+    def _first_cut(self, rows: NDArray[Any]) -> Labels:
+        return strongest(self._plan(rows, prior=0.0))
+
+    def _plan(self, rows: NDArray[Any], prior: float) -> Rows:
+        cost = 1 - self._prepare(rows) @ unit(self.centres_).T
+        if prior > 0:
+            cost = cost + prior * clock_cost(*cost.shape)
+        return transport(cost, self.radius, self.alpha, self.entropy, self.balance)
+
+
+def transport(
+    cost: NDArray[Any], radius: float = 0.04, alpha: float = 0.3, entropy: float = 0.07, balance: float = 0.1
+) -> Rows:
+    """The plan (T, K), rows sum to 1, that ASOT's iteration reaches from the costs (T, K)."""
+    frames, steps = cost.shape
+    reach = int(radius * frames)
+    plan = np.full((frames, steps), 1 / steps)
+    logs = np.log(plan)
+    size = 0.0
+    for _ in range(ITERATIONS):
+        gradient = (1 - alpha) * cost + entropy * logs
+        gradient += balance * (np.log(np.maximum(steps * plan.mean(axis=0), 1e-300)) + 1)
+        if reach > 0:
+            near = around(plan, reach) / (radius * frames)
+            gradient += alpha * (near.sum(axis=1, keepdims=True) - near)  # times (1 - I): the share of other steps
+        if size == 0:
+            size = FIRST_STEP / max(float(np.abs(gradient).max()), 1e-9)
+        logs -= size * gradient
+        logs -= logs.max(axis=1, keepdims=True)
+        plan = np.exp(logs)
+        total = plan.sum(axis=1, keepdims=True)
+        plan /= total
+        logs -= np.log(total)
+    return plan.astype(np.float32)
+
+
+def around(plan: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
+    """The sum over frames 1 to `reach` away on either side, in O(T K): (T, K)."""
+    frames = len(plan)
+    sums = np.concatenate([np.zeros((1, plan.shape[1])), np.cumsum(plan, axis=0)])
+    at = np.arange(frames)
+    near: NDArray[np.float64] = sums[np.minimum(at + reach + 1, frames)] - sums[np.maximum(at - reach, 0)] - plan
+    return near

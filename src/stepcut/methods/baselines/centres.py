@@ -1,0 +1,71 @@
+"""What the segmenters that learn a centre per step share: rows prepared alike, steps numbered in the order of time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.baselines.prior import time_order
+from stepcut.methods.segmenter import Labels, Rows, Segmenter, check_number
+
+
+class CentreSegmenter(Segmenter):
+    """Learns `centres_` (steps, d). `normalise` scales every frame to length 1 first, so only directions count."""
+
+    LEARNED: ClassVar[tuple[str, ...]] = ("centres_",)
+
+    def __init__(
+        self,
+        steps: int = 7,
+        rate: float | Fraction = 1.0,
+        seed: int = 0,
+        normalise: bool = True,
+        prior: float = 0.0,
+    ) -> None:
+        super().__init__(steps, rate, seed)
+        self.normalise = normalise
+        self.prior = prior
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_number("prior", self.prior, 0)
+
+    def _learn(self, videos: list[NDArray[Any]]) -> None:
+        self.centres_ = self._find_centres(videos)
+        # The numbers that clustering gives are arbitrary; time gives them a meaning, and the prior its order.
+        first = [self._first_cut(rows) for rows in videos]
+        self.centres_ = self.centres_[time_order(first, self.steps)]
+
+    @abstractmethod
+    def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
+        """A centre per step, in any order: (steps, d)."""
+
+    def _first_cut(self, rows: NDArray[Any]) -> Labels:
+        """The cut that gives the steps their order; one that needs the order itself leaves it out here."""
+        return self._cut(rows)
+
+    def _prepare(self, rows: NDArray[Any]) -> Rows:
+        """The rows of one video as float32, of length 1 where asked for: a copy, ours to spoil."""
+        return unit(rows) if self.normalise else rows.astype(np.float32)
+
+    def _stack(self, videos: list[NDArray[Any]]) -> Rows:
+        """All frames of all videos, prepared: one array that is ours to spoil."""
+        dimension = self._prepare(videos[0][:1]).shape[1]
+        stacked = np.empty((sum(map(len, videos)), dimension), dtype=np.float32)
+        first = 0
+        for rows in videos:
+            stacked[first : first + len(rows)] = self._prepare(rows)
+            first += len(rows)
+        return stacked
+
+
+def unit(rows: NDArray[Any]) -> Rows:
+    """Every row scaled to length 1, on its own; a row of zeros stays."""
+    wide = rows.astype(np.float32)
+    length = np.sqrt(np.einsum("td,td->t", wide, wide))[:, None]
+    wide /= np.where(length > 0, length, 1)
+    return wide

@@ -1,0 +1,45 @@
+"""The rows every table has, which look at no video: random, uniform and one cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.segmenter import Labels, Rows, Segmenter, fingerprint, one_hot
+
+
+class Baseline(Segmenter):
+    """A segmenter that learns nothing; its memberships are all or nothing."""
+
+    def _learn(self, videos: list[NDArray[Any]]) -> None:
+        """There is nothing to learn."""
+
+    def _memberships(self, rows: NDArray[Any]) -> Rows:
+        return one_hot(self._cut(rows), self.steps)
+
+
+class Random(Baseline):
+    """Every frame gets a step by chance, all steps equally likely.
+
+    The seed and the video's own content decide, so a video gets the same labels wherever it stands in the list.
+    """
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        content = int.from_bytes(fingerprint(rows)[1])
+        return np.random.default_rng([self.seed, content]).integers(self.steps, size=len(rows))
+
+
+class Uniform(Baseline):
+    """Every video is cut into `steps` parts of equal length: a clock. A claim is a claim above this row."""
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        return np.arange(len(rows)) * self.steps // len(rows)
+
+
+class OneCluster(Baseline):
+    """Every frame gets step 0."""
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        return np.zeros(len(rows), dtype=np.int64)

@@ -1,0 +1,150 @@
+"""Training by several processes (torchrun, Ray Train) with torch's DistributedDataParallel: exactly one process's step.
+
+Every process embeds its share of the videos of a batch. The embeddings are then gathered, with their gradients, and
+every process takes the loss over all of them: the losses are means over pairs of videos, and most pairs have their two
+videos in different processes, so a loss of one's own share only would be another loss. BatchNorm counts all rows.
+In one process nothing of this happens.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, distributed, nn
+
+from stepcut.methods.cnc.kernels import apply
+
+if TYPE_CHECKING:
+    from stepcut.methods.cnc.sampling import Batch
+
+_PATIENCE = timedelta(days=7)
+"""How long processes wait for the first one, which may be seeing hours of video."""
+
+
+def processes() -> int:
+    """How many processes train together."""
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes."""
+    return processes() == 1 or distributed.get_rank() == 0
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Inside, the processes that `torchrun` has started train together; without torchrun nothing changes."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or processes() > 1:
+        yield
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def first_process_first() -> Iterator[None]:
+    """The block is run by the first process, then by the others, who find what it has stored."""
+    alone, first = processes() == 1, is_first_process()
+    if not alone and not first:
+        distributed.barrier()
+    yield
+    if not alone and first:
+        distributed.barrier()
+
+
+def wrap(network: nn.Module) -> nn.Module:
+    """The network, with gradients that are averaged over the processes."""
+    if processes() == 1:
+        return network
+    return nn.parallel.DistributedDataParallel(network)
+
+
+def embed_together(embed: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
+    """The embeddings of a batch, (B, T, d): every process embeds its share of the videos and gets those of all."""
+    if processes() == 1:
+        return embed(batch)
+    shares = np.array_split(np.arange(len(batch.durations)), processes())
+    mine = shares[distributed.get_rank()]
+    part = replace(
+        batch,
+        context=batch.context[mine],
+        times=batch.times[mine],
+        durations=batch.durations[mine],
+        mask=batch.mask[mine],
+    )
+    return apply(_Gather, embed(part), [len(share) for share in shares])
+
+
+def agree(values: Tensor) -> Tensor:
+    """The first process's values, so that all stop training at the same step."""
+    if processes() > 1:
+        distributed.broadcast(values, 0)
+    return values
+
+
+def sum_over_processes(values: Tensor) -> Tensor:
+    """The sum over the processes; a gradient is summed likewise, since every process's loss depends on it."""
+    return apply(_Sum, values)
+
+
+def batch_norm_together(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
+    """BatchNorm of `rows (n, C)` in training, with mean and variance over the rows of all processes."""
+    x = rows.float()
+    count = sum_over_processes(torch.full((1,), float(len(x)), device=x.device))
+    mean = sum_over_processes(x.sum(0)) / count
+    centred = x - mean
+    variance = sum_over_processes(centred.square().sum(0)) / count
+    if norm.running_mean is not None and norm.running_var is not None:
+        share = norm.momentum or 0.1
+        unbiased = variance.detach() * count / (count - 1).clamp_min(1)
+        norm.running_mean.lerp_(mean.detach(), share)
+        norm.running_var.lerp_(unbiased, share)
+    y = centred / (variance + norm.eps).sqrt()
+    return (y * norm.weight + norm.bias).to(rows.dtype)
+
+
+class _Gather(torch.autograd.Function):
+    """All processes' videos, in order. Every process takes the same loss, so its gradient needs no message."""
+
+    @staticmethod
+    def forward(ctx: Any, mine: Tensor, counts: list[int]) -> Tensor:
+        rank = distributed.get_rank()
+        ctx.start, ctx.count, ctx.processes = sum(counts[:rank]), counts[rank], len(counts)
+        padded = mine.new_zeros(max(counts), *mine.shape[1:])
+        padded[: counts[rank]] = mine.detach()
+        everyone = [torch.empty_like(padded) for _ in counts]
+        distributed.all_gather(everyone, padded)
+        return torch.cat([part[:count] for part, count in zip(everyone, counts, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        # DistributedDataParallel divides by the number of processes; here it is to be the sum.
+        return gradients[0][ctx.start : ctx.start + ctx.count] * ctx.processes, None
+
+
+class _Sum(torch.autograd.Function):
+    """Sum over the processes, forwards and backwards."""
+
+    @staticmethod
+    def forward(_ctx: Any, values: Tensor) -> Tensor:
+        total = values.detach().clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].contiguous().clone()
+        distributed.all_reduce(total)
+        return total

@@ -1,0 +1,327 @@
+"""Embedder: learn, from features alone, an embedding in which the same step of different videos lies close together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stepcut.errors import NotLearned, OptionError, unknown
+from stepcut.methods.cnc.check import check_video, check_videos
+from stepcut.methods.cnc.ddp import embed_together, processes, wrap
+from stepcut.methods.cnc.inputs import FrameInput, Input, MapInput, VectorInput
+from stepcut.methods.cnc.kernels import Settings
+from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit, with_parts
+from stepcut.methods.cnc.record import Terms
+from stepcut.methods.cnc.sampling import Batch, context_rows, draw
+from stepcut.methods.cnc.training import Plan, train
+from stepcut.progress import Hook, silent
+
+LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
+
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
+
+OWN_DEFAULTS: dict[str, dict[str, Any]] = {
+    # The paper's, for feature maps, and for frames with a backbone that learns.
+    "maps": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
+    "frames": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
+    # For vectors; docs/correspond.md says which data chose them.
+    "vectors": {"learning_rate": 1e-3, "stride": 2.0, "patience": 200},
+}
+"""What a setting is when it is left at None, for each kind of features."""
+
+NOT_KEPT = ("device", "backbone")
+"""Settings that belong to a machine or are objects: they are not written down with the others."""
+
+
+@dataclass
+class Embedder:
+    """Trains on features of the videos of one task, `fit`, and embeds the same or other videos, `transform`.
+
+    No label is read. Same seed, same numbers on one machine.
+
+    >>> features = [np.random.default_rng(i).normal(size=(40, 8)) for i in range(3)]
+    >>> Embedder(dim=4, seed=0, steps=5).fit(features).transform(features)[0].shape
+    (40, 4)
+    """
+
+    loss: str | Loss = "tc3i"
+    dim: int = 128
+    rate: float | Fraction = 1.0
+    """Rows of the features per second."""
+    seed: int = 0
+    videos: int = 5
+    """Videos in a training step; all of them when there are fewer."""
+    frames: int = 32
+    """Frames of each video in a training step; all of them when there are fewer."""
+    weight: float | None = None
+    """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, with soft-DTW per frame."""
+    temperature: float = 0.1
+    variance_weight: float = 0.001
+    window: float | None = None
+    """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart. None: the paper's 10, but not
+    more than a fortieth of the median video, and more than one row."""
+    margin: float = 2.0
+    gamma: float = 0.1
+    """Smoothness of soft-DTW."""
+    learning_rate: float | None = None
+    weight_decay: float = 1e-5
+    steps: int | None = None
+    """Limit on the training steps. None: 10,000 for maps; for vectors ten passes over the rows, at most 1,000."""
+    patience: int | None = None
+    tolerance: float = 0.01
+    """Converged when the mean loss of the last `patience` steps is not `tolerance` lower than that of those before."""
+    context: int = 2
+    """Frames of context for maps, the frame itself included."""
+    stride: float | None = None
+    """Seconds between the frames of context."""
+    smooth: float = 2.0
+    """Vectors are smoothed over time with a Gaussian of so many seconds."""
+    components: int = 64
+    """Vectors are projected on so many principal axes."""
+    hidden: int | None = None
+    tune_backbone: bool = False
+    """Train end to end from frames `(T, H, W, 3)`, with `backbone` as part of the network."""
+    backbone: nn.Module | None = None
+    """With `tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`, `tune.TunableBackbone` for example."""
+    chunk: int = 64
+    """With `tune_backbone`: so many frames go through the backbone at once."""
+    device: str | None = None
+    """`cpu` or `cuda`; None takes the GPU if there is one."""
+
+    def fit(
+        self,
+        features: Sequence[NDArray[Any]],
+        progress: Hook = silent,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Embedder:
+        """Learn from a list of `(T, d)` vectors or `(T, C, h, w)` maps, one per video.
+
+        With `checkpoint`, an interrupted run goes on where it stopped when called again.
+        """
+        features = [np.asarray(rows) for rows in features]
+        self._check(features)
+        device = _choose(self.device)
+        self.kind_ = "frames" if self.tune_backbone else "maps" if features[0].ndim == 4 else "vectors"
+        source = self._input()
+        self.shape_ = source.shape(features)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(self.seed)
+            network = source.build(self.shape_, self.dim)
+            source.begin(network, features)
+            network.to(device)
+            rows = _put_together([source.store(network, video, device) for video in features], device)
+            lengths = [len(video) for video in features]
+
+            def sample(random: np.random.Generator, steps: int) -> list[Batch]:
+                return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate, steps)
+
+            window = self._window(lengths)
+
+            shared = wrap(network)
+
+            def embed(part: Batch) -> Tensor:
+                return self._embed(shared, source, rows, part, device)
+
+            def step(batch: Batch) -> Terms:
+                return self._terms(embed_together(embed, batch), batch, window)
+
+            plan = self._plan(device, lengths)
+            run = "" if checkpoint is None else self._run(features)
+            self.curve_ = train(network, sample, step, plan, self.seed, run, progress, checkpoint)
+        self.network_ = network
+        return self
+
+    def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """Embed every row of every video: a list of `(T, dim)`."""
+        network, source = self._learned(), self._input()
+        device = next(network.parameters()).device
+        out = []
+        for number, video in enumerate(features):
+            video = np.asarray(video)
+            check_video(video, number, 2 if self.kind_ == "vectors" else 4, self.shape_["row"])
+            rows = source.store(network, video, device).to(device)
+            places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), source.offsets, self.rate))
+            with torch.inference_mode(), _half_precision(device, self.kind_):
+                parts = [network(source.gather(rows, part)) for part in torch.split(places.to(device), 512)]
+            out.append(torch.cat(parts).float().cpu().numpy())
+        return out
+
+    def fit_transform(self, features: Sequence[NDArray[Any]], progress: Hook = silent) -> list[NDArray[np.float32]]:
+        """`fit`, then `transform` of the same features."""
+        return self.fit(features, progress).transform(features)
+
+    def settings(self) -> dict[str, Any]:
+        """All settings, and what shape of features was learned, ready for JSON."""
+        if not isinstance(self.loss, str):
+            raise OptionError(
+                f"loss={self.loss!r} is a function of your own, which cannot be written down. "
+                f"Choose from {', '.join(LOSSES)} to save the embedder."
+            )
+        self._learned()
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in NOT_KEPT}
+        given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
+        return {**given, "kind": self.kind_, "shape": self.shape_}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The learned arrays by name."""
+        return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]], backbone: nn.Module | None = None
+    ) -> Embedder:
+        """The embedder that gave these `settings()` and this `state()`; one that tuned a backbone needs it again."""
+        given = dict(settings)
+        kind, shape = given.pop("kind"), given.pop("shape")
+        self = cls(**{**given, "rate": Fraction(given["rate"]), "backbone": backbone})
+        self.kind_, self.shape_ = kind, shape
+        network = self._input().build(shape, self.dim)
+        network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
+        self.network_ = network.to(_choose(self.device)).eval()
+        return self
+
+    def _setting(self, name: str) -> Any:
+        """A setting as it is used: as given, or the default of its kind of features."""
+        given = getattr(self, name)
+        return OWN_DEFAULTS[self.kind_][name] if given is None else given
+
+    def _input(self) -> Input:
+        if self.kind_ == "frames":
+            if self.backbone is None:
+                raise OptionError(
+                    "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "
+                    "Give stepcut.methods.cnc.tune.TunableBackbone(program), or leave tune_backbone out."
+                )
+            return FrameInput(self.context, self._setting("stride"), self.hidden or 256, self.backbone, self.chunk)
+        if self.kind_ == "maps":
+            return MapInput(self.context, self._setting("stride"), self.hidden or 256)
+        return VectorInput(self.rate, self._setting("stride"), self.smooth, self.components, self.hidden or 128)
+
+    def _window(self, lengths: Sequence[int]) -> float:
+        """Seconds. In a video of one minute ten seconds hold more than one step, and C-IDM would join them."""
+        rate = float(self.rate)
+        return self.window or max(min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate)
+
+    def _plan(self, device: torch.device, lengths: Sequence[int]) -> Plan:
+        steps = self.steps
+        if steps is None and self.kind_ == "vectors":
+            # A network that sees a row too often learns its time by heart: the clock, not the step.
+            steps = min(1_000, math.ceil(10 * sum(lengths) / (self.videos * self.frames)))
+        return Plan(
+            learning_rate=self._setting("learning_rate"),
+            weight_decay=self.weight_decay,
+            steps=steps or self._setting("steps"),
+            patience=self._setting("patience"),
+            tolerance=self.tolerance,
+            read_every=1 if device.type == "cpu" else 25,
+            # A loss of one's own may read values back, and frames are too much to hold still for a recording.
+            record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames" and processes() == 1,
+        )
+
+    def _embed(self, network: nn.Module, source: Input, rows: Tensor, batch: Batch, device: torch.device) -> Tensor:
+        """The embeddings of a batch: (B, T, dim)."""
+        count, frames, context = batch.context.shape
+        places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
+        with _half_precision(device, self.kind_):
+            embedded: Tensor = network(source.gather(rows, places).to(device, non_blocking=True))
+        return embedded.float().view(count, frames, embedded.shape[-1])
+
+    def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
+        """The loss and its parts."""
+        times, durations, real = (
+            part.to(u.device, non_blocking=True) for part in (batch.times, batch.durations, batch.mask)
+        )
+        if not isinstance(self.loss, str):
+            return {"loss": self.loss(u, times, durations, real)}
+        mask = real if batch.padded else None
+        if self.loss == "tc3i":
+            weight = 1.0 if self.weight is None else self.weight
+            settings = Settings(
+                1.0, self.temperature, self.variance_weight, contrast=weight, window=window, margin=self.margin
+            )
+            total, both = with_parts(u, times, durations, mask, settings)
+            return {"loss": total, "tcc": both[0], "cidm": both[1]}
+        parts: Terms = {}
+        if self.loss != "lav":
+            parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
+        if self.loss in ("lav", "lav+tcc"):
+            u = unit(u)
+            parts["soft_dtw"] = alignment(u, times, mask, self.gamma) / times.shape[1]  # per frame, as tcc is
+        total = torch.stack(list(parts.values())).sum()
+        if self.loss != "tcc":
+            # For lav the paper's sums: 0.5 on T^2 pairs beside a path of T frames. With 0.5 on means it collapses.
+            weight = 0.5 * times.shape[1] if self.weight is None else self.weight
+            parts["cidm"] = cidm(u, times, durations, mask, window, self.margin)
+            total = total + weight * parts["cidm"]
+        return {"loss": total, **parts}
+
+    def _learned(self) -> nn.Module:
+        network: nn.Module | None = getattr(self, "network_", None)
+        if network is None:
+            raise NotLearned("this Embedder has not been fitted. Call fit(features) first.")
+        return network
+
+    def _run(self, features: Sequence[NDArray[Any]]) -> str:
+        """A fingerprint of the settings and the features: two runs with the same give the same weights."""
+        seen = {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in NOT_KEPT}
+        digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode())
+        for video in features:
+            digest.update(f"{video.shape} {video.dtype}".encode())
+            digest.update(np.ascontiguousarray(video).data)
+        return digest.hexdigest()
+
+    def _check(self, features: Sequence[NDArray[Any]]) -> None:
+        if isinstance(self.loss, str) and self.loss not in LOSSES:
+            raise OptionError(unknown("loss", self.loss, LOSSES))
+        least = {
+            "videos": 2,
+            "frames": 2,
+            "dim": 1,
+            "context": 1,
+            "components": 1,
+            "chunk": 1,
+            "steps": 1,
+            "patience": 1,
+        }
+        for name, lowest in least.items():
+            given = getattr(self, name)
+            if given is not None and given < lowest:
+                raise OptionError(f"{name}={given} is too small. Choose {lowest} or more.")
+        for name in ("temperature", "gamma", "learning_rate", "window", "margin"):
+            given = getattr(self, name)
+            if given is not None and not 0 < given < math.inf:
+                raise OptionError(f"{name}={given} must be a positive number. Leave it out for the default.")
+        if not 0 < float(self.rate) < math.inf:
+            raise OptionError(
+                f"rate={self.rate} is not a number of rows per second. Give the rate of the features, such as 1.0."
+            )
+        check_videos(features)
+
+
+def _choose(device: str | None) -> torch.device:
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _put_together(videos: list[Tensor], device: torch.device) -> Tensor:
+    """All videos end to end, on the device when they take less than 60 % of its free memory, else beside the CPU."""
+    size = sum(video.nbytes for video in videos)
+    if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
+        return torch.cat([video.to(device) for video in videos])
+    return torch.cat([video.cpu() for video in videos])
+
+
+def _half_precision(device: torch.device, kind: str) -> torch.autocast:
+    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work to gain by it."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors")

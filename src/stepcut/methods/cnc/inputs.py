@@ -1,0 +1,153 @@
+"""The inputs an embedder takes, vectors, maps or frames: how each is kept, gathered with its context, and encoded."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stepcut.methods.cnc.network import MapEncoder, VectorEncoder
+from stepcut.methods.cnc.prepare import centre_and_smooth, principal_axes
+from stepcut.methods.cnc.tune import FrameEncoder
+
+
+class Input(Protocol):
+    """One kind of input."""
+
+    @property
+    def offsets(self) -> tuple[float, ...]:
+        """The rows of context, in seconds from the frame."""
+
+    def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
+        """The sizes of the network for these features; with them `build` makes it again."""
+
+    def build(self, shape: dict[str, int], dim: int) -> nn.Module:
+        """A network that is not trained."""
+
+    def begin(self, network: nn.Module, features: Sequence[NDArray[Any]]) -> None:
+        """What the network takes from the features before training begins."""
+
+    def store(self, network: nn.Module, rows: NDArray[Any], device: torch.device) -> Tensor:
+        """One video as it is kept while training: (T, ...)."""
+
+    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
+        """What the network sees of frames with their context at `places (N, c)` of stored `rows`."""
+
+
+@dataclass(frozen=True)
+class VectorInput:
+    """Vectors (T, d): centred and smoothed per video, on their principal axes, with rows before and after the frame."""
+
+    rate: float | Fraction
+    stride: float
+    smooth: float
+    components: int
+    hidden: int
+
+    @property
+    def offsets(self) -> tuple[float, ...]:
+        middle = VectorEncoder.TAPS // 2
+        return tuple((tap - middle) * self.stride for tap in range(VectorEncoder.TAPS))
+
+    def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
+        return {"row": features[0].shape[1]}
+
+    def build(self, shape: dict[str, int], dim: int) -> VectorEncoder:
+        return VectorEncoder(shape["row"], min(self.components, shape["row"]), dim, self.hidden)
+
+    def begin(self, network: nn.Module, features: Sequence[NDArray[Any]]) -> None:
+        assert isinstance(network, VectorEncoder)
+        smooth = [centre_and_smooth(rows, self.rate, self.smooth) for rows in features]
+        network.axes.copy_(principal_axes(smooth, network.axes.shape[1]))
+
+    def store(self, network: nn.Module, rows: NDArray[Any], device: torch.device) -> Tensor:
+        assert isinstance(network, VectorEncoder)
+        return centre_and_smooth(rows, self.rate, self.smooth).to(device) @ network.axes
+
+    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
+        return rows[places]
+
+
+@dataclass(frozen=True)
+class MapInput:
+    """Maps (T, C, h, w): as they are, with `context` frames that look back, `stride` seconds apart."""
+
+    context: int
+    stride: float
+    hidden: int
+
+    @property
+    def offsets(self) -> tuple[float, ...]:
+        return look_back(self.context, self.stride)
+
+    def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
+        return {"row": features[0].shape[1]}
+
+    def build(self, shape: dict[str, int], dim: int) -> MapEncoder:
+        return MapEncoder(shape["row"], dim, self.hidden)
+
+    def begin(self, _network: nn.Module, _features: Sequence[NDArray[Any]]) -> None:
+        """Nothing: the paper's embedder takes maps as they come."""
+
+    def store(self, _network: nn.Module, rows: NDArray[Any], device: torch.device) -> Tensor:
+        """(T, h, w, C): channels last; in half precision for a GPU, which multiplies them so as well."""
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        return torch.from_numpy(np.array(rows)).permute(0, 2, 3, 1).to(dtype).contiguous()
+
+    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
+        """(N, C, c, h, w), in memory (N, h, w, c, C): one copy, cell by cell of the map."""
+        count, context = places.shape
+        _, height, width, channels = rows.shape
+        area = height * width
+        cells = places[:, None, :] * area + torch.arange(area, device=places.device)[None, :, None]  # (N, h w, c)
+        flat = rows.view(-1, channels).index_select(0, cells.reshape(-1))
+        return flat.view(count, height, width, context, channels).permute(0, 4, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class FrameInput:
+    """Frames (T, H, W, 3) of 0 to 255, RGB, for training end to end: the backbone is part of the network."""
+
+    context: int
+    stride: float
+    hidden: int
+    backbone: nn.Module
+    chunk: int
+
+    @property
+    def offsets(self) -> tuple[float, ...]:
+        return look_back(self.context, self.stride)
+
+    def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
+        with torch.inference_mode():
+            maps = self.backbone(torch.from_numpy(np.array(features[0][:1])))
+        return {"row": features[0].shape[1], "channels": maps.shape[1]}
+
+    def build(self, shape: dict[str, int], dim: int) -> FrameEncoder:
+        embedder = MapEncoder(shape["channels"], dim, self.hidden)
+        return FrameEncoder(copy.deepcopy(self.backbone), embedder, self.chunk)
+
+    def begin(self, _network: nn.Module, _features: Sequence[NDArray[Any]]) -> None:
+        """Nothing: the backbone comes with its weights."""
+
+    def store(self, _network: nn.Module, rows: NDArray[Any], _device: torch.device) -> Tensor:
+        return torch.from_numpy(np.array(rows))
+
+    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
+        return rows[places]
+
+
+def look_back(context: int, stride: float) -> tuple[float, ...]:
+    """Seconds from a frame to its context: the earliest first, the frame itself last.
+
+    >>> look_back(2, 0.5)
+    (-0.5, 0.0)
+    """
+    return tuple(-back * stride if back else 0.0 for back in reversed(range(context)))

@@ -1,0 +1,191 @@
+"""The losses that put the same step of different videos close together: plain functions of tensors.
+
+All take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (a frame's time divided by its video's length),
+where seconds matter `durations (B,)` in seconds, and `mask (B, T)`, true on real frames, for videos with fewer than T.
+All return a scalar, count every video (or ordered pair of videos) the same, and do not care about the order of videos.
+They compute in float32 (float64 for float64) also inside autocast.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch import Tensor
+
+from stepcut.errors import OptionError
+from stepcut.methods.cnc.kernels import VARIANCE_FLOOR, Settings, measure
+from stepcut.methods.cnc.softdtw import soft_dtw
+
+ON_THE_EDGE = 1e-4
+"""Seconds by which a pair may miss the window of `cidm` and still be near: times were divided and multiplied again."""
+
+
+def tcc(
+    embeddings: Tensor,
+    times: Tensor,
+    mask: Tensor | None = None,
+    temperature: float = 0.1,
+    variance_weight: float = 0.001,
+    variance_floor: float = VARIANCE_FLOOR,
+) -> Tensor:
+    """Temporal cycle consistency: a frame that goes to another video and back should land where it started.
+
+    The mean over all ordered pairs of videos of the mean over the frames i of the first:
+
+        alpha_j = softmax_j(-|u_i - v_j|^2 / (d temperature))     v~ = sum_j alpha_j v_j
+        beta_k  = softmax_k(-|v~ - u_k|^2 / (d temperature))      mu = sum_k beta_k t_k
+        var     = sum_k beta_k (t_k - mu)^2                       L_i = (t_i - mu)^2 / var + variance_weight log var
+
+    `var` is never taken below `variance_floor`.
+    """
+    settings = Settings(1.0, temperature, variance_weight, variance_floor)
+    return with_parts(embeddings, times, None, mask, settings)[0]
+
+
+def cidm(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """Contrastive inverse difference moment: frames near in time lie close, far ones at least `margin` apart.
+
+    The mean over the videos of the mean over all pairs of frames (i, j), with d = |u_i - u_j|:
+
+        gamma = (t_i - t_j)^2 + 1
+        near, |seconds_i - seconds_j| <= window:  d / gamma
+        far:                                      gamma max(0, margin - d)
+    """
+    return with_parts(embeddings, times, durations, mask, Settings(contrast=1.0, window=window, margin=margin))[0]
+
+
+def tc3i(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    weight: float = 1.0,
+    temperature: float = 0.1,
+    variance_weight: float = 0.001,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """The paper's loss: `tcc + weight * cidm`, both as means; with `weight=T`, the frames sampled, the paper's sums."""
+    settings = Settings(1.0, temperature, variance_weight, contrast=weight, window=window, margin=margin)
+    return with_parts(embeddings, times, durations, mask, settings)[0]
+
+
+def with_parts(
+    embeddings: Tensor, times: Tensor, durations: Tensor | None, mask: Tensor | None, settings: Settings
+) -> tuple[Tensor, Tensor]:
+    """`tcc`, `cidm` or their sum, and both by themselves: two numbers that carry no gradient, for the loss curve."""
+    u, t, real = _checked(embeddings, times, mask, least=1 if settings.cycle is None else 2)
+    seconds = None if durations is None else _checked_durations(durations, t)
+    return measure(u, t, seconds, real, settings._replace(window=settings.window + ON_THE_EDGE))
+
+
+def lav(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    weight: float = 0.5,
+    gamma: float = 0.1,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """Learning by aligning videos: soft-DTW between the videos + `weight` C-IDM, both on embeddings of length 1.
+
+    The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it is defined. Masked
+    frames are left out of the path.
+    """
+    u, times, mask = _checked(embeddings, times, mask, least=2)
+    on_sphere = unit(u)
+    return alignment(on_sphere, times, mask, gamma) + weight * cidm(on_sphere, times, durations, mask, window, margin)
+
+
+def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1) -> Tensor:
+    """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
+    with _full_precision(embeddings):
+        u, _, real = _checked(embeddings, times, mask, least=2)
+        if real is not None:  # real frames first, in their order
+            order = (~real).to(torch.uint8).argsort(dim=1, stable=True)
+            u = u.gather(1, order[:, :, None].expand_as(u))
+        count = u.shape[0]
+        a, b = torch.triu_indices(count, count, offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
+        cost = torch.cdist(u[a], u[b], compute_mode="donot_use_mm_for_euclid_dist").square()
+        if real is None:
+            return soft_dtw(cost, gamma).mean()
+        frames = real.sum(1)
+        lengths = torch.stack([frames[a], frames[b]], dim=1)
+        filled = (lengths > 0).all(1)
+        values = soft_dtw(cost, gamma, lengths=lengths.clamp_min(1))
+        return torch.where(filled, values, 0).sum() / filled.sum().clamp_min(1)
+
+
+def unit(embeddings: Tensor) -> Tensor:
+    """Every embedding divided by its own length; 0 stays 0."""
+    with _full_precision(embeddings):
+        u = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
+        return u / u.square().sum(-1, keepdim=True).clamp_min(1e-12).sqrt()
+
+
+def lav_tcc(
+    embeddings: Tensor,
+    times: Tensor,
+    durations: Tensor,
+    mask: Tensor | None = None,
+    weight: float = 0.5,
+    gamma: float = 0.1,
+    temperature: float = 0.1,
+    variance_weight: float = 0.001,
+    window: float = 10.0,
+    margin: float = 2.0,
+) -> Tensor:
+    """`lav + tcc`: the first on embeddings of length 1, the second on the embeddings as they are."""
+    aligned = lav(embeddings, times, durations, mask, weight, gamma, window, margin)
+    return aligned + tcc(embeddings, times, mask, temperature, variance_weight)
+
+
+def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
+    """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong."""
+    return torch.autocast(device_type=embeddings.device.type, enabled=False)
+
+
+def _checked(
+    embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Shapes that fit, float32 or float64, and the mask; padded frames hold 0, so nothing of them gets through."""
+    if embeddings.ndim != 3 or embeddings.shape[0] < least:
+        raise OptionError(
+            f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, dimensions) with at least "
+            f"{least} {'video' if least == 1 else 'videos'}. Stack the sampled frames of the videos of one task."
+        )
+    if times.shape != embeddings.shape[:2]:
+        raise OptionError(
+            f"times has shape {tuple(times.shape)}; expected {tuple(embeddings.shape[:2])}, one per frame. "
+            f"Give each frame's time divided by its video's length."
+        )
+    if mask is not None and mask.shape != times.shape:
+        raise OptionError(
+            f"mask has shape {tuple(mask.shape)}; expected {tuple(times.shape)}, true on real frames. "
+            f"Leave it out when no frame is padding."
+        )
+    dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
+    u, t = embeddings.to(dtype), times.to(embeddings.device, dtype)
+    if mask is None:
+        return u, t, None
+    real = mask.to(u.device, torch.bool)
+    return u.masked_fill(~real[:, :, None], 0), t.masked_fill(~real, 0), real
+
+
+def _checked_durations(durations: Tensor, times: Tensor) -> Tensor:
+    if durations.shape != times.shape[:1]:
+        raise OptionError(
+            f"durations has shape {tuple(durations.shape)}; expected {tuple(times.shape[:1])}, one per video. "
+            f"Give the length of each video in seconds."
+        )
+    return durations.to(times.device, times.dtype)

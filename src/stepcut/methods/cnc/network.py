@@ -1,0 +1,145 @@
+"""The two networks of correspond: the paper's embedder on feature maps, and a small temporal encoder on vectors.
+
+Both take a frame with its context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and give `(N, dim)` embeddings.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from stepcut.errors import FeatureError
+from stepcut.files.atomic import whole_file
+from stepcut.methods.cnc.ddp import batch_norm_together, processes
+
+
+class MapEncoder(nn.Module):
+    """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected layers, a projection.
+
+    Its parameters are those of the plain 3-D network (`plain` runs it so). `forward` computes the same with 2-D
+    convolutions over channels stacked in time: with c frames of context and kernel 3, output time t sees input times
+    t-1, t, t+1 and nothing of the padding; for c = 2 a third of the arithmetic of the 3-D convolution is on zeros.
+
+    >>> MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(3, 8, 2, 5, 5)).shape
+    torch.Size([3, 4])
+    """
+
+    def __init__(self, channels: int = 1024, dim: int = 128, hidden: int = 256, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv3d(channels, hidden, 3, padding=1)
+        self.norm1 = nn.BatchNorm3d(hidden)
+        self.conv2 = nn.Conv3d(hidden, hidden, 3, padding=1)
+        self.norm2 = nn.BatchNorm3d(hidden)
+        self.full1 = nn.Linear(hidden, hidden)
+        self.full2 = nn.Linear(hidden, hidden)
+        self.project = nn.Linear(hidden, dim)
+        self.dropout = dropout
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Maps `(N, C, c, h, w)`, c frames from the earliest to the frame itself -> `(N, dim)`."""
+        count, channels, context, height, width = maps.shape
+        if channels != self.conv1.in_channels:
+            raise FeatureError(
+                f"maps have {channels} channels, the network was built for {self.conv1.in_channels}. "
+                f"Use features of the same backbone and layer."
+            )
+        # In memory (N, h, w, c, C): time and channels side by side, the layout in which 2-D convolutions are fastest.
+        x = maps.permute(0, 3, 4, 2, 1).reshape(count, height, width, context * channels)
+        for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
+            x = _conv(x, conv, context)
+            rows = x.reshape(-1, conv.out_channels)  # (N h w c, C): what BatchNorm3d averages over
+            x = F.relu(_batch_norm(rows, norm)).view(x.shape)
+        pooled = x.view(count, height * width * context, -1).amax(1)
+        return self._head(pooled)
+
+    def plain(self, maps: Tensor) -> Tensor:
+        """The same network as it stands in the paper: what `forward` is tested against."""
+        x = F.relu(self.norm1(self.conv1(maps)))
+        x = F.relu(self.norm2(self.conv2(x)))
+        return self._head(F.adaptive_max_pool3d(x, 1).flatten(1))
+
+    def _head(self, pooled: Tensor) -> Tensor:
+        x = F.dropout(F.relu(self.full1(pooled)), self.dropout, self.training)
+        x = F.dropout(F.relu(self.full2(x)), self.dropout, self.training)
+        return cast(Tensor, self.project(x))
+
+
+def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
+    """`conv` on `(N, h, w, c C)` as one 2-D convolution with the blocks of its kernel: `(N, h, w, c O)`."""
+    zero = torch.zeros_like(conv.weight[:, :, 0])
+    blocks = [
+        torch.cat([conv.weight[:, :, s - t + 1] if abs(s - t) <= 1 else zero for s in range(context)], dim=1)
+        for t in range(context)
+    ]
+    weight = torch.cat(blocks)  # (c O, c C, 3, 3)
+    bias = None if conv.bias is None else conv.bias.repeat(context)
+    return F.conv2d(x.permute(0, 3, 1, 2), weight, bias, padding=1).permute(0, 2, 3, 1)
+
+
+def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
+    """`norm` on `(rows, C)`: its own statistics, whatever the shape they are taken over."""
+    if norm.training and norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
+    if norm.training and processes() > 1:
+        return batch_norm_together(rows, norm)
+    return F.batch_norm(
+        rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.training, norm.momentum or 0.1, norm.eps
+    )
+
+
+class VectorEncoder(nn.Module):
+    """Two temporal convolutions over a frame's context, beside a straight path from the frame itself.
+
+    It sees `TAPS` rows of context, no more: a network that sees minutes learns to tell the time and nothing else.
+
+    >>> VectorEncoder(features=9, components=6, dim=4)(torch.zeros(3, VectorEncoder.TAPS, 6)).shape
+    torch.Size([3, 4])
+    """
+
+    TAPS = 5
+    """Two convolutions of kernel 3 see five rows."""
+
+    axes: Tensor
+    """(features, components): the principal axes on which rows are projected before they come here."""
+
+    def __init__(self, features: int, components: int, dim: int = 128, hidden: int = 128) -> None:
+        super().__init__()
+        self.register_buffer("axes", torch.zeros(features, components))
+        self.conv1 = nn.Linear(3 * components, hidden)
+        self.conv2 = nn.Linear(3 * hidden, dim)
+        self.straight = nn.Linear(components, dim, bias=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Prepared rows `(N, TAPS, d)`, earliest first -> `(N, dim)`."""
+        x = F.relu(self.conv1(_windows(rows).flatten(0, 1)))
+        # The second convolution sees all that the first left; with the frame beside it, one product serves both paths.
+        seen = torch.cat([x.view(len(rows), self.conv2.in_features), rows[:, self.TAPS // 2]], dim=1)
+        weight = torch.cat([self.conv2.weight, self.straight.weight], dim=1)
+        return F.linear(seen, weight, self.conv2.bias)
+
+
+def _windows(rows: Tensor) -> Tensor:
+    """`(N, t, d)` -> `(N, t - 2, 3 d)`: three rows side by side, so that a convolution is one matrix product.
+
+    On a CPU the backward pass of `nn.Conv1d` takes ten times as long for sizes like these.
+    """
+    return torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
+
+
+def save_network(network: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write the parameters of a network as safetensors, whole or not at all."""
+    from safetensors.torch import save_file
+
+    with whole_file(path) as temporary:
+        save_file({name: value.contiguous() for name, value in network.state_dict().items()}, temporary)
+
+
+def load_network(network: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Read parameters written by `save_network` into a network of the same shape."""
+    from safetensors.torch import load_file
+
+    network.load_state_dict(load_file(path))

@@ -1,0 +1,93 @@
+"""ProCut, the paper's ProCut Module: fuzzy memberships become costs, and a cut through each video finds its steps.
+
+E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t != x_s]
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from numpy.typing import NDArray
+
+from stepcut.methods.baselines.centres import CentreSegmenter
+from stepcut.methods.baselines.prior import clock_cost
+from stepcut.methods.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
+from stepcut.methods.cnc.graph import chain, expand, window_links
+from stepcut.methods.segmenter import Labels, Rows, check_number
+
+SMOOTHNESS = 2.0
+"""Seconds; chosen by benchmarks/choose_smoothness.py on toy features and CaptainCook4D recipes (docs/cut.md)."""
+
+
+class ProCut(CentreSegmenter):
+    """Fuzzy c-means over the frames of all videos, then one cut per video; no link ever joins two videos.
+
+    `smoothness`, in seconds: a change of step costs as much as this many seconds in a step that is surely wrong, at
+    any rate and window. `window`, in seconds: how far apart linked frames may lie; 0 links neighbours only, for which
+    the cut is exact. `m` above 1: how fuzzy the memberships are. `prior`: weight of the temporal prior, 0 is off.
+
+    >>> rows = np.repeat(np.eye(3), 20, axis=0)
+    >>> ProCut(steps=3).fit_predict([rows])[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
+    True
+    """
+
+    def __init__(
+        self,
+        steps: int = 7,
+        rate: float | Fraction = 1.0,
+        seed: int = 0,
+        smoothness: float = SMOOTHNESS,
+        window: float = 0.0,
+        m: float = FUZZIFIER,
+        normalise: bool = True,
+        prior: float = 0.0,
+        restarts: int = 5,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(steps, rate, seed, normalise, prior)
+        self.smoothness = smoothness
+        self.window = window
+        self.m = m
+        self.restarts = restarts
+        self.device = device
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_number("smoothness", self.smoothness, 0)
+        check_number("window", self.window, 0)
+        check_number("m", self.m, 1, above=True)
+        check_number("restarts", self.restarts, 1, whole=True)
+
+    def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
+        return fuzzy_c_means(
+            self._stack(videos),
+            self.steps,
+            self.m,
+            self.seed,
+            restarts=self.restarts,
+            device=self.device,
+            overwrite=True,
+        )[1]
+
+    def _memberships(self, rows: NDArray[Any]) -> Rows:
+        return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        return self._solve(rows, self.prior)
+
+    def _first_cut(self, rows: NDArray[Any]) -> Labels:
+        return self._solve(rows, prior=0.0)
+
+    def _solve(self, rows: NDArray[Any], prior: float) -> Labels:
+        """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a wider window."""
+        cost: NDArray[Any] = 1 - self._memberships(rows)
+        if prior > 0:
+            cost = cost + prior * clock_cost(*cost.shape)
+        # One second has `rate` frames, so this many seconds of certainty cost smoothness * rate.
+        change = float(self.smoothness * self.rate)
+        labels = chain(cost, change)
+        if self.window * self.rate < 2:  # links reach neighbours only
+            return labels
+        links, weights = window_links(len(rows), self.window, float(self.rate), change)
+        return expand(cost, links, weights, start=labels)

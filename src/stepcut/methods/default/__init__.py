@@ -1,0 +1,1 @@
+"""The default method: slow feature analysis, restarts, EM with forward-backward, consensus."""

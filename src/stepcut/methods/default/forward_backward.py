@@ -1,0 +1,57 @@
+"""Follow the steps through a video: how likely each is at each frame, when steps last and any may come next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.jit import compiled_later
+
+STAY = 0.99
+"""The chance that the step of a frame goes on; the rest is shared by all steps. Steps may come in any order."""
+
+
+def smoothed(evidence: NDArray[np.float64], stay: float = STAY) -> NDArray[np.float64]:
+    """Posterior (T, K) from log-likelihoods (T, K), looking at the whole video: forward-backward in O(T K)."""
+    return _smoothed(np.ascontiguousarray(evidence), stay)
+
+
+def filtered(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: float = STAY) -> NDArray[np.float64]:
+    """The next belief (K,) from the last one and the evidence (K,) of one more frame: the past alone."""
+    steps = len(evidence)
+    before = np.full(steps, 1 / steps) if belief is None else stay * belief + (1 - stay) / steps
+    after = before * np.exp(evidence - evidence.max())
+    return np.asarray(after / after.sum())
+
+
+@compiled_later
+def _smoothed(evidence: NDArray[np.float64], stay: float) -> NDArray[np.float64]:
+    """a_t = (stay a_{t-1} + (1 - stay)/K) L_t,   b_t = stay L_{t+1} b_{t+1} + (1 - stay)/K sum(L_{t+1} b_{t+1})."""
+    frames, steps = evidence.shape
+    change = (1 - stay) / steps
+    likelihood, ahead = np.empty((frames, steps)), np.empty((frames, steps))
+    for t in range(frames):
+        top = evidence[t].max()
+        total = 0.0
+        for k in range(steps):
+            likelihood[t, k] = np.exp(evidence[t, k] - top)
+            before = 1.0 / steps if t == 0 else stay * ahead[t - 1, k] + change
+            ahead[t, k] = before * likelihood[t, k]
+            total += ahead[t, k]
+        for k in range(steps):
+            ahead[t, k] /= total
+    back, seen = np.ones(steps), np.empty(steps)
+    for t in range(frames - 2, -1, -1):
+        total = 0.0
+        for k in range(steps):
+            seen[k] = back[k] * likelihood[t + 1, k]
+            total += seen[k]
+        norm = 0.0
+        for k in range(steps):
+            back[k] = stay * seen[k] / total + change
+            norm += ahead[t, k] * back[k]
+        for k in range(steps):
+            ahead[t, k] *= back[k] / norm
+    return ahead

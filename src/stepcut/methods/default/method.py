@@ -1,0 +1,235 @@
+"""The default method: slow axes, many starts that agree, steps followed through every video. No training, no labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import NotLearned, OptionError
+from stepcut.methods.baselines.smooth import as_vectors
+from stepcut.methods.contract import Array, Labels, Online
+from stepcut.methods.default.em import Steps, evidence, squared_distances
+from stepcut.methods.default.forward_backward import filtered, smoothed
+from stepcut.methods.default.leave_one_out import distances_as_new
+from stepcut.methods.default.restarts import Found, Search, choose_sigma
+from stepcut.methods.default.slow_features import calm, centre, nearly_unit, principal_directions
+from stepcut.methods.default.step_count import RESTARTS, Choice, choose_count
+from stepcut.methods.segmenter import check_number, check_videos, fingerprint, normalised_times
+from stepcut.progress import Hook, Stage, silent
+
+Floats = NDArray[np.float64]
+
+LIGHT = 360
+"""Principal directions are those of rows calmed over this part of a video: lightly, whatever a step may last."""
+SOFTEN = 8.0
+"""Calmed rows beside each other say almost the same, so the memberships count the evidence of each this much less."""
+
+
+class StepCut:
+    """Finds the steps that videos share, without labels and without training a network.
+
+    `steps`: how many, or "auto". `seconds`: the Gaussian over time that calms features; None is a quarter of what a
+    step lasts when a video of median length has `steps` of them, and less where features are calm. `prior`: weight of a
+    step's usual time, less where steps come at any time, 0 is off. `background`: 0 gives every frame a step, 1 gives
+    frames that resemble no step much none (-1). `restarts`: how many starts are tried. `refine`: learn the axes once
+    more from the steps found.
+    """
+
+    labels_: list[Labels]
+    steps_: int
+    strange_: list[Floats]
+    """Strangeness of the videos learned from, each as if it were new; not kept on disk."""
+
+    def __init__(
+        self,
+        steps: int | Literal["auto"] = "auto",
+        rate: float = 1.0,
+        seed: int = 0,
+        seconds: float | None = None,
+        prior: float = 2.0,
+        background: float = 0.7,
+        restarts: int = 48,
+        refine: bool = True,
+    ) -> None:
+        self.steps, self.rate, self.seed = steps, rate, seed
+        self.seconds, self.prior, self.background = seconds, prior, background
+        self.restarts, self.refine = restarts, refine
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, features: Sequence[Array], progress: Hook = silent, checkpoint: Path | None = None) -> Self:
+        """Find the steps of all videos together. Seconds, not hours, so `checkpoint` is not needed."""
+        del checkpoint
+        self._check_settings()
+        rows = check_videos([as_vectors(video) for video in features])
+        # In an order of their own, so that the order in which they come cannot matter.
+        centred = [centre(video) for video in sorted(rows, key=fingerprint)]
+        median = float(np.median([len(video) for video in centred]))
+        directions = principal_directions(centred, median / LIGHT)
+        short = [video @ directions for video in centred]
+        self.choice_: Choice | None = None
+        if self.steps == "auto":
+            with Stage(progress, "count", unit="numbers") as stage:
+                make = partial(self._search, short, restarts=RESTARTS)
+                self.choice_ = choose_count(short, float(self.rate), make, stage.advance)
+            count = self.choice_.count
+        else:
+            count = int(self.steps)
+        if count > sum(map(len, rows)):
+            raise OptionError(f"steps={count} is more than the {sum(map(len, rows))} rows given; ask for fewer steps.")
+        search = self._search(short, count)
+        with Stage(progress, "steps", total=self.restarts, unit="starts") as stage:
+            found = search.run(short, stage.advance)
+        self._keep(found, directions, search.sigma, rows)
+        self.labels_ = self.predict(features)
+        slow = [calm(centre(video) @ directions, search.sigma) for video in rows]
+        away = distances_as_new(slow, self.labels_, None if self.refine else found.axes, count)
+        self.strange_ = [distance / self.scale_ for distance in away]
+        return self
+
+    def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
+        given = self.seconds
+        sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
+        return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
+
+    def _keep(self, found: Found, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
+        order = np.argsort(found.steps.times, kind="stable")  # steps are numbered by when they usually come
+        self.plane_ = directions @ found.axes
+        self.steps_ = len(order)
+        self.centres_, self.times_ = found.steps.centres[order], found.steps.times[order]
+        self.spread_, self.usual_, self.sigma_ = found.steps.spread, found.usual, sigma
+        self.prior_ = found.prior
+        self.mean_ = np.mean([np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0)
+        self.rows_ = float(np.median([len(video) for video in rows]))
+        nearest = [self._distance(view) for view in self._views(rows)]
+        self.scale_ = float(np.median(np.concatenate(nearest))) or 1.0
+
+    # ------------------------------------------------------------------ using
+
+    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
+        """Each frame on the slow axes, (T, p) per video, rows of length nearly 1."""
+        return [view.astype(np.float32) for view in self._views(features)]
+
+    def memberships(self, features: Sequence[Array]) -> list[Floats]:
+        """How much each frame belongs to each step, (T, K) per video."""
+        return [self._shares(smoothed(self._evidence(view) / SOFTEN)) for view in self._views(features)]
+
+    def predict(self, features: Sequence[Array]) -> list[Labels]:
+        """Follow the steps through videos, new ones too; -1 is background."""
+        cuts = [smoothed(self._evidence(view)).argmax(axis=1) for view in self._views(features)]
+        return [np.where(cut == self.steps_, -1, cut).astype(np.int64) for cut in cuts]
+
+    def strangeness(self, features: Sequence[Array]) -> list[Floats]:
+        """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
+        return [self._distance(view) / self.scale_ for view in self._views(features)]
+
+    def online(self) -> Online:
+        """Memberships frame by frame, from the past alone."""
+        self._check_learned()
+        return Causal(self)
+
+    def _views(self, features: Sequence[Array]) -> list[Floats]:
+        """z = calm(x - mean) on the axes, scaled to nearly 1."""
+        self._check_learned()
+        rows = check_videos([as_vectors(video) for video in features], len(self.plane_))
+        return [nearly_unit(calm(centre(video) @ self.plane_, self.sigma_), self.usual_) for video in rows]
+
+    def _evidence(self, view: Floats, times: Floats | None = None) -> Floats:
+        steps = Steps(self.centres_, self.times_, self.spread_)
+        when = normalised_times(len(view)) if times is None else times
+        return evidence(view, when, steps, self.prior_, self.background)
+
+    def _shares(self, posterior: Floats) -> Floats:
+        """Posterior without the column of background, rows sum to 1."""
+        steps = posterior[:, : self.steps_] + 1e-12
+        return np.asarray(steps / steps.sum(axis=1, keepdims=True))
+
+    def _distance(self, view: Floats) -> Floats:
+        return np.asarray(np.sqrt(squared_distances(view, self.centres_).min(axis=1)))
+
+    # ------------------------------------------------------------------ keeping
+
+    LEARNED = ("plane_", "centres_", "times_", "mean_")
+    NUMBERS = ("spread_", "usual_", "sigma_", "rows_", "scale_", "prior_")
+
+    def settings(self) -> dict[str, Any]:
+        """What `__init__` was given."""
+        names = ("steps", "rate", "seed", "seconds", "prior", "background", "restarts", "refine")
+        return {name: getattr(self, name) for name in names}
+
+    def state(self) -> dict[str, Array]:
+        """Everything learned, as arrays."""
+        self._check_learned()
+        tried = self.choice_.curve if self.choice_ else np.zeros((0, 3))
+        return {
+            **{name: getattr(self, name) for name in self.LEARNED},
+            "numbers": np.array([getattr(self, name) for name in self.NUMBERS]),
+            "choice": tried,
+            **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
+        }
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
+        """The method as it was when `settings` and `state` were taken."""
+        method = cls(**settings)
+        for name in cls.LEARNED:
+            setattr(method, name, np.asarray(state[name], dtype=np.float64))
+        for name, value in zip(cls.NUMBERS, state["numbers"], strict=True):
+            setattr(method, name, float(value))
+        method.steps_ = len(method.centres_)
+        method.choice_ = Choice(method.steps_, state["choice"]) if len(state["choice"]) else None
+        names = sorted(name for name in state if name.startswith("labels."))
+        method.labels_ = [state[name].astype(np.int64) for name in names]
+        return method
+
+    def _check_settings(self) -> None:
+        if self.steps != "auto":
+            check_number("steps", self.steps, 1, whole=True)
+        check_number("rate", self.rate, 0, above=True)
+        check_number("seed", self.seed, 0, whole=True)
+        if self.seconds is not None:
+            check_number("seconds", self.seconds, 0, above=True)
+        check_number("prior", self.prior, 0)
+        check_number("background", self.background, 0, 1)
+        check_number("restarts", self.restarts, 1, whole=True)
+
+    def _check_learned(self) -> None:
+        if not hasattr(self, "plane_"):
+            raise NotLearned("this method has not been fitted; call fit(features) first.")
+
+
+class Causal:
+    """The online form: a running mean in place of the video's, an exponential in place of the Gaussian, a filter in
+    place of forward-backward. Memory does not grow."""
+
+    def __init__(self, method: StepCut) -> None:
+        self.method = method
+        self.seen = 0
+        self.total = np.zeros_like(method.mean_)
+        self.calmed = np.zeros_like(method.mean_)
+        self.weight = 0.0
+        self.belief: Floats | None = None
+
+    def push(self, row: Array) -> Floats:
+        """Take the next feature row; give its memberships (K,)."""
+        learned = self.method
+        vector = as_vectors(np.asarray(row)[None])[0].astype(np.float64)
+        self.seen += 1
+        self.total += vector
+        # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
+        trust = learned.rows_ / learned.steps_
+        mean = (trust * learned.mean_ + self.total) / (trust + self.seen)
+        fade = learned.sigma_ / (1 + learned.sigma_)
+        self.calmed = fade * self.calmed + (1 - fade) * vector
+        self.weight = fade * self.weight + (1 - fade)
+        view = nearly_unit(((self.calmed / self.weight - mean) @ learned.plane_)[None], learned.usual_)
+        # The end is not known: time is measured against the usual length of a video.
+        when = np.array([min(1.0, (self.seen - 0.5) / learned.rows_)])
+        self.belief = filtered(self.belief, learned._evidence(view, when)[0] / SOFTEN)
+        shares: Floats = learned._shares(self.belief[None])[0]
+        return shares

@@ -1,0 +1,76 @@
+"""Plan: a procedure for planners and robots, as JSON that follows the schema beside this file (plan.schema.json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from stepcut.order.graph import ProcedureGraph
+from stepcut.order.orders import Orders, name_of
+
+VERSION = 1
+
+
+def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:
+    """Steps with preconditions and durations, and the orders in which people did them, the most followed first.
+
+    `preconditions` are the direct ones: what they need in turn is theirs to say. A precondition that is optional binds
+    only where it is done at all.
+    """
+    return {
+        "format": "stepcut-plan",
+        "version": VERSION,
+        "videos": graph.videos,
+        "steps": [_step(graph, step, steps) for step in graph.steps],
+        "start": [identifier(step) for step in graph.sources],
+        "end": [identifier(step) for step in graph.sinks],
+        "alternatives": [
+            {
+                "order": [identifier(step) for step in order],
+                "videos": len(videos),
+                "keeps": _keeps(graph, order),
+            }
+            for order, videos in orders
+        ],
+    }
+
+
+def read_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) that every plan follows."""
+    schema: dict[str, Any] = json.loads(files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def identifier(step: int) -> str:
+    """The name of a step for machines; it does not change when a person renames the step."""
+    return f"step_{step}"
+
+
+def _step(graph: ProcedureGraph, step: int, steps: Sequence[str]) -> dict[str, Any]:
+    times = graph.times[step]
+    return {
+        "id": identifier(step),
+        "step": step,
+        "name": name_of(step, steps),
+        "preconditions": [
+            {
+                "id": identifier(before),
+                "kept": graph.support[before, step].kept,
+                "together": graph.support[before, step].together,
+            }
+            for before, after in sorted(graph.edges)
+            if after == step
+        ],
+        "optional": step in graph.optional,
+        "done_in": graph.occurs[step],
+        "times": {"usual": times[(len(times) - 1) // 2], "most": times[-1]},
+        "duration": graph.durations[step]._asdict() if step in graph.durations else None,
+    }
+
+
+def _keeps(graph: ProcedureGraph, order: Sequence[int]) -> bool:
+    """Whether an order keeps every precondition."""
+    place = {step: at for at, step in enumerate(order)}
+    return all(place[a] < place[b] for a, b in graph.edges if a in place and b in place)

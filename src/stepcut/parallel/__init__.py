@@ -1,0 +1,71 @@
+"""Scale: the same work on one process, on many, or on a Ray cluster. One verb, `map`; choose where it runs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from stepcut.errors import OptionError, choose
+from stepcut.parallel.contract import Engine
+
+
+def _local(workers: int | None, address: str | None, piece: float) -> Engine:
+    from stepcut.parallel.local import Local
+
+    if address is not None:
+        raise OptionError(f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) beside it.")
+    return Local(workers, piece)
+
+
+def _ray(workers: int | None, address: str | None, piece: float) -> Engine:
+    from stepcut.parallel.ray import Ray
+
+    return Ray(workers, address, piece)
+
+
+ENGINES: dict[str, Callable[[int | None, str | None, float], Engine]] = {"local": _local, "ray": _ray}
+
+PIECE = 600.0
+"""Seconds: a video of twice this length or more is split, so that several workers see it at once."""
+
+
+def make_engine(
+    engine: str | Engine | None = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    piece: float = PIECE,
+) -> Engine:
+    """The engine of that name, or the object itself if it is one already.
+
+    workers  processes at once; left out, as many as cores and memory allow, or all that the cluster has
+    address  of a Ray cluster ("auto": the one this machine belongs to); left out, Ray starts on this machine
+    piece    seconds of video that one worker sees at a time
+    """
+    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+        raise OptionError(f"workers={workers!r}; give a whole number from 1 up, or leave it out.")
+    if isinstance(engine, str) or engine is None:
+        return choose("engine", engine or "local", ENGINES)(workers, address, piece)
+    return engine
+
+
+@contextmanager
+def open_engine(
+    engine: str | Engine | None = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    always: bool = False,
+) -> Iterator[Engine | None]:
+    """The engine that was asked for; None where this process does the work itself, which `always` rules out.
+
+    One process is the fastest way on one machine, since it has all cores; worker processes outlive a video that
+    crashes its decoder. An engine that was handed over stays open.
+    """
+    if engine in (None, "local") and workers is None and address is None and not always:
+        yield None
+        return
+    chosen = make_engine(engine, workers, address)
+    try:
+        yield chosen
+    finally:
+        if chosen is not engine:
+            chosen.close()

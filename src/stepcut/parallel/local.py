@@ -1,0 +1,171 @@
+"""Work on one machine: worker processes that are replaced when they die, sized to cores and memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, get_context, parent_process
+from typing import Any
+
+from stepcut.errors import WorkerDied
+from stepcut.parallel.contract import TRIES, Answer, Item, attempt, share_cores
+from stepcut.parallel.cores import count_cores
+
+_MEMORY = 2**30
+"""Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
+
+
+@dataclass
+class _Worker:
+    process: Any
+    pipe: connection.Connection
+    item: int | None = None
+
+
+class Local:
+    """Worker processes on this machine. They start with the first work and stay until `close`."""
+
+    def __init__(self, workers: int | None = None, piece: float = 600.0) -> None:
+        cores = count_cores()
+        self.workers = workers or max(1, min(cores, int(free_memory() / _MEMORY)))
+        self.piece = piece
+        self.threads = max(1, cores // self.workers)
+        self._idle: list[_Worker] = []
+
+    def map(
+        self,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Callable[[int, Answer | Exception], None] | None = None,
+        gpu: bool = False,  # noqa: ARG002
+    ) -> list[Answer | Exception]:
+        """See `Engine.map`; the GPUs of one machine are shared by all workers."""
+        answers: dict[int, Any] = {}
+        waiting = deque(range(len(items)))
+        begun = dict.fromkeys(waiting, 0)
+        busy: list[_Worker] = []
+
+        def finish(number: int, answer: Any) -> None:
+            answers[number] = answer
+            if done is not None:
+                done(number, answer)
+
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < self.workers:
+                    number = waiting.popleft()
+                    begun[number] += 1
+                    busy.append(self._give(number, work, items[number]))
+                ready = connection.wait([worker.pipe for worker in busy])
+                for worker in [worker for worker in busy if worker.pipe in ready]:
+                    number, answer, alive = self._take(worker)
+                    busy.remove(worker)
+                    if alive:
+                        self._idle.append(worker)
+                    elif begun[number] < TRIES:
+                        waiting.appendleft(number)
+                        continue
+                    finish(number, answer)
+        except BaseException:
+            self._idle += busy
+            self.close()
+            raise
+        return [answers[number] for number in range(len(items))]
+
+    def backbone(self, recipe: Mapping[str, Any]) -> Any:
+        """See `Engine.backbone`: every worker loads its own."""
+        from stepcut.features.backbones import load_backbone
+
+        return load_backbone(**recipe)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        for worker in self._idle:
+            worker.pipe.close()
+            worker.process.terminate()
+        for worker in self._idle:
+            worker.process.join()
+            worker.process.close()
+        self._idle = []
+
+    def _give(self, number: int, work: Callable[[Any], Any], item: Any) -> _Worker:
+        """Hand an item to a worker that is idle and alive, or to a new one."""
+        while True:
+            worker = self._idle.pop() if self._idle else self._start()
+            try:
+                worker.pipe.send((work, item))
+            except (BrokenPipeError, ConnectionError):  # it died while it had nothing to do
+                worker.pipe.close()
+                worker.process.join()
+                continue
+            worker.item = number
+            return worker
+
+    def _start(self) -> _Worker:
+        # Fresh processes: threads of torch and OpenVINO do not survive a fork.
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs,), daemon=True, name="stepcut-worker")
+        with share_cores(self.threads):
+            process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _take(self, worker: _Worker) -> tuple[int, Any, bool]:
+        """The item that a worker had, its answer, and whether the worker lives."""
+        assert worker.item is not None
+        number, worker.item = worker.item, None
+        try:
+            return number, worker.pipe.recv(), True
+        except (EOFError, ConnectionError):
+            worker.pipe.close()
+            worker.process.join()
+            return number, WorkerDied(f"the worker process {_ending(worker.process.exitcode)}, {TRIES} times"), False
+
+
+def _serve(pipe: connection.Connection) -> None:
+    """A worker: take work, do it, answer, until the other end is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    while True:
+        try:
+            work, item = pipe.recv()
+        except EOFError:
+            return
+        answer = attempt(work, item)
+        try:
+            pipe.send(answer)
+        except (BrokenPipeError, ConnectionError):
+            return
+
+
+def _leave_with_parent() -> None:
+    """Die when the parent does: what it began again must not be done here as well."""
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _ending(code: int | None) -> str:
+    """How a process ended, in words."""
+    if code is None or code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"died by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"died by signal {-code}"
+
+
+def free_memory() -> float:
+    """Bytes that are free now; 8 GB where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            said = dict(line.split(":", 1) for line in file)
+        return float(said["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return 8e9

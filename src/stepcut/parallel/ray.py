@@ -1,0 +1,237 @@
+"""Work on a Ray cluster: every item is a Ray task; where there are GPUs, they hold the backbone and CPUs decode."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
+from stepcut.parallel.contract import TRIES, Answer, Item, attempt, share_cores
+from stepcut.parallel.cores import count_cores
+
+_NAMESPACE = "stepcut"
+_LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
+
+
+class Ray:
+    """A Ray cluster: the one at `address`, or one that is started on this machine and ends with `close`.
+
+    `backbones`: how many actors hold a backbone for the workers that decode; left out, one on every GPU, and none where
+    the backbone runs on CPUs: there each worker has its own.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        address: str | None = None,
+        piece: float = 600.0,
+        backbones: int | None = None,
+    ) -> None:
+        self.piece, self.address, self.backbones = piece, address, backbones
+        self._ray, self._began = import_ray(), False
+        if not self._ray.is_initialized():
+            self._begin(workers)
+        cluster = int(self._ray.cluster_resources().get("CPU", 0))
+        self.workers = workers or max(1, cluster)
+        self._limit = workers
+        self.threads = max(1, count_cores() // self.workers) if address is None else 1
+        self._actors: list[Any] = []
+
+    def map(
+        self,
+        work: Callable[[Item], Answer],
+        items: Sequence[Item],
+        done: Callable[[int, Answer | Exception], None] | None = None,
+        gpu: bool = False,
+    ) -> list[Answer | Exception]:
+        """See `Engine.map`."""
+        ray = self._ray
+        gpus = 1 if gpu and self._ray.cluster_resources().get("GPU", 0) >= 1 else 0
+        if gpus:
+            self._end_actors()  # the backbones make room
+        # Ray begins a task again whose worker or node is lost, on another node where need be.
+        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(_do)
+        answers: dict[int, Any] = {}
+        waiting = deque(range(len(items)))
+        flying: dict[Any, int] = {}
+        try:
+            while waiting or flying:
+                while waiting and len(flying) < self._most():
+                    number = waiting.popleft()
+                    flying[task.remote(self.threads, work, items[number])] = number
+                ready, _ = ray.wait(list(flying), num_returns=1, timeout=10.0)
+                for reference in ready:
+                    number = flying.pop(reference)
+                    answers[number] = self._answer(reference)
+                    if done is not None:
+                        done(number, answers[number])
+        except BaseException:
+            for reference in flying:
+                ray.cancel(reference, force=True)
+            # As with `Local`, nobody writes any more once this has ended.
+            if flying:
+                ray.wait(list(flying), num_returns=len(flying), timeout=_LAST_WORDS)
+            raise
+        return [answers[number] for number in range(len(items))]
+
+    def backbone(self, recipe: Mapping[str, Any]) -> Any:
+        """See `Engine.backbone`: in actors on the cluster's GPUs, where it has some and CUDA is not ruled out."""
+        from stepcut.features.backbones import load_backbone
+
+        device = str(recipe.get("device") or "auto")
+        gpus = int(self._ray.cluster_resources().get("GPU", 0))
+        if device.startswith("cuda") and not gpus:
+            raise OptionError(
+                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPU nodes."
+            )
+        on_gpu = gpus > 0 and device != "cpu"
+        count = self.backbones if self.backbones is not None else gpus if on_gpu else 0
+        if not count:
+            return load_backbone(**recipe)
+        cores = int(self._ray.cluster_resources().get("CPU", 0))
+        if not on_gpu and count >= cores:
+            raise OptionError(
+                f"backbones={count} take a core each, and this cluster has {cores}: none is left to decode. Use fewer."
+            )
+        holder = self._ray.remote(num_cpus=0 if on_gpu else 1, num_gpus=1 if on_gpu else 0, max_restarts=-1)(_Holder)
+        names = [f"stepcut-backbone-{uuid.uuid4().hex}" for _ in range(count)]
+        given = {**recipe, "device": "cuda" if on_gpu else device}
+        options: dict[str, Any] = {"namespace": _NAMESPACE, "max_task_retries": TRIES, "max_concurrency": 1}
+        self._actors += [holder.options(name=name, **options).remote(self.threads, given) for name in names]
+        said = self._ray.get(self._actors[-1].describe.remote())
+        return RemoteBackbone(names=tuple(names), **said)
+
+    def close(self) -> None:
+        """See `Engine.close`: what was there before stays."""
+        self._end_actors()
+        if self._began:
+            self._ray.shutdown()
+            self._began = False
+
+    def _end_actors(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors = []
+
+    def _begin(self, workers: int | None) -> None:
+        options: dict[str, Any] = {"address": self.address}
+        if self.address is None:
+            options = {"address": "local", "num_cpus": workers or count_cores(), "include_dashboard": False}
+        try:
+            with _own_modules():
+                self._ray.init(
+                    **options, namespace=_NAMESPACE, log_to_driver=False, configure_logging=False, logging_level="ERROR"
+                )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise OptionError(
+                f"address={self.address!r}: no Ray cluster answers ({reason}). Start one with: ray start --head; or "
+                "leave --address out to use this machine."
+            ) from error
+        self._began = True
+
+    def _most(self) -> int:
+        """Tasks handed out at once: twice what the cluster can do now, and enough that a small one sees why to grow."""
+        return self._limit or max(64, 2 * int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def _answer(self, reference: Any) -> Any:
+        ray = self._ray
+        try:
+            return ray.get(reference)
+        except ray.exceptions.OutOfMemoryError:
+            return WorkerDied(f"the worker needed more memory than its node has, {TRIES} times")
+        except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
+            return WorkerDied(f"the worker process died, {TRIES} times")
+        except ray.exceptions.RayError as error:
+            last = str(error).strip().splitlines()[-1]
+            raise WorkerDied(
+                f"a Ray worker could not begin its work ({last}). Install the same stepcut and packages on every node."
+            ) from error
+
+
+class RemoteBackbone:
+    """A backbone that lives in actors: a worker that decodes sends its frames to one of them and waits for the rows.
+
+    Waiting is the backpressure: a worker holds two batches of frames, whatever the length of the video.
+    """
+
+    def __init__(self, names: tuple[str, ...], name: str, dim: int, size: int, fingerprint: str, batch: int) -> None:
+        self.names = names
+        self.name, self.dim, self.size, self.fingerprint, self.batch = name, dim, size, fingerprint, batch
+        self._actor: Any = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RemoteBackbone, (self.names, self.name, self.dim, self.size, self.fingerprint, self.batch)
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        """Ask one of the actors, always the same one for a process."""
+        ray = import_ray()
+        if self._actor is None:
+            self._actor = ray.get_actor(self.names[os.getpid() % len(self.names)], namespace=_NAMESPACE)
+        rows: NDArray[Any] = ray.get(self._actor.extract.remote(frames))
+        return rows
+
+
+class _Holder:
+    """An actor that holds a backbone."""
+
+    def __init__(self, threads: int, recipe: Mapping[str, Any]) -> None:
+        from stepcut.features.backbones import load_backbone
+
+        self.threads = threads
+        self.backbone = load_backbone(**recipe)
+
+    def describe(self) -> dict[str, Any]:
+        """What a backbone says of itself."""
+        from stepcut.features.compute import batch_size
+
+        b = self.backbone
+        said = {"name": b.name, "dim": b.dim, "size": b.size, "fingerprint": b.fingerprint}
+        return {**said, "batch": batch_size(b)}
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        """Frames to rows."""
+        with share_cores(self.threads):
+            return self.backbone.extract(frames)
+
+
+def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
+    """A task: the work, with its share of the cores."""
+    with share_cores(threads):
+        return attempt(work, item)
+
+
+@contextmanager
+def _own_modules() -> Iterator[None]:
+    """Inside, processes that start find the modules that this one finds, as those of `Local` do."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(folder for folder in sys.path if folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def import_ray() -> Any:
+    """Ray, without its reports of usage."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray's workers would give way to everything else on this machine; those of `Local` do not.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        raise ExtraNeeded("engine='ray' is not installed. Run: pip install 'stepcut[ray]'") from error
+    return ray

@@ -1,0 +1,248 @@
+"""What a person may change, one pure function each: rename, colour, add, merge, split, move, mark.
+
+An edit is a JSON object with the verb under "do". `apply` checks every value before it changes anything.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from stepcut.colours import colour
+from stepcut.errors import OptionError, choose, unknown
+from stepcut.procedure.corrections.document import Document, Part, Step
+
+Edit = Mapping[str, Any]
+
+LEAST = 0.04
+"""The shortest segment that an edit leaves behind, in seconds: one frame at 25 a second."""
+LONGEST_NAME = 200
+
+
+def apply(document: Document, edit: Edit) -> Document:
+    """The document after one edit, or an OptionError that says what is wrong with it."""
+    if not isinstance(edit, Mapping):
+        raise OptionError(f"an edit must be an object with a verb under 'do'; got {edit!r}.")
+    return choose("do", str(edit.get("do")), VERBS)(document, edit)
+
+
+def describe(document: Document, edit: Edit) -> str:
+    """What an edit does, in words, for the document it is done to."""
+    step = document.step(edit.get("step", -1))
+    name = step.name if step else "background"
+    into = document.step(edit["into"]) if edit.get("into") is not None else None
+    video = edit.get("video", "")
+    words = {
+        "rename": f"rename {name} to {edit.get('name')}",
+        "colour": f"colour {name}",
+        "add": f"add step {edit.get('name')}",
+        "merge": f"merge {name} into {into.name if into else 'background'}",
+        "split": f"split a step in {video}",
+        "move": f"move a boundary in {video}",
+        "mark": f"mark {name} in {video}",
+    }
+    return words[edit["do"]]
+
+
+# ---------------------------------------------------------------------- steps
+
+
+def _rename(document: Document, edit: Edit) -> Document:
+    number, name = _number(document, edit, "step"), _name(edit.get("name"))
+    for step in document.steps:
+        if step.name == name and step.number != number:
+            raise OptionError(f"name={name!r} is another step already; names must differ. Merge the two instead.")
+    return _with_step(document, number, lambda step: step._replace(name=name))
+
+
+def _colour(document: Document, edit: Edit) -> Document:
+    number, value = _number(document, edit, "step"), edit.get("colour")
+    if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-f]{6}", value):
+        raise OptionError(f"colour={value!r} is not allowed; give #rrggbb in small letters, as #4477aa.")
+    return _with_step(document, number, lambda step: step._replace(colour=value))
+
+
+def _add(document: Document, edit: Edit) -> Document:
+    name = _name(edit.get("name"))
+    if any(step.name == name for step in document.steps):
+        raise OptionError(f"name={name!r} is a step already; names must differ. Choose another name.")
+    return _with_new_step(document, name)
+
+
+def _merge(document: Document, edit: Edit) -> Document:
+    number = _number(document, edit, "step")
+    into = None if edit.get("into") is None else _number(document, edit, "into")
+    if number == into:
+        raise OptionError(f"step={number} cannot be merged into itself; choose another one.")
+    parts = {}
+    for video, mine in document.parts.items():
+        kept = (part for part in mine if part.step != number or into is not None)
+        parts[video] = _join(
+            part._replace(step=into) if part.step == number and into is not None else part for part in kept
+        )
+    steps = tuple(step for step in document.steps if step.number != number)
+    return replace(document, steps=steps, parts=parts)
+
+
+# ---------------------------------------------------------------------- segments
+
+
+def _split(document: Document, edit: Edit) -> Document:
+    """Cut a step in two: what comes after `time` becomes a new step; with `everywhere`, at the same share of each."""
+    video, time = _video(document, edit), _time(document, edit, "time")
+    whole = next((part for part in document.parts[video] if part.start < time < part.end), None)
+    if whole is None:
+        raise OptionError(f"time={time:g} lies in no step of {video}, so there is nothing to split. Choose a segment.")
+    if min(time - whole.start, whole.end - time) < LEAST:
+        raise OptionError(f"time={time:g} is at the border of the segment; go {LEAST:g} s or more inside it.")
+    share = (time - whole.start) / (whole.end - whole.start)
+    step = document.step(whole.step)
+    assert step is not None
+    taken, count = {each.name for each in document.steps}, 2
+    while f"{step.name} ({count})" in taken:
+        count += 1
+    number = document.fresh
+    grown = _with_new_step(document, f"{step.name} ({count})")
+    parts = dict(document.parts)
+    for name in document.parts if edit.get("everywhere") else [video]:
+        cut: list[Part] = []
+        for part in document.parts[name]:
+            chosen = part.step == whole.step if edit.get("everywhere") else part == whole
+            middle = time if part == whole and name == video else _round(part.start + share * (part.end - part.start))
+            if chosen and min(middle - part.start, part.end - middle) >= LEAST:
+                cut += [part._replace(end=middle), part._replace(start=middle, step=number)]
+            else:
+                cut.append(part)
+        parts[name] = tuple(cut)
+    return replace(grown, parts=parts)
+
+
+def _move(document: Document, edit: Edit) -> Document:
+    """Move the start or the end of one segment; a neighbour that touches it there moves along."""
+    video, time = _video(document, edit), _time(document, edit, "time")
+    parts, place, edge = list(document.parts[video]), edit.get("part"), edit.get("edge")
+    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(parts):
+        raise OptionError(f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0.")
+    if edge not in ("start", "end"):
+        raise OptionError(unknown("edge", edge, ("start", "end")))
+    left = place - 1 if edge == "start" else place
+    right = left + 1
+    before = parts[left] if left >= 0 else None
+    after = parts[right] if right < len(parts) else None
+    here = parts[place].start if edge == "start" else parts[place].end
+    touching = before is not None and after is not None and abs(before.end - after.start) < 1e-6
+    if edge == "end" or touching:
+        assert before is not None
+        low = before.start + LEAST
+    else:
+        low = before.end if before is not None else 0.0
+    if edge == "start" or touching:
+        assert after is not None
+        high = after.end - LEAST
+    else:
+        high = after.start if after is not None else document.durations[video]
+    moved = _round(min(max(time, low), high)) if low <= high else here
+    if before is not None and (edge == "end" or touching):
+        parts[left] = before._replace(end=moved)
+    if after is not None and (edge == "start" or touching):
+        parts[right] = after._replace(start=moved)
+    return replace(document, parts={**document.parts, video: tuple(parts)})
+
+
+def _mark(document: Document, edit: Edit) -> Document:
+    """Give the stretch from `start` to `end` to a step, or to background when the step is null."""
+    video = _video(document, edit)
+    start, end = _time(document, edit, "start"), _time(document, edit, "end")
+    number = None if edit.get("step") is None else _number(document, edit, "step")
+    if end - start < LEAST:
+        raise OptionError(f"the stretch from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more.")
+    kept: list[Part] = []
+    for part in document.parts[video]:
+        if part.start < start:
+            kept.append(part._replace(end=min(part.end, start)))
+        if part.end > end:
+            kept.append(part._replace(start=max(part.start, end)))
+    if number is not None:
+        kept.append(Part(start, end, number))
+    return replace(document, parts={**document.parts, video: _join(sorted(kept, key=lambda part: part.start))})
+
+
+VERBS: dict[str, Callable[[Document, Edit], Document]] = {
+    "rename": _rename,
+    "colour": _colour,
+    "add": _add,
+    "merge": _merge,
+    "split": _split,
+    "move": _move,
+    "mark": _mark,
+}
+
+
+# ---------------------------------------------------------------------- inside
+
+
+def _join(parts: Any) -> tuple[Part, ...]:
+    """Neighbours that touch and are the same step become one."""
+    joined: list[Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last is not None and last.step == part.step and abs(last.end - part.start) < 1e-6:
+            joined[-1] = Part(last.start, part.end, part.step, _mean(last, part))
+        else:
+            joined.append(part)
+    return tuple(joined)
+
+
+def _mean(one: Part, other: Part) -> float | None:
+    """The confidence of two parts together: their mean by time, unless a person set one of them."""
+    if one.confidence is None or other.confidence is None:
+        return None
+    first, second = one.end - one.start, other.end - other.start
+    return (one.confidence * first + other.confidence * second) / (first + second)
+
+
+def _with_step(document: Document, number: int, change: Callable[[Step], Step]) -> Document:
+    steps = tuple(change(step) if step.number == number else step for step in document.steps)
+    return replace(document, steps=steps)
+
+
+def _with_new_step(document: Document, name: str) -> Document:
+    step = Step(document.fresh, name, colour(document.fresh))
+    return replace(document, steps=(*document.steps, step), fresh=document.fresh + 1)
+
+
+def _number(document: Document, edit: Edit, key: str) -> int:
+    value = edit.get(key)
+    if isinstance(value, int) and not isinstance(value, bool) and document.step(value) is not None:
+        return value
+    raise OptionError(f"{key}={value!r} is no step here. Choose from {[step.number for step in document.steps]}.")
+
+
+def _name(value: object) -> str:
+    """A step's name: plain text of one line."""
+    name = " ".join(value.split()) if isinstance(value, str) else ""
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise OptionError(f"name={value!r} is not allowed; give 1 to {LONGEST_NAME} printable characters.")
+    return name
+
+
+def _video(document: Document, edit: Edit) -> str:
+    value = edit.get("video")
+    if isinstance(value, str) and value in document.parts:
+        return value
+    raise OptionError(unknown("video", value, document.parts))
+
+
+def _time(document: Document, edit: Edit, key: str) -> float:
+    value, end = edit.get(key), document.durations[_video(document, edit)]
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return _round(min(max(float(value), 0.0), end))
+    raise OptionError(f"{key}={value!r} is no time; give seconds from 0 to {end:g}.")
+
+
+def _round(seconds: float) -> float:
+    """To a millisecond: finer than any frame, and short to read in the file."""
+    return round(seconds, 3)

@@ -1,0 +1,298 @@
+"""learn(): from videos to a procedure, in one call; every stage leaves its file, so a second call resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from stepcut.errors import OptionError, OutputError, choose
+from stepcut.files.addresses import Place, place
+from stepcut.progress import Hook, Stage, silent
+from stepcut.version import __version__
+
+if TYPE_CHECKING:
+    from stepcut.features.contract import Failure, Features
+    from stepcut.features.read import Source
+    from stepcut.methods.contract import Method
+    from stepcut.parallel.contract import Engine
+    from stepcut.procedure.procedure import Procedure
+
+
+def learn(
+    source: Source,
+    steps: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    rate: float | Fraction = 1.0,
+    *,
+    method: str | Method = "stepcut",
+    backbone: str = "efficientnet-lite0",
+    fps: float | Fraction = 2,
+    weights: str | None = None,
+    layer: str | None = None,
+    family: str | None = None,
+    device: str = "auto",
+    names: Sequence[str] | None = None,
+    cache: Place | None = None,
+    output: Place | None = None,
+    strict: bool = False,
+    false_alarms: float = 0.05,
+    progress: Hook = silent,
+    engine: str | Engine | None = None,
+    workers: int | None = None,
+    address: str | None = None,
+    **options: Any,
+) -> Procedure:
+    """Learn a procedure from videos of one task.
+
+    source   a folder, files or globs of videos; feature files; or arrays `(T, d)` as a list or by name
+    steps    how many steps there are; "auto" chooses the number
+    rate     rows per second of features that do not say it themselves
+    method   "stepcut" (the default), "cnc" (the paper's), or an object of your own
+    names    names for the steps, in the order of their numbers
+    output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
+    engine   where videos are seen: "local" (this machine) or "ray" (a cluster, at `address`), by `workers` processes
+    false_alarms  the share of normal videos that `check` may call wrong; few videos cannot vouch for a small one
+    options  settings of the method, such as `loss="tcc"` for cnc
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> video = lambda: np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8))
+    >>> learn([video(), video(), video()], steps=3).labels["0"].shape
+    (60,)
+    """
+    from stepcut.features.read import read_source
+    from stepcut.methods import METHODS
+    from stepcut.methods.cnc.ddp import first_process_first
+    from stepcut.parallel import open_engine
+
+    if output is not None:
+        check_output(output)
+    if isinstance(method, str):
+        choose("method", method, METHODS)
+    check_steps(steps, names)
+    seen = how_seen(backbone, fps, weights, layer, family, device)
+    with open_engine(engine, workers, address) as where, first_process_first():
+        features, failures = read_source(source, rate, seen, cache, strict, progress, where)
+    return learn_features(
+        features,
+        failures,
+        seen,
+        steps,
+        seed,
+        method,
+        names,
+        cache=cache,
+        output=output,
+        false_alarms=false_alarms,
+        progress=progress,
+        **options,
+    )
+
+
+def learn_features(
+    features: Sequence[Features],
+    failures: Sequence[Failure] = (),
+    seen: Mapping[str, Any] | None = None,
+    steps: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    method: str | Method = "stepcut",
+    names: Sequence[str] | None = None,
+    *,
+    cache: Place | None = None,
+    output: Place | None = None,
+    false_alarms: float = 0.05,
+    progress: Hook = silent,
+    **options: Any,
+) -> Procedure:
+    """The second half of `learn`: from features, and what was `seen` how, to a procedure."""
+    from stepcut.features.store import cache_dir
+    from stepcut.methods import METHODS
+    from stepcut.methods.cnc.ddp import is_first_process
+    from stepcut.methods.contract import build
+    from stepcut.procedure.storage import load, save
+
+    per_second = features[0].rate
+    check_amount(features, steps)
+    if isinstance(method, str):
+        maker = choose("method", method, METHODS)
+        method = build(maker, {"steps": steps, "rate": float(per_second), "seed": seed, **options})
+    elif options:
+        raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
+
+    config: dict[str, Any] = {
+        "method": next((name for name, kind in METHODS.items() if type(method) is kind), None),
+        "settings": method.settings(),
+        "seed": seed,
+        "rate": str(per_second),
+        "backbone": dict(seen) if seen and features[0].path else {"name": "vectors"},
+        "shape": list(features[0].rows.shape[1:]),
+        "false_alarms": false_alarms,
+        "skipped": {failure.name: str(failure.error) for failure in failures},
+        "versions": versions(),
+    }
+    config["fingerprint"] = fingerprint(features, config, names)
+    if output is not None and already_there(output, config["fingerprint"]):
+        return load(output)
+
+    # Beside the features; where those are at an address, on this machine: it is read and written again and again.
+    kept = None if cache is None else place(cache)
+    folder = kept if isinstance(kept, Path) else cache_dir()
+    checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
+    method.fit([one.rows for one in features], progress=progress, checkpoint=checkpoint)
+    config["settings"] = method.settings()
+    procedure = assemble(method, features, config, names, progress)
+    if output is not None and is_first_process():
+        save(procedure, output)
+    checkpoint.unlink(missing_ok=True)
+    return procedure
+
+
+def assemble(
+    method: Method,
+    features: Sequence[Features],
+    config: dict[str, Any],
+    names: Sequence[str] | None = None,
+    progress: Hook = silent,
+) -> Procedure:
+    """A procedure from a fitted method: name the steps, cut the timelines, learn what a normal video looks like."""
+    from stepcut.checking.calibrate import learn_expectations
+    from stepcut.methods import strangeness_as_new
+    from stepcut.procedure.procedure import Procedure, timeline_of
+
+    with Stage(progress, "order", total=len(features), unit="videos") as stage:
+        rows = [one.rows for one in features]
+        memberships = method.memberships(rows)
+        steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
+        labels = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
+        per_second = features[0].rate
+        expectations = learn_expectations(
+            list(labels.values()),
+            float(per_second),
+            memberships=memberships,
+            strangeness=strangeness_as_new(method, rows),
+            false_alarms=config["false_alarms"],
+        )
+        stage.advance(len(features))
+    return Procedure(
+        steps=steps,
+        timelines={
+            one.name: timeline_of(labels[one.name], share, per_second, steps, one)
+            for one, share in zip(features, memberships, strict=True)
+        },
+        samples={one.name: len(one.rows) for one in features},
+        videos={one.name: None if one.path is None else whole_path(one.path) for one in features},
+        rate=per_second,
+        method=method,
+        expectations=expectations,
+        config=config,
+    )
+
+
+def how_seen(
+    backbone: str,
+    fps: float | str | Fraction,
+    weights: str | None,
+    layer: str | None,
+    family: str | None,
+    device: str,
+) -> dict[str, Any]:
+    """How videos are seen, as a procedure's config keeps it; a worker may have another working folder."""
+    from stepcut.features.video.sample import as_rate
+
+    file = None if weights is None else str(place(weights).absolute())
+    return {
+        "name": backbone,
+        "fps": str(as_rate(fps)),
+        "weights": file,
+        "layer": layer,
+        "family": family,
+        "device": device,
+    }
+
+
+def whole_path(path: str) -> str:
+    """A path from the root, or the address."""
+    where = place(path)
+    return str(where.resolve() if isinstance(where, Path) else where)
+
+
+def check_steps(steps: int | str, names: Sequence[str] | None) -> None:
+    """The number of steps must make sense, and so must the names."""
+    if steps != "auto" and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
+        raise OptionError(f"steps={steps!r}; give a whole number from 1 up, or 'auto'.")
+    if names is not None:
+        if steps == "auto":
+            raise OptionError("names were given but not steps; say how many steps there are.")
+        if len(names) != steps or len(set(names)) != len(names):
+            raise OptionError(f"{len(names)} names for {steps} steps; give one name for each, all different.")
+
+
+def check_amount(features: Sequence[Features], steps: int | str) -> None:
+    """There must be two videos, and more rows than steps."""
+    if len(features) < 2:
+        raise OptionError(
+            f"only {len(features)} video ({features[0].name}); steps are found by what videos share. Give at least two."
+        )
+    rows = sum(len(one.rows) for one in features)
+    if isinstance(steps, int) and steps > rows:
+        raise OptionError(
+            f"steps={steps}, but all videos together have {rows} sampled frames. Use fewer steps or a higher --fps."
+        )
+
+
+def fingerprint(features: Sequence[Features], config: dict[str, Any], names: Sequence[str] | None) -> str:
+    """A short name for exactly this work: the features, the settings and the version."""
+    digest = hashlib.blake2b(digest_size=16)
+    relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")}
+    digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
+    for one in features:
+        digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())
+        for first in range(0, len(one.rows), 1024):
+            digest.update(np.ascontiguousarray(one.rows[first : first + 1024]).data)
+    return digest.hexdigest()
+
+
+def check_output(output: Place) -> None:
+    """Say before the work, not after it, that something else stands in the way."""
+    from stepcut.procedure.storage import is_procedure
+
+    folder = place(output)
+    if folder.exists() and not is_procedure(folder):
+        raise OutputError(
+            f"{folder}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
+        )
+
+
+def already_there(output: Place, wanted: str) -> bool:
+    """Whether this very procedure stands at `output`; one that a person has edited is never written over."""
+    from stepcut.procedure.storage import read_config
+
+    folder = place(output)
+    if not folder.exists():
+        return False
+    if read_config(folder).get("fingerprint") == wanted:
+        return True
+    if (folder / "edits.json").exists():
+        raise OutputError(
+            f"{folder}: it holds corrections made by hand, which a new procedure would lose. Choose another -o."
+        )
+    return False
+
+
+def versions() -> dict[str, str]:
+    """What this ran on."""
+    import torch
+
+    return {
+        "stepcut": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }

@@ -1,9 +1,0 @@
-"""Video files: find them, look at them, sample their frames at true times."""
-
-from __future__ import annotations
-
-from stepcut.see.video.find import find_videos, name_videos
-from stepcut.see.video.probe import VideoInfo, key_times, probe
-from stepcut.see.video.sample import Samples, as_rate, sample_frames
-
-__all__ = ["Samples", "VideoInfo", "as_rate", "find_videos", "key_times", "name_videos", "probe", "sample_frames"]

@@ -1,0 +1,265 @@
+"""Check: every kind of deviation is found at its time and said in words; normal videos pass."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+from kitchen_kit import STEPS, Kitchen, film, shares
+from numpy.typing import NDArray
+
+from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.checking.check import Report, check_labels
+from stepcut.datasets.toy import toy_features
+from stepcut.errors import OptionError, ProcedureError
+from stepcut.procedure.learning import learn
+
+
+def checked(tiny_task: Kitchen, labels: NDArray[np.int64], strange: NDArray[np.float64] | None = None) -> Report:
+    calm = np.ones(len(labels)) if strange is None else strange
+    return check_labels(labels, 1.0, tiny_task.expectations, shares(labels), calm, STEPS, "new.mp4")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def test_a_normal_video_is_fine(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    report = checked(tiny_task, film([0, 2, 1, 3], rng))
+    assert report.ok
+    assert report.findings == []
+    assert 0 <= report.score <= 1
+    assert str(report) == "new.mp4: fine, within what normal videos show."
+
+
+def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
+    labels = film([0, 2, 3], rng)
+    report = checked(tiny_task, labels)
+    (finding,) = report.missed
+    assert (finding.step, finding.name) == (1, "spread jam")
+    assert finding.start == np.flatnonzero(labels == 3)[0]  # when serving began, it was too late
+    assert finding.reason == "spread jam was not done; 24 of 24 videos do it, before serve"
+    assert finding.confidence > 0.9
+    assert not report.ok
+
+
+def test_a_last_step_that_is_missed_is_dated_to_the_end(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    labels = film([0, 1, 2], rng)
+    (finding,) = checked(tiny_task, labels).missed
+    assert finding.step == 3
+    assert finding.start == len(labels)
+
+
+def test_a_step_done_too_early_names_its_precondition(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    labels = film([1, 0, 2, 3], rng)
+    report = checked(tiny_task, labels)
+    (finding,) = report.misordered
+    assert finding.step == 1
+    assert finding.reason == "spread jam was done before open jar, which must precede it (24 of 24 videos keep to this)"
+    assert finding.start == 0
+    assert report.missed == []
+
+
+def test_one_step_done_too_late_is_named_instead_of_all_that_it_holds_up(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
+    (finding,) = checked(tiny_task, film([1, 2, 3, 0], rng)).misordered
+    assert finding.step == 0
+    assert finding.reason.startswith("open jar was done only after spread jam and cut bread, which it must precede")
+
+
+def test_a_step_repeated_beyond_what_was_seen(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    labels = film([0, 1, 2, 1, 3], rng, seconds=11)
+    report = checked(tiny_task, labels)
+    (finding,) = report.extra
+    assert finding.reason == "spread jam was done 2 times; no video does it more than 1 time"
+    assert labels[int(finding.start)] == 1
+    assert finding.start > np.flatnonzero(labels == 2)[0]
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(3, "short"), (120, "long")])
+def test_an_unusual_length_of_a_step(tiny_task: Kitchen, seconds: int, word: str) -> None:
+    labels = np.repeat([0, 1, 2, 3], [20, seconds, 20, 20])
+    (finding,) = [finding for finding in checked(tiny_task, labels).unusual if finding.step is not None]
+    assert finding.step == 1
+    assert f"unusually {word}; 20 s is usual" in finding.reason
+    assert (finding.start, finding.end) == (20, 20 + seconds)
+
+
+def test_an_unusual_length_of_the_whole(tiny_task: Kitchen) -> None:
+    labels = np.concatenate([np.repeat([0, 1, 2, 3], 20), np.full(400, -1)])
+    (finding,) = checked(tiny_task, labels).unusual
+    assert finding.step is None
+    assert finding.reason.startswith("the video took 480 s, unusually long; 8")
+
+
+def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    labels = np.concatenate([film([0, 1], rng), np.full(40, -1), film([2, 3], rng)])
+    first = len(film([0, 1], np.random.default_rng(7)))
+    strange = np.where((np.arange(len(labels)) >= first) & (np.arange(len(labels)) < first + 40), 8.0, 1.0)
+    report = checked(tiny_task, labels, strange)
+    (finding,) = report.unknown
+    assert abs(finding.start - first) <= 4
+    assert abs(finding.end - first - 40) <= 4
+    assert finding.step is None
+    assert "s match no known step" in finding.reason
+    assert report.missed == report.misordered == []
+
+
+def test_a_video_of_another_task_is_said_to_be_one(tiny_task: Kitchen) -> None:
+    report = checked(tiny_task, np.full(90, 2), np.full(90, 9.0))
+    assert not report.ok
+    assert report.strange == 1
+    assert "100% of it matches no known step; it seems to show another task" in report.summary
+
+
+def test_a_video_of_another_task_is_told_by_the_default_method() -> None:
+    """End to end: other steps in the place of these; each moment is as odd as the oddest of a normal video, no more."""
+    videos, _ = toy_features(videos=12, seed=0, duration=90)
+    procedure = learn(videos[:10], steps=6, restarts=4)
+    assert procedure.check(videos[10]).strange < 0.3
+    for other in toy_features(videos=2, seed=5, duration=90)[0]:
+        report = procedure.check(other)
+        assert not report.ok
+        assert report.strange > 0.5
+        assert "it seems to show another task" in report.summary
+    two = procedure.check(videos[10][:2])
+    assert not two.ok
+    assert all(0 <= finding.start <= finding.end <= 2 for finding in two.findings)
+
+
+def test_a_video_of_two_frames(tiny_task: Kitchen) -> None:
+    report = checked(tiny_task, np.array([0, 0]))
+    assert [finding.step for finding in report.missed] == [1, 2, 3]
+    assert all(0 <= finding.start <= 2 for finding in report.findings)
+
+
+@pytest.mark.parametrize("length", [0, 50])
+def test_a_video_with_none_of_the_steps(tiny_task: Kitchen, length: int) -> None:
+    labels = np.full(length, -1)
+    report = check_labels(labels, 1.0, tiny_task.expectations, names=STEPS)
+    assert [finding.step for finding in report.missed] == [0, 1, 2, 3]
+    assert report.misordered == report.extra == report.unusual == report.unknown == []
+
+
+def test_a_step_that_shows_in_the_memberships_is_not_called_missed(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
+    labels = film([0, 2, 3], rng)
+    seen = shares(labels)
+    seen[40:50] = [0.03, 0.91, 0.03, 0.03]  # the cut overlooked it, the memberships did not
+    report = check_labels(labels, 1.0, tiny_task.expectations, seen, np.ones(len(labels)), STEPS)
+    assert report.missed == []
+
+
+def test_learned_from_one_order_only_every_other_order_is_wrong(rng: np.random.Generator) -> None:
+    videos = [film([0, 1, 2, 3], rng) for _ in range(10)]
+    expectations = learn_expectations(videos, 1.0)
+    assert len(expectations.usual.graph.edges) == 3
+    assert check_labels(film([0, 1, 2, 3], rng), 1.0, expectations).ok
+    assert check_labels(film([0, 2, 1, 3], rng), 1.0, expectations).misordered
+
+
+def test_with_every_order_seen_no_order_is_wrong(rng: np.random.Generator) -> None:
+    videos = [film(order, rng) for order in permutations(range(4))]
+    expectations = learn_expectations(videos, 1.0)
+    assert expectations.usual.graph.edges == set()
+    for order in permutations(range(4)):
+        assert check_labels(film(order, rng), 1.0, expectations).misordered == []
+
+
+def test_the_false_alarm_rate_is_near_the_one_asked_for() -> None:
+    rng = np.random.default_rng(1)
+    orders = [[0, 1, 2, 3], [0, 2, 1, 3]]
+    learned = [film(orders[n % 2], rng) for n in range(40)]
+    for asked in (0.05, 0.3):
+        expectations = learn_expectations(learned, 1.0, false_alarms=asked)
+        assert expectations.alarmed <= asked
+        fresh = [film(orders[n % 2], rng) for n in range(200)]
+        alarms = np.mean([not check_labels(labels, 1.0, expectations).ok for labels in fresh])
+        assert alarms <= asked + 0.07
+
+
+def test_with_few_videos_it_says_which_rate_can_be_promised(rng: np.random.Generator) -> None:
+    expectations = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05)
+    assert expectations.promised == pytest.approx(1 / 9)
+    report = check_labels(film([0, 1, 2, 3], rng), 1.0, expectations, video="new.mp4")
+    said = "With 8 videos the rate of false alarms cannot be set below 11% (5% was asked for); learn from more videos."
+    assert report.note == said
+    assert str(report) == f"new.mp4: fine, within what normal videos show.\n  ({said})"
+    assert said in report._repr_html_()
+    record = report.to_json()
+    assert (record["false_alarms"], record["promised"], record["note"]) == (0.05, 0.1111, said)
+
+
+def test_with_eight_videos_one_missing_step_is_found_where_nobody_misses_any(rng: np.random.Generator) -> None:
+    expectations = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05)
+    for gone in range(4):
+        report = check_labels(film([step for step in range(4) if step != gone], rng), 1.0, expectations)
+        assert [finding.step for finding in report.missed] == [gone]
+
+
+def test_a_step_that_normal_videos_miss_too_is_not_worth_an_alarm(rng: np.random.Generator) -> None:
+    orders = [[0, 1, 2, 3], [0, 2, 3], [0, 1, 2, 3], [0, 1, 3]] * 4
+    expectations = learn_expectations([film(order, rng) for order in orders], 1.0, false_alarms=0.05)
+    assert check_labels(film([0, 2, 3], rng), 1.0, expectations).missed == []
+
+
+def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(rng: np.random.Generator) -> None:
+    for count in (1, 2):
+        expectations = learn_expectations([film([0, 1], rng) for _ in range(count)], 1.0)
+        assert check_labels(film([0, 1], rng), 1.0, expectations).ok
+    alone = learn_expectations([film([0, 1], rng)], 1.0)
+    assert (alone.alarmed, alone.promised) == (0, 1)
+
+
+def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
+    record = json.loads(json.dumps(tiny_task.expectations.to_json(), allow_nan=False))
+    assert Expectations.from_json(record) == tiny_task.expectations
+    without = learn_expectations(list(tiny_task.labels.values()), 1.0)  # no strangeness: its limit is infinite
+    assert Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False))) == without
+    with pytest.raises(ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"):
+        Expectations.from_json({key: record[key] for key in record if key != "limits"})
+
+
+def test_wrong_settings_are_refused_in_words(tiny_task: Kitchen) -> None:
+    with pytest.raises(OptionError, match="false_alarms=0 is a share of normal videos"):
+        learn_expectations([np.zeros(3, dtype=np.int64)], 1.0, false_alarms=0)
+    with pytest.raises(OptionError, match="labels is empty"):
+        learn_expectations([], 1.0)
+    with pytest.raises(OptionError, match="strangeness has 2 rows for 3 labels; give one row per label"):
+        check_labels(np.zeros(3, dtype=np.int64), 1.0, tiny_task.expectations, strangeness=np.ones(2))
+
+
+def test_a_report_is_readable_by_people_machines_and_notebooks(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    report = checked(tiny_task, film([1, 0, 3], rng))
+    record = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert record["ok"] is False
+    assert {"video", "score", "missed", "misordered", "extra", "unusual", "unknown"} <= record.keys()
+    assert record["missed"][0]["name"] == "cut bread"
+    assert record["missed"][0].keys() == {"kind", "start", "end", "step", "name", "confidence", "reason"}
+    assert "1 missed, 1 misordered" in str(report)
+    assert "00:00:00.0  misordered" in str(report)
+    assert "<td>misordered</td>" in report._repr_html_()
+    assert repr(report).startswith("<Report new.mp4: ")
+
+
+def test_the_procedure_checks_features(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    rows = np.eye(4)[np.maximum(film([0, 2, 3], rng), 0)]
+    report = tiny_task.procedure.check(rows)
+    assert [finding.name for finding in report.missed] == ["spread jam"]
+    assert report.score > 1
+
+
+def test_new_normal_videos_are_called_wrong_no_more_often_than_stated() -> None:
+    wrong = []
+    for seed in (101, 104):
+        videos = list(toy_features(videos=20, seed=seed, duration=120, skip=0.0, repeat=0.0)[0])
+        procedure = learn(videos[:8], steps=6, restarts=12)  # eight videos promise one in nine
+        wrong += [not procedure.check(video).ok for video in videos[8:]]
+    assert sum(wrong) <= 4

@@ -1,0 +1,90 @@
+"""stepcut check and stepcut guide: exit codes, JSON, JSON lines, the live view."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from kitchen_kit import Eye, Kitchen, film
+
+from stepcut.cli.main import main
+from stepcut.errors import OptionError
+from stepcut.guidance.follow import follow
+
+
+@pytest.fixture(autouse=True)
+def loaded(tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a folder is tested elsewhere; here the tiny task stands for any procedure."""
+    monkeypatch.setattr("stepcut.procedure.storage.load", lambda _: tiny_task.procedure)
+
+
+def feature_file(folder: Path, order: list[int]) -> str:
+    path = folder / "new.npy"
+    np.save(path, np.eye(4)[np.maximum(film(order, np.random.default_rng(5)), 0)])
+    return str(path)
+
+
+def test_check_exits_with_0_when_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
+    assert "fine, within what normal videos show" in capsys.readouterr().out
+
+
+def test_check_exits_with_1_on_deviations_and_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]) == 1
+    assert "spread jam was not done" in capsys.readouterr().out
+    assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3]), "--json"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["missed"][0]["name"] == "spread jam"
+
+
+def test_check_exits_with_2_on_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "any.proc", str(tmp_path / "absent.mp4")]) == 2
+    assert "absent.mp4" in capsys.readouterr().err
+
+
+def test_guide_prints_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["time"] for line in lines[:3]] == [0, 1, 2]
+    assert lines[-1]["done"] == [0, 1, 2, 3]
+
+
+def test_guide_draws_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1]), "--view"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b[H" in shown
+    assert shown.endswith("\x1b[?25h")  # the cursor is back
+    assert "spread jam" in shown
+
+
+def test_guide_needs_features_where_there_is_no_network_to_see_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["guide", "any.proc", str(tmp_path / "new.mp4")]) == 2
+    assert "learned from given features" in capsys.readouterr().err
+
+
+def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: Path) -> None:
+    path = tmp_path / "film.mp4"
+    with av.open(str(path), "w") as container:
+        track = container.add_stream("mpeg4", rate=2)
+        track.width = track.height = 64
+        track.pix_fmt = "yuv420p"
+        for step in np.repeat([0, 2, 1, 3], 40).tolist():
+            bright = np.zeros((64, 64, 3), dtype=np.uint8)
+            bright[:, 16 * step : 16 * step + 16] = 255
+            container.mux(track.encode(av.VideoFrame.from_ndarray(bright, format="rgb24")))
+        container.mux(track.encode(None))
+    heard = []
+    states = list(follow(tiny_task.procedure, str(path), heard.append, backbone=Eye()))
+    assert heard == states
+    assert [state.time for state in states] == list(range(80))  # one a second, whatever the file's rate
+    assert states[-1].done == (0, 2, 1, 3)
+
+
+def test_the_network_of_a_procedure_is_the_one_it_was_learned_with(tiny_task: Kitchen) -> None:
+    with pytest.raises(OptionError, match="no network is known that makes them of pictures"):
+        next(follow(tiny_task.procedure, "camera"))

@@ -1,0 +1,289 @@
+"""evaluate() and `stepcut evaluate`: clocks, names, odd truths, rows that are always there, and the verdict."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepcut.cli.main import main
+from stepcut.datasets import Task, TaskVideo
+from stepcut.errors import AnnotationError, OptionError
+from stepcut.evaluation import evaluate
+from stepcut.evaluation.clock import put_on_one_clock
+from stepcut.formats import write_folder
+from stepcut.procedure.learning import learn
+from stepcut.tables import Spread, Table
+from stepcut.timeline import Segment, Timeline
+
+STEPS = ("pour", "stir", "serve")
+
+
+def truth(videos: int = 4) -> dict[str, Timeline]:
+    """Each step takes a different time in each video, with background before and after."""
+    rng = np.random.default_rng(0)
+    timelines = {}
+    for number in range(videos):
+        cuts = np.cumsum(rng.uniform(2, 20, size=5))
+        segments = [Segment(float(cuts[i]), float(cuts[i + 1]), step) for i, step in enumerate(STEPS)]
+        timelines[f"v{number}"] = Timeline(segments, duration=float(cuts[4]), steps=STEPS)
+    return timelines
+
+
+def renamed(timelines: dict[str, Timeline]) -> dict[str, Timeline]:
+    return {name: t.rename({"pour": "step 2", "stir": "step 0", "serve": "step 1"}) for name, t in timelines.items()}
+
+
+def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
+    table = evaluate(renamed(truth()), truth())
+    assert table.column("row") == ["ours", "random", "uniform", "one-cluster"]
+    assert table.rows[0][1:10] == pytest.approx([100.0] * 9)
+    assert table.score.tau == 1.0
+    assert "step 0 = stir, 100 % of its frames" in table.matching
+    assert "protocol strict, K = 3, 4 videos, data given " in table.caption
+    assert "random: 0 to 4" in table.caption
+    assert isinstance(table.rows[1][1], Spread)
+    assert table.notes[0].startswith("This is ")
+    assert "points above uniform, a clock that looks at no video (F1 100.0 against " in table.notes[0]
+    assert len(table.notes) == 1
+
+
+def test_different_rates_are_compared_in_seconds() -> None:
+    true = truth()
+    slow = {
+        name: Timeline.from_labels(t.labels(np.arange(round(t.end * 4)) / 4), 4.0, STEPS, t.duration)
+        for name, t in true.items()
+    }
+    table = evaluate(slow, true)
+    assert table.score.f1 > 97
+
+
+def test_a_tick_is_what_stands_at_its_middle() -> None:
+    pair = put_on_one_clock(one((0.0, 0.26, "x")), one((0.04, 0.26, "y"), duration=0.4), clock=10.0)
+    assert pair.true[0][:4].tolist() == [1, 1, 1, 0]
+
+
+def test_uniform_scored_as_ours_is_level_with_uniform() -> None:
+    true = truth()
+    parts = {
+        name: Timeline([Segment(t.end * i / 3, t.end * (i + 1) / 3, f"step {i}") for i in range(3)], t.duration)
+        for name, t in true.items()
+    }
+    table = evaluate(parts, true)
+    assert table.rows[0][1] == pytest.approx(table.rows[2][1], abs=0.5)
+
+
+def test_worse_than_a_clock_is_said() -> None:
+    true = truth()
+    one = {name: Timeline([Segment(0, t.end, "a")], t.duration, steps=("a", "b", "c")) for name, t in true.items()}
+    assert "points below uniform" in evaluate(one, true).notes[0]
+
+
+def test_several_seeds_give_mean_and_deviation() -> None:
+    true = truth()
+    worse = {name: Timeline([Segment(0, t.end, "pour")], t.duration, steps=STEPS) for name, t in true.items()}
+    table = evaluate([true, worse], true)
+    cell = table.rows[0][1]
+    assert isinstance(cell, Spread)
+    assert cell.mean == pytest.approx((table.scores["ours"][0].f1 + table.scores["ours"][1].f1) / 2)
+    assert cell.sd > 0
+    with pytest.raises(OptionError, match=r"K = \[3, 4\] steps"):
+        evaluate([true, {"v0": Timeline([Segment(0, 1, "x")], steps=("x", *STEPS))}], true)
+
+
+def test_breakdowns_name_steps_and_videos() -> None:
+    table = evaluate(renamed(truth()), truth(), protocol="paper")
+    assert [row[:2] for row in table.per_step().rows][1:] == [
+        ["pour", "step 2"],
+        ["stir", "step 0"],
+        ["serve", "step 1"],
+    ]
+    assert table.per_step().rows[0][0] == "background"
+    assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
+
+
+def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
+    true = truth(6)
+    table = evaluate(true, true, graph=[("pour", "stir"), ("stir", "serve")])
+    assert table.columns[-1] == "graph F1"
+    assert table.rows[0][-1] == pytest.approx(100.0)
+
+
+def test_a_graph_is_compared_after_reduction() -> None:
+    true = truth(6)
+    with_shortcut = evaluate(true, true, graph=[("pour", "stir"), ("stir", "serve"), ("pour", "serve")])
+    assert with_shortcut.rows[0][-1] == pytest.approx(100.0)
+
+
+def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
+    videos = [TaskVideo(name, timeline=timeline) for name, timeline in truth().items()]
+    task = Task("tea", videos, STEPS, graph=(("pour", "stir"), ("stir", "serve")))
+    table = evaluate(renamed(truth()), task)
+    assert table.columns[-1] == "graph F1"
+    assert "data tea " in table.caption
+
+
+def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
+    true = truth(3)
+    rng = np.random.default_rng(1)
+    features = {}
+    for name, timeline in true.items():
+        labels = timeline.labels(np.arange(int(timeline.end)) + 0.5)
+        features[name] = np.eye(4, 8)[labels] + 0.05 * rng.normal(size=(len(labels), 8))
+    settings = {"train": {"steps": 3, "components": 4, "dim": 4}, "segmenter": "kmeans"}
+    procedure = learn(features, steps=3, seed=4, method="cnc", **settings)
+    table = evaluate(procedure, true)
+    assert "K = 3, 3 videos" in table.caption
+    assert "seeds 4 (random: 0 to 4)" in table.caption
+    procedure.save(tmp_path / "tea.proc")
+    assert evaluate(tmp_path / "tea.proc", true).json() == table.json()
+
+
+# ---------------------------------------------------------------------- odd input is reported
+
+
+def one(*segments: tuple[float, float, str], duration: float | None = 10.0) -> dict[str, Timeline]:
+    return {"a": Timeline([Segment(*s) for s in segments], duration=duration)}
+
+
+def notes(found: dict[str, Timeline], true: dict[str, Timeline]) -> str:
+    return "\n".join(put_on_one_clock(found, true).notes)
+
+
+def test_no_matching_names_lists_both_sides() -> None:
+    true = {f"clip{i}": t for i, t in enumerate(truth().values())}
+    with pytest.raises(
+        AnnotationError, match="predicted are v0, v1, v2, v3; the truth is of clip0, clip1, clip2, clip3"
+    ):
+        evaluate(truth(), true)
+
+
+def test_names_match_without_suffix_folder_and_case() -> None:
+    pair = put_on_one_clock({"films/A.mp4": one((0, 5, "x"))["a"]}, one((0, 5, "y")))
+    assert pair.videos == ["films/A.mp4"]
+
+
+def test_leftovers_are_named() -> None:
+    text = notes({**one((0, 5, "x")), "b": Timeline()}, {**one((0, 5, "y")), "c": Timeline()})
+    assert "1 predicted videos have no truth and were left out: b." in text
+    assert "1 true timelines have no prediction and were left out: c." in text
+
+
+def test_truth_beyond_the_video_is_reported_and_counts_as_missed() -> None:
+    pair = put_on_one_clock(one((0, 10, "x")), one((0, 20, "y")))
+    assert "a: the truth has labels until 20.0 s, but the video ends at 10.0 s" in pair.notes[0]
+    assert pair.pred[0].tolist() == [0] * 100 + [-1] * 100
+    assert (pair.true[0] == 1).all()
+
+
+def test_lengths_that_differ_are_reported() -> None:
+    assert "20.0 s long in the truth and 10.0 s" in notes(one((0, 5, "x")), one((0, 5, "y"), duration=20.0))
+
+
+def test_overlaps_and_early_starts_are_reported() -> None:
+    text = notes(one((0, 5, "x")), one((-1, 3, "y"), (2, 4, "z")))
+    assert "1 true segments start before 0 s" in text
+    assert "1 pairs of true segments overlap (1.0 s in all); the one that starts later was taken." in text
+
+
+def test_names_that_differ_in_case_or_spaces_are_one_step_and_said() -> None:
+    pair = put_on_one_clock(one((0, 5, "x")), one((0, 2, "Add  jam"), (3, 4, "add jam ")))
+    assert pair.steps == ["Add  jam"]
+    assert "'Add  jam', 'add jam ' differ only in case or spaces and were taken as one" in pair.notes[0]
+
+
+def test_an_empty_video_is_left_out_and_said() -> None:
+    found = {**one((0, 5, "x")), "b": Timeline(steps=["x"])}
+    pair = put_on_one_clock(found, {**one((0, 5, "y")), "b": Timeline(duration=0)})
+    assert pair.videos == ["a"]
+    assert "b: it is empty (0 s), so it was left out." in pair.notes
+    with pytest.raises(AnnotationError, match="none of the videos has any length"):
+        put_on_one_clock({"b": Timeline()}, {"b": Timeline()})
+
+
+def test_k_that_differs_between_videos_is_said() -> None:
+    found = {"a": one((0, 5, "x"))["a"], "b": one((0, 5, "x"), (5, 6, "y"))["a"]}
+    assert "K differs between videos: the predictions name 1 to 2 steps per video and 2 in all" in notes(found, found)
+
+
+def test_two_truths_of_one_video_are_refused() -> None:
+    two = {"a.mp4": Timeline(), "A": Timeline()}
+    with pytest.raises(AnnotationError, match="two truth are of one video"):
+        put_on_one_clock(one((0, 5, "x")), two)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"protocol": "papr"}, "did you mean 'paper'"),
+        ({"seeds": 0}, "seeds=0 is not allowed"),
+        ({"clock": 0}, "clock=0 ticks a second"),
+    ],
+)
+def test_wrong_settings(options: dict, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        evaluate(truth(), truth(), **options)
+
+
+def test_nothing_to_evaluate() -> None:
+    with pytest.raises(OptionError, match="nothing was given"):
+        evaluate([], truth())
+
+
+# ---------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[str, str]:
+    write_folder(tmp_path / "found", renamed(truth()), "json")
+    write_folder(tmp_path / "true", truth(), "csv")
+    return str(tmp_path / "found"), str(tmp_path / "true")
+
+
+def test_the_command_prints_every_format(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    found, true = folders
+    assert main(["evaluate", found, "--truth", true, "--per-step", "--per-video", "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["rows"][0]["F1"] == pytest.approx(100, abs=0.1)
+    assert record["matching"] == {"step 2": "pour", "step 0": "stir", "step 1": "serve"}
+    assert [row["video"] for row in record["per_video"]["rows"]] == ["v0", "v1", "v2", "v3"]
+    assert record["per_step"]["rows"][0]["step"] == "pour"
+    assert main(["evaluate", found, "--truth", true, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["row"] for row in rows] == ["ours", "random", "uniform", "one-cluster"]
+    assert float(rows[1]["F1 sd"]) > 0
+    assert main(["evaluate", found, "--truth", true, "--format", "latex", "--protocol", "legacy"]) == 0
+    assert "\\toprule" in capsys.readouterr().out
+    assert main(["evaluate", found, "--truth", true, "--matching"]) == 0
+    assert "step 2 = pour, 100 % of its frames" in capsys.readouterr().out
+
+
+def test_the_command_answers_errors_in_one_line(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    found, true = folders
+    assert main(["evaluate", found, "--truth", true, "--protocol", "strickt"]) == 2
+    assert "did you mean 'strict'?" in capsys.readouterr().err
+
+
+def test_a_spread_is_one_cell_for_people_and_two_for_machines() -> None:
+    table = Table(["row", "F1"], [["a", Spread(41.12, 0.31)], ["b", 2.0]])
+    assert "41.1 ± 0.3" in table.text()
+    assert r"41.1 $\pm$ 0.3" in table.latex()
+    assert table.csv() == "row,F1,F1 sd\na,41.12,0.31\nb,2.0,\n"
+    assert json.loads(table.json())["rows"][1] == {"row": "b", "F1": 2.0, "F1 sd": None}
+
+
+def test_markdown_is_a_pipe_table_with_nothing_left_to_interpret() -> None:
+    table = Table(["row", "F1"], [["a|b_c", Spread(41.12, 0.31)]], "K = 7", ["note *1*"])
+    assert table.format("markdown").splitlines() == [
+        "K = 7",
+        "",
+        "| row | F1 |",
+        "|---|---:|",
+        "| a\\|b\\_c | 41.1 ± 0.3 |",
+        "",
+        "- note \\*1\\*",
+    ]

@@ -1,0 +1,274 @@
+"""Experiments: plans, cells that resume and share work, results that make their tables again, published figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepcut.cli.main import main
+from stepcut.errors import DataError, OptionError
+from stepcut.evaluation.experiments import EXPERIMENTS, Results, published, run_experiment
+from stepcut.evaluation.experiments.plan import plan
+from stepcut.formats import write_folder
+
+TINY = {"steps": 3, "components": 4, "dim": 4}
+STEPS = ("pour", "stir", "serve")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, labelled_video: Any) -> Path:
+    """Two tasks of three videos whose features tell the step, without any video."""
+    root = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    for task in ("tea", "soup"):
+        timelines = {}
+        for number in range(3):
+            timeline, rows = labelled_video(rng, STEPS, least=3)
+            (root / task / "features" / "eyes").mkdir(parents=True, exist_ok=True)
+            np.save(root / task / "features" / "eyes" / f"v{number}.npy", rows.astype(np.float16))
+            timelines[f"v{number}"] = timeline
+        write_folder(root / task / "annotations", timelines, "json")
+    return root
+
+
+def test_every_experiment_has_the_clock_and_known_rows() -> None:
+    from stepcut.methods.segmenters import SEGMENTERS
+
+    for experiment in EXPERIMENTS.values():
+        assert "uniform" in [row for row, _, _ in experiment.rows]
+        for _, embedding, segmenter in experiment.rows:
+            assert embedding == "method" or segmenter in SEGMENTERS
+    assert list(EXPERIMENTS) == ["main", "losses", "steps", "cuts", "views", "third-person"]
+
+
+def test_the_plan_of_steps_crosses_rows_k_and_seeds() -> None:
+    rows = ["uniform", "tc3i + procut"]
+    cells = plan(EXPERIMENTS["steps"], [("", "tea")], lambda _: 7, range(3), rows)
+    assert len(cells) == 4 * (1 + 3)  # the clock needs no seed
+    assert {cell.steps for cell in cells} == {7, 10, 12, 15}
+    assert len({cell.key for cell in cells}) == len(cells)
+
+
+def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path: Path) -> None:
+    rows = ["random", "one-cluster", "kmeans", "smooth", "tc3i + procut"]
+    results = run_experiment("main", data, seeds=2, steps="true", rows=rows, folder=tmp_path, jobs=1, train=TINY)
+    results.save(tmp_path / "main.json")
+    again = Results.load(tmp_path / "main.json")
+    assert again.table("strict").json() == results.table("strict").json()
+    table = again.table("strict")
+    assert table.columns == ["row", "soup F1", "soup IoU", "tea F1", "tea IoU", "mean F1", "mean IoU"]
+    assert table.column("row")[:5] == ["random", "uniform", "one-cluster", "kmeans", "smooth"]
+    assert results.mean("kmeans").mean > results.mean("uniform").mean
+    assert any(note.startswith("kmeans: ") and "above uniform" in note for note in table.notes)
+    assert "protocol strict, K = true number, data folder (2 tasks, 6 videos), features eyes" in table.caption
+    assert "\\toprule" in table.latex()
+    results.plot(tmp_path / "main.svg")
+    assert (tmp_path / "main.svg").read_text().count("<svg") == 1
+    record = json.loads((tmp_path / "main.json").read_text())
+    assert record["seeds"] == [0, 1]
+    assert record["versions"]["stepcut"]
+    assert set(record["cells"][0]["figures"]) == {"strict", "paper", "paper-per-video", "legacy"}
+
+
+def test_finished_cells_and_embeddings_are_not_made_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"tasks": ["tea"], "seeds": 1, "steps": 3, "folder": tmp_path, "jobs": 1, "train": TINY}
+    first = run_experiment("cuts", data, rows=["tcc + kmeans", "tcc + procut"], **options)
+    assert len(list((tmp_path / "embeddings").glob("*.safetensors"))) == 1
+    assert not list((tmp_path / "embeddings").glob("*.checkpoint"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("an embedder was trained again")
+
+    monkeypatch.setattr("stepcut.methods.cnc.embedder.Embedder.fit", refuse)
+    again = run_experiment("cuts", data, rows=["tcc + kmeans", "tcc + procut"], **options)
+    assert again.record["cells"] == first.record["cells"]
+    more = run_experiment("cuts", data, rows=["tcc + subset"], **options)  # a new cell, the same embedding
+    assert more.mean("tcc + subset", "F1").mean >= 0
+    with pytest.raises(AssertionError, match="trained again"):
+        run_experiment("cuts", data, rows=["tcc + subset"], **{**options, "train": {**TINY, "dim": 5}})
+
+
+def test_interrupted_work_goes_on(data: Path, tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop_after_two(event: object) -> None:
+        if getattr(event, "stage", "") == "cells" and getattr(event, "done", 0) >= 2:
+            raise Stop
+
+    options = {"seeds": 2, "steps": 3, "folder": tmp_path, "jobs": 1, "rows": ["random", "one-cluster"]}
+    with pytest.raises(Stop):
+        run_experiment("main", data, progress=stop_after_two, **options)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()}
+    assert len(kept) == 2
+    results = run_experiment("main", data, **options)
+    assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
+    assert len(results.record["cells"]) == len(list((tmp_path / "cells").iterdir())) == 8
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_as_one(data: Path, tmp_path: Path) -> None:
+    options = {"seeds": 2, "steps": 3, "train": TINY, "rows": ["kmeans", "tc3i + procut"]}
+    one = run_experiment("main", data, folder=tmp_path / "one", jobs=1, **options)
+    two = run_experiment("main", data, folder=tmp_path / "two", jobs=2, **options)
+    assert [cell["figures"] for cell in one.record["cells"]] == [cell["figures"] for cell in two.record["cells"]]
+
+
+def fake(experiment: str, data: str, rows: list[str], tasks: list[str], **cell: object) -> Results:
+    """Results with the same figures everywhere, to look at tables."""
+    figures = {"F1": 20.0, "IoU": 10.0, "precision": 21.0, "recall": 19.0}
+    cells = [
+        {
+            "cell": {"task": task, "row": row, "steps": 7, "seed": 0, "view": "", **cell},
+            "figures": dict.fromkeys(["strict", "paper", "paper-per-video", "legacy"], figures),
+            "notes": [],
+        }
+        for row in rows
+        for task in tasks
+    ]
+    described = [{"task": task, "videos": 3} for task in tasks]
+    settings = {"steps": 7, "seeds": [0], "features": None, "versions": {"stepcut": "0"}, "notes": []}
+    return Results({"experiment": experiment, "data": data, "cells": cells, "tasks": described, **settings})
+
+
+def test_published_figures_stand_beside_ours_under_the_papers_protocol_only() -> None:
+    results = fake("main", "egoprocel", ["random", "uniform", "tc3i + procut"], ["Eggs", "Salad", "Tent"])
+    table = results.table()
+    assert table.columns[:3] == ["row", "CMU-MMAC F1", "CMU-MMAC IoU"]
+    shown = {row[0]: row[1:] for row in table.rows}
+    assert shown["random (published)"] == [15.7, 5.9, 14.1, 6.5, pytest.approx(14.9), pytest.approx(6.2)]
+    assert shown["tc3i + procut (published)"][:2] == [22.7, 11.1]
+    assert "uniform (published)" not in shown
+    assert not any("published" in str(row[0]) for row in results.table("strict").rows)
+    assert not any("published" in str(row[0]) for row in fake("main", "toy", ["random"], ["Eggs"]).table().rows)
+
+
+def test_published_figures_of_the_other_tables() -> None:
+    losses = fake("losses", "egoprocel", ["uniform", "lav+tcc + procut"], ["Tent"]).table()
+    assert losses.rows[-1] == ["lav+tcc + procut (published)", 16.0, 16.7, 8.5]
+    steps = fake("steps", "egoprocel", ["random"], ["Eggs"], steps=12).table()
+    assert steps.rows[-1] == ["random (published)", 12, 11.6, None]
+    views = fake("views", "egoprocel", ["tc3i + procut"], ["Eggs"], view="left").table()
+    assert views.rows[-1] == ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7]
+    third = fake("third-person", "crosstask", ["uniform", "tc3i + procut"], ["make jello"]).table()
+    shown = {row[0]: row[1:] for row in third.rows}
+    assert shown["uniform (published)"] == [8.7, 9.8, 9.0]
+    assert shown["Elhamifar (published)"] == [10.1, 41.6, 16.3]
+    assert "protocol legacy" in third.caption
+
+
+def test_many_notes_are_counted_and_kept_in_the_file() -> None:
+    results = fake("main", "toy", ["uniform"], ["a"])
+    results.record["notes"] = [f"note {number}" for number in range(9)]
+    assert results.table().notes == [
+        "note 0",
+        "note 1",
+        "note 2",
+        "note 3",
+        "... and 5 more such notes in the results file.",
+    ]
+
+
+def test_the_published_tables_are_complete() -> None:
+    assert len(published.PART_OF) == 16
+    for table in (published.MAIN, published.LOSSES):
+        assert all(set(row) == set(published.PARTS) for row in table.values())
+    assert published.LOSSES["tc3i + procut"]["PC Disassembly"] == {"precision": 28.4, "F1": 27.0, "IoU": 14.8}
+
+
+def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare" / "tea"
+    (bare / "annotations").mkdir(parents=True)
+    for file in (data / "tea" / "annotations").iterdir():
+        (bare / "annotations" / file.name).write_bytes(file.read_bytes())
+    results = run_experiment("main", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1)
+    assert results.table().column("row") == ["random", "uniform", "one-cluster"]
+    assert "neither features nor videos" in results.record["notes"][0]
+    third = run_experiment("third-person", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1).table()
+    assert third.columns == ["row", "folder precision", "folder recall", "folder F1"]
+    assert "protocol legacy" in third.caption
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"name": "mian"}, OptionError, "did you mean 'main'"),
+        ({"data": "nowhere"}, DataError, "nowhere: there is no such folder"),
+        ({"data": "egoprosel:/x"}, OptionError, "did you mean 'egoprocel'"),
+        ({"tasks": ["tee"]}, OptionError, "did you mean 'tea'"),
+        ({"features": "eye"}, OptionError, "did you mean 'eyes'"),
+        ({"seeds": 0}, OptionError, "seeds=0 is not allowed"),
+        ({"steps": "seven"}, OptionError, "steps='seven' is not allowed"),
+        ({"rows": ["proqut"]}, OptionError, "row='proqut' is unknown"),
+        ({"jobs": 0}, OptionError, "jobs=0 is not allowed"),
+        ({"name": "views"}, OptionError, "'folder' has one camera only"),
+    ],
+)
+def test_wrong_settings_are_answered(
+    data: Path, tmp_path: Path, options: dict, error: type[Exception], words: str
+) -> None:
+    given = {"name": "main", "data": data, "folder": tmp_path, **options}
+    with pytest.raises(error, match=words):
+        run_experiment(**given)
+
+
+def test_an_empty_folder_and_a_file_that_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no data set is known by this folder"):
+        run_experiment("main", tmp_path, folder=tmp_path / "out")
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(DataError, match="not a results file of this version"):
+        Results.load(tmp_path / "other.json")
+    with pytest.raises(DataError, match="cannot be read as results"):
+        Results.load(tmp_path / "absent.json")
+
+
+def test_a_row_that_was_not_run_is_named() -> None:
+    with pytest.raises(OptionError, match="no cell of row 'smooth'"):
+        fake("main", "toy", ["random"], ["a"]).mean("smooth")
+
+
+def test_the_command_runs_keeps_and_makes_again(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["experiment", "steps", "--data", f"folder:{data}", "--tasks", "tea", "--seeds", "1", "--jobs", "1"]
+    words += ["--rows", "one-cluster", "--out", str(tmp_path), "--log", "json", "--protocol", "strict"]
+    assert main(words) == 0
+    first = capsys.readouterr()
+    assert f"results kept in {tmp_path / 'steps-folder.json'}" in first.err
+    source = ["experiment", "steps", "--from", str(tmp_path / "steps-folder.json"), "--protocol", "strict"]
+    assert main([*source, "--plot", str(tmp_path / "steps.png")]) == 0
+    assert capsys.readouterr().out == first.out
+    assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
+    assert main([*source, "--format", "csv"]) == 0
+    assert capsys.readouterr().out.startswith("row,K,tea F1,tea IoU\nuniform,7,")
+    assert main(["experiment", "main", *source[2:]]) == 2
+    assert "holds 'steps', not 'main'" in capsys.readouterr().err
+    assert main(["experiment", "main"]) == 2
+    assert "--data is missing" in capsys.readouterr().err
+    assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
+    assert "'updates' is not a setting; write KEY=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_views_from_videos_of_the_toy_kitchen(tmp_path: Path) -> None:
+    small = {"videos": 2, "duration": 12.0}
+    rows = ["tc3i + procut"]
+    options = {"steps": 3, "seeds": 1, "folder": tmp_path, "jobs": 1, "train": TINY, "toy": small}
+    results = run_experiment("views", "toy", rows=rows, **options)
+    table = results.table("strict")
+    assert table.columns[:3] == ["row", "camera", "breakfast precision"]
+    assert [row[:2] for row in table.rows] == [
+        ["uniform", "egocentric"],
+        ["uniform", "side"],
+        ["tc3i + procut", "egocentric"],
+        ["tc3i + procut", "side"],
+    ]
+    assert results.record["features"] == "efficientnet-lite0"
+    main = run_experiment("main", "toy", rows=["kmeans"], **options)  # the same videos, seen before
+    assert main.mean("kmeans").mean > 0
+    results.plot(tmp_path / "views.pdf")
+    assert (tmp_path / "views.pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,192 @@
+"""Metrics against scikit-learn, SciPy, loops and hand-worked examples, and on empty, constant and missing classes."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import kendalltau
+from sklearn.metrics import confusion_matrix, jaccard_score, precision_recall_fscore_support
+
+from stepcut.errors import OptionError
+from stepcut.evaluation import metrics
+
+labels = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
+
+
+@given(labels)
+@settings(max_examples=30, deadline=None)
+def test_per_step_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    pred, true = map(list, zip(*pairs, strict=True))
+    classes = sorted(set(pred) | set(true))
+    p, r, f, _ = precision_recall_fscore_support(true, pred, labels=classes, zero_division=0)
+    j = jaccard_score(true, pred, labels=classes, average=None, zero_division=0)
+    ours = metrics.per_step(pred, true)
+    assert sorted(ours) == classes
+    for i, step in enumerate(classes):
+        assert ours[step] == pytest.approx((p[i], r[i], f[i], j[i]))
+
+
+@given(labels)
+@settings(max_examples=30, deadline=None)
+def test_swapping_the_sides_swaps_precision_and_recall(pairs: list[tuple[int, int]]) -> None:
+    pred, true = map(list, zip(*pairs, strict=True))
+    one, other = metrics.per_step(pred, true), metrics.per_step(true, pred)
+    for step, figures in one.items():
+        assert (figures.precision, figures.recall) == (other[step].recall, other[step].precision)
+        assert (figures.f1, figures.iou) == (other[step].f1, other[step].iou)
+
+
+@given(labels)
+@settings(max_examples=30, deadline=None)
+def test_count_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    pred, true = map(list, zip(*pairs, strict=True))
+    assert (
+        metrics.count(pred, true, clusters=5, steps=5).tolist()
+        == confusion_matrix(true, pred, labels=range(5)).tolist()
+    )
+
+
+def test_rates_of_nothing_are_zero_and_not_an_error() -> None:
+    assert metrics.rates(0, 0, 0) == (0.0, 0.0, 0.0, 0.0)
+    assert metrics.rates(0, 5, 0) == (0.0, 0.0, 0.0, 0.0)
+    assert metrics.per_step([], []) == {}
+
+
+def test_mof_leaves_background_out_unless_told_otherwise() -> None:
+    pred, true = [1, 1, 2, 2, 0], [0, 1, 2, 1, 0]
+    assert metrics.mof(pred, true) == pytest.approx(2 / 3)
+    assert metrics.mof(pred, true, background=None) == pytest.approx(3 / 5)
+    assert math.isnan(metrics.mof([1, 1], [0, 0]))
+
+
+def test_arrays_of_different_length_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"pred has \(2,\) labels and true \(3,\).*Sample both at the same times"):
+        metrics.mof([1, 2], [1, 2, 3])
+
+
+@given(st.lists(st.integers(0, 2), max_size=30))
+def test_runs_agree_with_groupby(labels: list[int]) -> None:
+    expected, at = [], 0
+    for label, group in groupby(labels):
+        n = len(list(group))
+        expected.append((label, at, at + n))
+        at += n
+    assert [tuple(run) for run in metrics.runs(labels).tolist()] == expected
+
+
+def distance(a: str, b: str) -> int:
+    """Levenshtein's own definition: slow and obvious."""
+    if not a or not b:
+        return len(a) + len(b)
+    return min(distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0]))
+
+
+@given(st.text("abc", max_size=5), st.text("abc", max_size=5))
+def test_levenshtein_agrees_with_its_definition(a: str, b: str) -> None:
+    assert metrics.levenshtein(a, b) == distance(a, b) == metrics.levenshtein(b, a)
+
+
+def test_edit_by_hand() -> None:
+    # segments 1 2 3 against 1 3: one deletion over the longer of the two
+    assert metrics.edit([1, 1, 2, 3, 3], [1, 1, 1, 0, 3]) == pytest.approx(1 - 1 / 3)
+    assert metrics.edit([0, 0], [0, 0]) == 1.0
+    assert metrics.edit([1, 1], [0, 0]) == 0.0
+    assert metrics.edit([7, 7], [7, 7]) == 1.0
+
+
+def test_segment_f1_by_hand() -> None:
+    true = [1] * 4 + [2] * 4 + [0] * 2
+    pred = [1] * 2 + [2] * 6 + [1] * 2
+    # 1: IoU 2/4 with its segment, 2: 4/6, the second 1 has nothing; 3 predicted, 2 true
+    assert metrics.segment_hits(pred, true, [0.5, 0.6]) == ([2, 1], 3, 2)
+    assert metrics.segment_f1(pred, true, 0.5) == pytest.approx(4 / 5)
+    assert metrics.segment_f1([0], [0], 0.5) == 1.0
+    assert metrics.segment_f1([3, 3], [0, 0], 0.1) == 0.0
+
+
+def stretches(labels: list[int]) -> list[tuple[int, set[int]]]:
+    """(step, its frames) of every segment that is not background."""
+    found, at = [], 0
+    for step, group in groupby(labels):
+        n = len(list(group))
+        if step:
+            found.append((step, set(range(at, at + n))))
+        at += n
+    return found
+
+
+def hits_by_sets(pred: list[int], true: list[int], overlap: float) -> int:
+    """The definition, segment by segment with sets of frames: slow and obvious."""
+    actual, taken = stretches(true), set()
+    for step, frames in stretches(pred):
+        ious = [len(frames & other) / len(frames | other) if same == step else 0.0 for same, other in actual]
+        if ious and max(ious) >= overlap and max(ious) > 0:
+            taken.add(ious.index(max(ious)))
+    return len(taken)
+
+
+@given(labels)
+def test_segment_hits_agree_with_sets_of_frames(pairs: list[tuple[int, int]]) -> None:
+    pred, true = ([min(value, 2) for value in side] for side in zip(*pairs, strict=True))
+    hits, found, actual = metrics.segment_hits(pred, true, [0.1, 0.25, 0.5])
+    assert hits == [hits_by_sets(pred, true, overlap) for overlap in (0.1, 0.25, 0.5)]
+    assert (found, actual) == (len(stretches(pred)), len(stretches(true)))
+
+
+def test_a_true_segment_is_found_once() -> None:
+    true, pred = [1] * 10, [1, 1, 1, 1, 0, 0, 1, 1, 1, 1]
+    assert metrics.segment_hits(pred, true, [0.4]) == ([1], 2, 1)
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=20), st.lists(st.integers(1, 3), min_size=1, max_size=20))
+def test_a_perfect_prediction_finds_all_and_swapping_keeps_the_totals(a: list[int], b: list[int]) -> None:
+    assert metrics.segment_f1(a, a, 0.5) == 1.0
+    n = min(len(a), len(b))
+    _, found, actual = metrics.segment_hits(a[:n], b[:n], [0.25])
+    assert metrics.segment_hits(b[:n], a[:n], [0.25])[1:] == (actual, found)
+
+
+@given(st.lists(st.floats(0.1, 500), min_size=1, max_size=20), st.lists(st.floats(0.1, 500), min_size=1, max_size=20))
+def test_length_distance_agrees_with_scipy(a: list[float], b: list[float]) -> None:
+    edges = [0.0, *(2.0**i for i in range(23)), np.inf]
+    expected = jensenshannon(np.histogram(a, edges)[0], np.histogram(b, edges)[0], base=2)
+    assert metrics.length_distance(a, b) == pytest.approx(expected, abs=1e-7)
+    assert metrics.length_distance(a, b) == pytest.approx(metrics.length_distance(b, a))
+
+
+def test_length_distance_at_its_ends() -> None:
+    assert metrics.length_distance([3, 5], [3, 5]) == 0.0
+    assert metrics.length_distance([3], [300]) == pytest.approx(1.0)
+    assert math.isnan(metrics.length_distance([], [1]))
+
+
+def test_order_is_by_mean_time() -> None:
+    assert metrics.order_of([3, 0, 1, 1, 3, 3, 3]) == [1, 3]
+    assert metrics.order_of([0, 0]) == []
+    assert metrics.order_of([0, 1], background=None) == [0, 1]
+
+
+@given(st.permutations(range(6)), st.permutations(range(6)))
+def test_kendall_agrees_with_scipy(a: list[int], b: list[int]) -> None:
+    ranks_a, ranks_b = np.argsort(a), np.argsort(b)
+    assert metrics.kendall(a, b) == pytest.approx(kendalltau(ranks_a, ranks_b).statistic)
+    assert metrics.kendall(a, b) == metrics.kendall(b, a)
+
+
+def test_kendall_over_shared_steps_only() -> None:
+    assert metrics.kendall(["x", "a", "b"], ["b", "y", "a"]) == -1.0
+    assert math.isnan(metrics.kendall(["a"], ["a", "b"]))
+    with pytest.raises(OptionError, match="names every step once"):
+        metrics.kendall("aba", "ab")
+
+
+def test_edge_rates_by_hand() -> None:
+    found, true = [("a", "b"), ("b", "c"), ("a", "c")], [("a", "b"), ("c", "b"), ("a", "c"), ("c", "d")]
+    assert metrics.edge_rates(found, true) == pytest.approx((2 / 3, 2 / 4, 4 / 7, 2 / 5))
+    assert metrics.edge_rates([], []) == (0.0, 0.0, 0.0, 0.0)

@@ -1,0 +1,208 @@
+"""score() against slow oracles that try every matching, on hand-worked examples, and its refusals."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepcut.errors import OptionError
+from stepcut.evaluation import PROTOCOLS, score
+
+Arrays = list[np.ndarray]
+
+
+def f1(pred: np.ndarray, true: np.ndarray, cluster: int, step: int) -> float:
+    both = sum(p == cluster and t == step for p, t in zip(pred, true, strict=True))
+    return 2 * both / (sum(p == cluster for p in pred) + sum(t == step for t in true))
+
+
+def every_matching(steps: list[int], clusters: list[int]) -> list[list[tuple[int, int]]]:
+    """All one-to-one matchings with as many pairs as there can be."""
+    if len(steps) <= len(clusters):
+        return [list(zip(chosen, steps, strict=True)) for chosen in permutations(clusters, len(steps))]
+    return [list(zip(clusters, chosen, strict=True)) for chosen in permutations(steps, len(clusters))]
+
+
+def strict_oracle(pred: np.ndarray, true: np.ndarray) -> float:
+    steps = sorted(set(true.tolist()) - {0})
+    clusters = sorted(set(pred.tolist()) - {-1})
+    tried = [sum(f1(pred, true, k, s) for k, s in pairs) for pairs in every_matching(steps, clusters)]
+    return 100 * max(tried, default=0.0) / len(steps)
+
+
+def paper_oracle(pred: np.ndarray, true: np.ndarray) -> set[float]:
+    """F1 of every matching with the highest overlap: ties may be broken either way."""
+    best, figures = -1, set()
+    for pairs in every_matching(sorted(set(true.tolist())), sorted(set(pred.tolist()))):
+        both = [int(np.sum((pred == k) & (true == s))) for k, s in pairs]
+        precision = np.mean([b / np.sum(pred == k) for b, (k, _) in zip(both, pairs, strict=True)])
+        recall = np.mean([b / np.sum(true == s) for b, (_, s) in zip(both, pairs, strict=True)])
+        value = round(float(200 * precision * recall / (precision + recall)), 6) if sum(both) else 0.0
+        if sum(both) > best:
+            best, figures = sum(both), set()
+        if sum(both) == best:
+            figures.add(value)
+    return figures
+
+
+def legacy_oracle(pred: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+    """The recall is that of every best matching; precision among key-step frames in matched clusters may tie."""
+    kept = true != 0
+    p, t = pred[kept], true[kept]
+    clusters = sorted(set(p.tolist()) - {-1})
+    tried = [
+        sum(int(np.sum((p == k) & (t == s))) for k, s in m) for m in every_matching(sorted(set(t.tolist())), clusters)
+    ]
+    return 100 * max(tried, default=0) / len(t), float(len(t))
+
+
+frames = st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 3)), min_size=1, max_size=25).filter(
+    lambda pairs: any(true for _, true in pairs)
+)
+
+
+@given(st.lists(frames, min_size=1, max_size=3))
+@settings(max_examples=60)
+def test_protocols_agree_with_trying_every_matching(videos: list[list[tuple[int, int]]]) -> None:
+    pred = [np.array([p for p, _ in video]) for video in videos]
+    true = [np.array([t for _, t in video]) for video in videos]
+    all_pred, all_true = np.concatenate(pred), np.concatenate(true)
+    assert score(pred, true).f1 == pytest.approx(strict_oracle(all_pred, all_true))
+    legacy = score(pred, true, "legacy")
+    assert legacy.recall == pytest.approx(legacy_oracle(all_pred, all_true)[0])
+    assert legacy.mof == pytest.approx(legacy.recall)
+    clusters = [np.maximum(p, 0) for p in pred]
+    found = score(clusters, true, "paper").f1
+    assert any(found == pytest.approx(f, abs=1e-4) for f in paper_oracle(np.concatenate(clusters), all_true))
+    for video, (p, t) in enumerate(zip(clusters, true, strict=True)):
+        alone = score([p], [t], "paper-per-video")
+        assert alone.f1 == pytest.approx(score([p], [t], "paper").f1), video
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfect(protocol: str) -> None:
+    rng = np.random.default_rng(0)
+    true = [rng.integers(0, 5, 50) for _ in range(4)]
+    perfect = score([t.copy() for t in true], true, protocol)
+    assert (perfect.f1, perfect.iou, perfect.precision, perfect.recall) == pytest.approx((100, 100, 100, 100)) or (
+        protocol == "strict"
+    )
+    shuffled = rng.permutation(7)
+    pred = [rng.integers(0, 7, 50) for _ in range(4)]
+    one, other = score(pred, true, protocol), score([shuffled[p] for p in pred], true, protocol)
+    assert (one.f1, one.iou) == pytest.approx((other.f1, other.iou))
+
+
+def test_strict_by_hand() -> None:
+    # step 1: frames 0-3, step 2: 4-7, background 8-9; cluster 0: 0-3 and 8-9, cluster 1: 4-5, cluster 2: 6-7
+    true = [np.array([1] * 4 + [2] * 4 + [0] * 2)]
+    pred = [np.array([0] * 4 + [1] * 2 + [2] * 2 + [0] * 2)]
+    result = score(pred, true, names=["pour", "stir"])
+    assert result.matching[0] == 1
+    assert sorted(result.matching.values()) == [1, 2]
+    assert result.precision == pytest.approx(100 * (4 / 6 + 1) / 2)
+    assert result.recall == pytest.approx(100 * (1 + 1 / 2) / 2)
+    assert result.f1 == pytest.approx(100 * (8 / 10 + 4 / 6) / 2)
+    assert result.iou == pytest.approx(100 * (4 / 6 + 2 / 4) / 2)
+    assert result.mof == pytest.approx(100 * 6 / 8)
+    assert "cluster 0 = pour, 67 % of its frames" in result.explain()
+    assert "= nothing, 2 frames" in result.explain()
+    pour, stir = result.per_step
+    assert (pour.name, pour.cluster, pour.frames) == ("pour", 0, 4)
+    assert (stir.precision, stir.recall) == (100.0, 50.0)
+
+
+def test_a_step_without_a_cluster_scores_zero_under_strict_and_is_dropped_under_paper() -> None:
+    true = [np.array([1] * 5 + [2] * 5)]
+    pred = [np.zeros(10, dtype=int)]
+    assert score(pred, true).f1 == pytest.approx(100 * (10 / 15) / 2)
+    assert score(pred, true, "paper").f1 == pytest.approx(100 * 10 / 15)
+    assert "no cluster = step" in score(pred, true).explain()
+
+
+def test_background_counts_against_precision_under_strict_and_not_under_legacy() -> None:
+    true = [np.array([1, 1, 0, 0])]
+    pred = [np.array([0, 0, 0, 0])]
+    assert score(pred, true).precision == 50.0
+    assert score(pred, true, background="drop").precision == 100.0
+    assert score(pred, true, "legacy").precision == 100.0
+
+
+def test_no_step_is_a_miss_under_strict_and_background_under_paper() -> None:
+    true = [np.array([1, 1, 0, 0])]
+    pred = [np.array([0, -1, -1, -1])]
+    strict = score(pred, true)
+    assert strict.matching == {0: 1}
+    assert (strict.precision, strict.recall) == (100.0, 50.0)
+    paper = score(pred, true, "paper")
+    assert paper.matching == {-1: 0, 0: 1}
+    assert paper.recall == pytest.approx(100 * (1 + 0.5) / 2)
+    assert "no step = background, 67 % of its frames" in paper.explain()
+
+
+def test_nothing_predicted_at_all() -> None:
+    result = score([np.full(4, -1)], [np.array([1, 1, 2, 0])])
+    assert (result.f1, result.mof, result.matching) == (0.0, 0.0, {})
+    assert math.isnan(result.tau)
+    assert math.isnan(result.length_distance)
+
+
+def test_per_video_matching_needs_no_correspondence() -> None:
+    true = [np.array([1, 1, 2, 2]), np.array([1, 1, 2, 2])]
+    pred = [np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])]
+    own = score(pred, true, "paper-per-video")
+    assert (own.f1, score(pred, true, "paper").f1) == (100.0, 50.0)
+    assert own.matchings == [{0: 1, 1: 2}, {0: 2, 1: 1}]
+    assert own.mof == 100.0
+    assert own.per_step[0].cluster is None
+    assert "matching of its own" in own.explain()
+    with pytest.raises(OptionError, match=r"read \.matchings"):
+        _ = own.matching
+
+
+def test_segments_orders_and_lengths_after_the_matching() -> None:
+    true = [np.array([1, 1, 0, 2, 2, 3])]
+    result = score([np.array([4, 4, 4, 0, 0, 2])], true, rate=2.0)
+    assert result.edit == 100.0
+    assert result.f1_at == {10: 100.0, 25: 100.0, 50: 100.0}
+    assert result.tau == 1.0
+    backwards = score([np.array([0, 0, 1, 2, 2, 1]), np.array([2, 2, 2, 0, 0, 0])], [true[0], true[0]])
+    assert backwards.per_video[0].f1 > backwards.per_video[1].f1
+    assert backwards.tau < 1.0
+    assert result.length_distance == pytest.approx(0.0)
+
+
+def test_an_unmatched_cluster_is_a_wrong_segment() -> None:
+    result = score([np.array([0, 0, 5, 0, 0])], [np.array([1, 1, 1, 1, 1])])
+    assert result.mapped(0).tolist() == [1, 1, -7, 1, 1]
+    assert result.edit == pytest.approx(100 / 3)
+
+
+def test_repr_names_the_protocol() -> None:
+    assert repr(score([np.array([0])], [np.array([1])])) == "<Score strict: F1 100.0, IoU 100.0, MoF 100.0>"
+
+
+@pytest.mark.parametrize(
+    ("pred", "true", "options", "words"),
+    [
+        ([[0]], [[1]], {"protocol": "strct"}, "protocol='strct' is unknown; did you mean 'strict'?"),
+        ([[0]], [[1]], {"background": "keep"}, "background='keep' is unknown"),
+        ([[0], [1]], [[1]], {}, "pred has 2 videos and true 1"),
+        ([[0, 1]], [[1]], {}, "video 0 has 2 predicted and 1 true labels"),
+        ([[]], [[]], {}, r"pred\[0\] has shape \(0,\).*Leave empty videos out"),
+        ([], [], {}, "pred holds no video"),
+        ([[-2]], [[1]], {}, r"pred\[0\] holds -2; the lowest number allowed is -1 \(no step\)"),
+        ([[0]], [[-1]], {}, r"true\[0\] holds -1; the lowest number allowed is 0 \(background\)"),
+        ([[0.5]], [[1]], {}, r"pred\[0\] holds float64; it must hold whole numbers"),
+        ([[0, 1]], [[0, 0]], {}, "true holds background only"),
+        ([[0, 1]], [[0, 0]], {"background": "drop"}, "true holds background only"),
+    ],
+)
+def test_bad_input_is_answered_in_words(pred: list, true: list, options: dict, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        score(pred, true, **options)

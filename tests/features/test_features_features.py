@@ -1,0 +1,291 @@
+"""Extraction of many videos: the store, resuming, failures, cancelling, and equality however it is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from features_films import make_film
+from numpy.typing import NDArray
+
+from stepcut.errors import FeatureError, OptionError, OutputError, VideoError
+from stepcut.features.compute import compute_features, compute_rows, split_times
+from stepcut.features.extract import cache_dir, extract, load_features
+from stepcut.features.store import read_rows
+from stepcut.features.video import key_times, sample_frames
+from stepcut.progress import Event
+
+
+class Mean:
+    """A backbone of twelve numbers: the mean colour of four columns. Counts the frames it was given."""
+
+    name, dim, size, batch = "mean", 12, 16, 4
+
+    def __init__(self, fingerprint: str = "mean 1", scale: float = 1.0) -> None:
+        self.fingerprint, self.scale, self.seen = fingerprint, scale, 0
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        self.seen += len(frames)
+        return frames.reshape(len(frames), 16, 4, 4, 3).mean(axis=(1, 3)).reshape(len(frames), 12) * self.scale
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("videos")
+    for number, frames in enumerate((30, 45, 61)):
+        make_film(folder / f"v{number}.mp4", frames=frames, g="10", bf="2")
+    return folder
+
+
+def test_rows_are_the_frames_at_their_times(folder: Path, tmp_path: Path) -> None:
+    features, failures = extract(folder, Mean(), fps=5, cache=tmp_path)
+    assert failures == []
+    assert [f.name for f in features] == ["v0", "v1", "v2"]
+    for found, seconds in zip(features, (1.5, 2.25, 3.05), strict=True):
+        frames = np.stack([image for _, image in sample_frames(str(found.path), 5, 16)])
+        assert np.array_equal(found.rows, Mean().extract(frames).astype(np.float16))
+        assert (found.rate, found.duration, found.corrupt) == (Fraction(5), pytest.approx(seconds), 0)
+        assert len(found.rows) == int(np.ceil(seconds * 5))
+        assert isinstance(found.rows, np.memmap)
+        assert found.rows.dtype == np.float16
+        assert not found.rows.flags.writeable
+    assert "v2: 16 x 12, 5 rows per second, 3.0 s" in repr(features[2])
+
+
+def test_a_second_run_does_no_work(folder: Path, tmp_path: Path) -> None:
+    first, again = Mean(), Mean()
+    one, _ = extract(folder, first, fps=5, cache=tmp_path)
+    assert first.seen == sum(len(f.rows) for f in one)
+    events: list[Event] = []
+    two, _ = extract(folder, again, fps=5, cache=tmp_path, progress=events.append)
+    assert again.seen == 0
+    assert events == []
+    assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, two, strict=True))
+
+
+def test_what_changes_is_computed_again_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+    videos = tmp_path / "videos"
+    videos.mkdir()
+    for film in folder.iterdir():
+        (videos / film.name).write_bytes(film.read_bytes())
+        os.utime(videos / film.name, (1, 1))
+    cache = tmp_path / "cache"
+    counts = {f.name: len(f.rows) for f in extract(videos, Mean(), fps=5, cache=cache)[0]}
+
+    def seen(fps: float = 5, backbone: Mean | None = None) -> int:
+        backbone = backbone or Mean()
+        extract(videos, backbone, fps=fps, cache=cache)
+        return backbone.seen
+
+    assert seen(fps=4) > 0
+    assert seen(backbone=Mean("mean 2")) == sum(counts.values())
+    (videos / "v1.mp4").rename(videos / "moved.mp4")
+    assert seen() == 0  # the content is what counts, not the name
+    make_film(videos / "v0.mp4", frames=20)
+    assert seen() == 5
+    assert seen(fps=4) == 4
+    assert len(list((cache / "features").glob("*.safetensors"))) == 3 + 3 + 3 + 1 + 1
+
+
+def test_the_same_content_is_computed_once(folder: Path, tmp_path: Path) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).write_bytes((folder / "v0.mp4").read_bytes())
+    backbone = Mean()
+    features, _ = extract(tmp_path, backbone, fps=4, cache=tmp_path / "cache")
+    assert [f.name for f in features] == ["a", "b"]
+    assert backbone.seen == 6
+    assert np.array_equal(features[0].rows, features[1].rows)
+
+
+def test_a_broken_video_is_left_out_and_listed(folder: Path, tmp_path: Path) -> None:
+    good = sorted(folder.iterdir())
+    (tmp_path / "empty.mp4").touch()
+    broken = tmp_path / "broken.mp4"
+    make_film(broken, frames=200, muxer={"movflags": "faststart"})
+    broken.write_bytes(broken.read_bytes()[: broken.stat().st_size // 2])
+    videos = [good[0], tmp_path / "empty.mp4", broken, good[1]]
+    features, failures = extract(videos, Mean(), fps=5, cache=tmp_path / "cache")
+    assert [f.name for f in features] == ["v0", "v1"]
+    assert [f.name for f in failures] == ["empty", "broken"]
+    assert "the file is empty" in str(failures[0])
+    assert "no frame after" in str(failures[1])
+    assert len(list((tmp_path / "cache" / "features").iterdir())) == 2
+    with pytest.raises(VideoError, match="the file is empty"):
+        extract(videos, Mean(), fps=5, cache=tmp_path / "cache", strict=True)
+    with pytest.raises(VideoError, match="no frame after"):
+        extract([good[0], broken], Mean(), fps=5, cache=tmp_path / "cache", strict=True)
+
+
+def test_progress_counts_frames_in_the_callers_thread(folder: Path, tmp_path: Path) -> None:
+    events: list[Event] = []
+    threads = set()
+
+    def hook(event: Event) -> None:
+        events.append(event)
+        threads.add(threading.get_ident())
+
+    features, _ = extract(folder, Mean(), fps=5, cache=tmp_path, progress=hook)
+    rows = sum(len(f.rows) for f in features)
+    assert threads == {threading.get_ident()}
+    assert {event.stage for event in events} == {"features"}
+    assert events[-1].finished
+    assert (events[-1].done, events[-1].total, events[-1].unit) == (rows, rows, "frames")
+
+
+def test_cancelling_keeps_what_is_finished(folder: Path, tmp_path: Path) -> None:
+    def hook(event: Event) -> None:
+        if event.done > 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(folder, Mean(), fps=10, cache=tmp_path, progress=hook)
+    assert not [t for t in threading.enumerate() if t.name.startswith("stepcut")]
+    assert not list((tmp_path / "features").glob(".*.part"))
+    backbone = Mean()
+    kept = len(list((tmp_path / "features").iterdir()))
+    features, _ = extract(folder, backbone, fps=10, cache=tmp_path)
+    assert backbone.seen <= sum(len(f.rows) for f in features)
+    assert (backbone.seen < sum(len(f.rows) for f in features)) == (kept > 0)
+
+
+def test_cancelling_stops_the_workers_at_once(folder: Path, tmp_path: Path) -> None:
+    cancelled = threading.Event()
+
+    class Slow(Mean):
+        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+            if self.seen:
+                cancelled.wait(10)
+                time.sleep(0.05)
+            return super().extract(frames)
+
+    def hook(event: Event) -> None:
+        if event.done:
+            cancelled.set()
+            raise RuntimeError("enough")
+
+    backbone = Slow()
+    with pytest.raises(RuntimeError, match="enough"):
+        extract(folder, backbone, fps=20, cache=tmp_path, progress=hook)
+    assert backbone.seen < 68
+    assert list((tmp_path / "features").iterdir()) == []
+
+
+def test_killed_at_any_point_then_run_again_gives_the_same_bits(folder: Path, tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+sys.path[:0] = sys.argv[1].split(os.pathsep)
+from test_features_features import Mean
+from stepcut.features.extract import extract
+def hook(event):
+    if event.done >= int(sys.argv[4]):
+        os.kill(os.getpid(), signal.SIGKILL)
+extract(sys.argv[2], Mean(), fps=10, cache=sys.argv[3], progress=hook)
+"""
+    clean, _ = extract(folder, Mean(), fps=10, cache=tmp_path / "clean")
+    for moment in (0, 25):
+        cache = tmp_path / f"killed-{moment}"
+        words = [sys.executable, "-c", code, os.pathsep.join(sys.path), str(folder), str(cache), str(moment)]
+        assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+        again, failures = extract(folder, Mean(), fps=10, cache=cache)
+        assert failures == []
+        for a, b in zip(clean, again, strict=True):
+            assert np.array_equal(a.rows, b.rows)
+            name = Path(str(a.rows.filename)).name  # type: ignore[attr-defined]
+            assert (tmp_path / "clean" / "features" / name).read_bytes() == (cache / "features" / name).read_bytes()
+
+
+def test_parts_of_a_video_give_the_rows_of_one_pass(folder: Path, tmp_path: Path) -> None:
+    film, fps, backbone = folder / "v2.mp4", 20, Mean()
+    whole, metadata = read_rows(compute_features(film, backbone, fps, tmp_path / "whole.safetensors"))
+    times = split_times(key_times(film), fps, backbone.batch, 3, float(metadata["duration"]))
+    assert len(times) == 3
+    parts = [
+        rows
+        for start, end in zip(times, [*times[1:], None], strict=True)
+        for rows in compute_rows(sample_frames(film, fps, backbone.size, start=start, end=end), backbone)
+    ]
+    assert np.array_equal(np.concatenate(parts).astype(np.float16), whole)
+
+
+def test_leftovers_of_killed_runs_go_after_a_day(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "features").mkdir()
+    old, new = tmp_path / "features" / ".a.safetensors.x.part", tmp_path / "features" / ".b.safetensors.y.part"
+    old.touch()
+    new.touch()
+    os.utime(old, (1, 1))
+    extract(folder / "v0.mp4", Mean(), cache=tmp_path)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Path) -> None:
+    class Flat(Mean):
+        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+            return frames.mean(axis=(1, 2, 3))
+
+    with pytest.raises(FeatureError, match=r"backbone mean gave shape \(4,\) for 4 frames; it must give a row each"):
+        extract(folder, Flat(), fps=5, cache=tmp_path)
+    with pytest.raises(FeatureError, match=r"not finite in half precision \(at most 65504\)\. Scale its features down"):
+        extract(folder, Mean(scale=1e6), fps=5, cache=tmp_path)
+    assert list((tmp_path / "features").iterdir()) == []
+
+
+def test_no_space_on_the_disk_is_not_the_videos_fault(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("stepcut.features.store.RowWriter.append", full)
+    with pytest.raises(OutputError, match="no space left on the disk"):
+        extract(folder, Mean(), fps=5, cache=tmp_path)
+
+
+def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"fps=0 is not a rate"):
+        extract(folder, Mean(), fps=0, cache=tmp_path)
+    with pytest.raises(OptionError, match=r"backbone='resnet5' is unknown; did you mean 'resnet50'"):
+        extract(folder, "resnet5", cache=tmp_path)
+    with pytest.raises(VideoError, match="no such folder or file"):
+        extract(tmp_path / "nowhere", Mean(), cache=tmp_path)
+
+
+def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((6, 3), np.float32))
+    features, failures = extract(tmp_path, "vectors", fps=3)
+    assert failures == []
+    assert (features[0].rate, features[0].duration) == (Fraction(3), 2.0)
+
+
+def test_stored_files_can_be_read_back_as_given_features(folder: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    features, _ = extract(folder / "v0.mp4", Mean(), fps=5, cache=tmp_path)
+    stored = load_features(tmp_path / "features")
+    assert np.array_equal(stored[0].rows, features[0].rows)
+    assert stored[0].rate == 5
+    file = next((tmp_path / "features").iterdir())
+    assert np.array_equal(load_file(file)["rows"], features[0].rows)  # plain safetensors, for anybody
+
+
+def test_the_cache_is_where_the_platform_wants_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "mine"))
+    assert cache_dir() == tmp_path / "mine"
+    monkeypatch.delenv("STEPCUT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache_dir() == tmp_path / "stepcut"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert cache_dir().parts[-3:] == ("Library", "Caches", "stepcut")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "win32")
+    assert cache_dir() == tmp_path / "stepcut" / "cache"

@@ -1,0 +1,76 @@
+"""Which files are meant, and what they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepcut.errors import VideoError
+from stepcut.features.video import find_videos, name_videos
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("v10.mp4", "v2.MP4", "notes.txt", "._v2.mp4", "deep/v1.mkv", ".hidden/v3.mp4", "labels.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def names(paths: list[Path], folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in paths]
+
+
+def test_a_folder_gives_its_videos_in_natural_order(folder: Path) -> None:
+    assert names(find_videos(folder), folder) == ["deep/v1.mkv", "v2.MP4", "v10.mp4"]
+    assert find_videos(str(folder)) == find_videos([folder])
+
+
+def test_files_keep_their_order_and_come_once(folder: Path) -> None:
+    given = [folder / "v10.mp4", folder / "v2.MP4", folder]
+    assert names(find_videos(given), folder) == ["v10.mp4", "v2.MP4", "deep/v1.mkv"]
+
+
+def test_a_named_file_is_taken_whatever_its_suffix(folder: Path) -> None:
+    assert find_videos(folder / "notes.txt") == [folder / "notes.txt"]
+
+
+def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert names(find_videos(f"{folder}/**/v*"), folder) == ["deep/v1.mkv", "v2.MP4", "v10.mp4"]
+    monkeypatch.chdir(folder)
+    assert find_videos("v*.mp4") == [Path("v10.mp4")]
+    Path("take[1].mp4").touch()
+    assert find_videos("take[1].mp4") == [Path("take[1].mp4")]
+
+
+def test_what_is_not_there(folder: Path) -> None:
+    with pytest.raises(VideoError, match=r"nowhere: no such folder or file\. Check the path; it is read from "):
+        find_videos(folder / "nowhere")
+    with pytest.raises(VideoError, match=r"x\.mp4: no such file\. Check the path"):
+        find_videos([folder / "x.mp4"])
+    with pytest.raises(VideoError, match=r"\*\.avi: nothing matches\. Check the pattern"):
+        find_videos(f"{folder}/*.avi")
+    with pytest.raises(VideoError, match=r"1 files match, none of them a video"):
+        find_videos(f"{folder}/*.csv")
+    with pytest.raises(VideoError, match="no video was given: the list is empty"):
+        find_videos([])
+
+
+def test_a_folder_without_videos(tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match=r"no video in this folder \(it is empty\)\. Videos end in \.mp4"):
+        find_videos(tmp_path)
+    for name in ("a.txt", "b.txt", "c.csv"):
+        (tmp_path / name).touch()
+    with pytest.raises(VideoError, match=r"no video in this folder \(only 2 x \.txt, 1 x \.csv\)"):
+        find_videos(tmp_path)
+
+
+def test_names_are_short_and_different() -> None:
+    assert name_videos([]) == []
+    assert name_videos(["x/a.mp4"]) == ["a"]
+    assert name_videos(["x/a.mp4", "x/b.mp4"]) == ["a", "b"]
+    assert name_videos(["x/1/a.mp4", "x/2/a.mp4", "x/2/b.mp4"]) == ["1/a", "2/a", "b"]
+    assert name_videos(["x/a.mp4", "x/a.mkv"]) == ["a.mp4", "a.mkv"]
+    tricky = ["x/a.mp4", "x/a.mkv", "x/a.mp4.mkv"]
+    assert len(set(name_videos(tricky))) == 3

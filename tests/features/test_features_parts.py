@@ -1,0 +1,132 @@
+"""Extraction by workers: the very features of one process, pieces joined, deaths survived, nothing done twice."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from extraction_kit import Crash, fill_the_disk, kill_and_run_again, stored
+from features_films import make_film
+from parallel_kit import Logged, pids, seen
+
+from stepcut.errors import FeatureError, VideoError
+from stepcut.features.extract import extract
+from stepcut.features.jobs import look
+from stepcut.features.parts import Carried, compute_piece, join, split
+from stepcut.parallel.local import Local
+from stepcut.progress import Event
+
+
+@pytest.fixture
+def engine() -> Iterator[Local]:
+    engine = Local(2, piece=3.0)
+    yield engine
+    engine.close()
+
+
+def test_workers_give_the_features_of_one_process(films: Path, tmp_path: Path, engine: Local) -> None:
+    here, there = Logged(tmp_path / "here"), Logged(tmp_path / "there")
+    one, _ = extract(films, here, fps=5, cache=tmp_path / "one")
+    events: list[Event] = []
+    many, failures = extract(films, there, fps=5, cache=tmp_path / "many", engine=engine, progress=events.append)
+    assert failures == []
+    assert [(f.name, f.path, f.rate, f.duration) for f in one] == [(f.name, f.path, f.rate, f.duration) for f in many]
+    assert stored(tmp_path / "one") == stored(tmp_path / "many")  # v3, 12 s, went in pieces of 3 s
+    rows = sum(len(f.rows) for f in one)
+    assert seen(tmp_path / "here") == seen(tmp_path / "there") == rows
+    assert os.getpid() not in pids(tmp_path / "there")
+    assert (events[-1].done, events[-1].total, events[-1].finished) == (rows, rows, True)
+    extract(films, there, fps=5, cache=tmp_path / "many", engine=engine)
+    assert seen(tmp_path / "there") == rows  # a second run computes nothing
+
+
+def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
+    engine, events = Local(1), list[Event]()
+    try:
+        found, _ = extract(
+            films, Logged(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine, progress=events.append
+        )
+    finally:
+        engine.close()
+    assert list(dict.fromkeys(event.item for event in events if event.item)) == ["v3", "v2", "v1", "v0"]
+    assert [one.name for one in found] == ["v0", "v1", "v2", "v3"]  # the answers stay in the order of the videos
+
+
+@pytest.mark.parametrize("film", [{"g": "10", "bf": "2"}, {"g": "250"}, {"g": "7", "open-gop": "1"}])
+def test_pieces_are_equal_to_one_pass(tmp_path: Path, film: dict[str, str]) -> None:
+    path = make_film(tmp_path / "film.mp4", frames=200, **film)
+    backbone = Logged(tmp_path / "log")
+    one, _ = extract(path, backbone, fps=10, cache=tmp_path / "one")
+    cache = tmp_path / "pieces"
+    job = look(("film", path), backbone.fingerprint, Fraction(10), cache, backbone.batch, piece=1.5)
+    whole = split(job, Fraction(10), Carried(backbone.fingerprint, pickle.dumps(backbone)))
+    assert (len(whole.pieces) > 3) == (film["g"] != "250")
+    for piece in whole.pieces or (whole.piece,):
+        compute_piece(piece)
+    assert join(whole) == len(one[0].rows) == 100
+    assert stored(cache) == stored(tmp_path / "one")
+
+
+def test_a_damaged_video_is_seen_in_one_pass(tmp_path: Path, engine: Local) -> None:
+    good = make_film(tmp_path / "good.mkv", frames=240, g="10")
+    data = bytearray(good.read_bytes())
+    for at in range(len(data) // 2, len(data) // 2 + 400, 3):
+        data[at] ^= 0xFF
+    (tmp_path / "bad.mkv").write_bytes(data)
+    backbone = Logged(tmp_path / "log")
+    one, failed_one = extract(tmp_path / "bad.mkv", backbone, fps=5, cache=tmp_path / "one")
+    many, failed_many = extract(tmp_path / "bad.mkv", backbone, fps=5, cache=tmp_path / "many", engine=engine)
+    assert [str(f) for f in failed_one] == [str(f) for f in failed_many]
+    assert [f.corrupt for f in one] == [f.corrupt for f in many]
+    assert stored(tmp_path / "one") == stored(tmp_path / "many")
+
+
+def test_a_broken_video_is_named_and_strict_stops(films: Path, tmp_path: Path, engine: Local) -> None:
+    (tmp_path / "empty.mp4").touch()
+    short = make_film(tmp_path / "short.mp4", frames=200, muxer={"movflags": "faststart"}, g="10")
+    short.write_bytes(short.read_bytes()[: short.stat().st_size // 2])
+    videos = [films / "v0.mp4", tmp_path / "empty.mp4", short]
+    backbone = Logged(tmp_path / "log")
+    features, failures = extract(videos, backbone, fps=5, cache=tmp_path / "cache", engine=engine)
+    assert [f.name for f in features] == ["v0"]
+    assert [f.name for f in failures] == ["empty", "short"]
+    assert "no frame after" in str(failures[1])
+    assert len(stored(tmp_path / "cache")) == 1
+    with pytest.raises(VideoError, match="the file is empty"):
+        extract(videos, backbone, fps=5, cache=tmp_path / "cache", engine=engine, strict=True)
+
+
+def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, engine: Local) -> None:
+    dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
+    features, failures = extract(
+        [films / "v0.mp4", dark, films / "v1.mp4"], Crash(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine
+    )
+    assert [f.name for f in features] == ["v0", "v1"]
+    assert f"{dark}: the worker process died by SIGSEGV, 2 times. The video crashes its decoder" in str(failures[0])
+
+
+def test_a_worker_killed_in_the_middle_costs_one_piece(films: Path, tmp_path: Path, engine: Local) -> None:
+    backbone = Logged(tmp_path / "log", die=tmp_path / "died")
+    extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "clean")
+    features, failures = extract(films, backbone, fps=5, cache=tmp_path / "cache", engine=engine)
+    assert failures == []
+    assert (tmp_path / "died").exists()
+    assert stored(tmp_path / "clean") == stored(tmp_path / "cache")
+    assert seen(tmp_path / "log") == sum(len(f.rows) for f in features)  # it died before its first batch
+
+
+def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
+    kill_and_run_again(films, tmp_path, "local")
+
+
+def test_a_full_disk(films: Path, tmp_path: Path) -> None:
+    fill_the_disk(films, tmp_path, "local")
+
+
+def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"):
+        Carried("logged 2", pickle.dumps(Logged(tmp_path))).open()

@@ -1,0 +1,103 @@
+"""What a user hands over, as features; and every way in which it can make no sense."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepcut.errors import FeatureError, OptionError, VideoError
+from stepcut.features.read import read_like, read_source
+
+
+def rows(seed: int, length: int = 5, width: int = 4) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(length, width)).astype(np.float32)
+
+
+def test_arrays_by_name_keep_their_names() -> None:
+    features, failures = read_source({"a": rows(0), "b": rows(1)}, rate=2)
+    assert [one.name for one in features] == ["a", "b"]
+    assert features[0].rate == Fraction(2)
+    assert features[0].duration == 2.5
+    assert failures == []
+
+
+def test_arrays_in_a_list_are_numbered() -> None:
+    assert [one.name for one in read_source([rows(0), rows(1)])[0]] == ["0", "1"]
+
+
+def test_a_folder_of_feature_files(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        np.save(tmp_path / f"{name}.npy", rows(0))
+    features, _ = read_source(tmp_path, rate=1)
+    assert [one.name for one in features] == ["a", "b"]
+
+
+def test_a_glob(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", rows(0))
+    np.save(tmp_path / "b.npy", rows(1))
+    assert len(read_source([str(tmp_path / "*.npy")])[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ([rows(0), rows(1, width=5)], "features of different dimensions: 0 has .* Give features of one backbone"),
+        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 holds NaN or infinity"),
+        ([rows(0), np.zeros(4)], r"1: shape \(4,\); features are \(T, d\) vectors"),
+        ([rows(0), np.zeros((0, 4))], "1: empty"),
+        ([rows(0), np.array([["x"]])], "1: values of type <U1, not numbers"),
+    ],
+)
+def test_features_that_make_no_sense(bad: list[np.ndarray], sentence: str) -> None:
+    with pytest.raises(FeatureError, match=sentence):
+        read_source(bad)
+
+
+def test_a_rate_must_be_above_zero() -> None:
+    with pytest.raises(OptionError, match="rate=0"):
+        read_source([rows(0)], rate=0)
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match="no such folder or file"):
+        read_source(tmp_path / "nowhere")
+
+
+def test_a_folder_without_videos_names_the_suffixes(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(VideoError, match=r"no video in this folder \(only 1 x \.txt\).*\.mp4"):
+        read_source(tmp_path)
+
+
+def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match="nothing matches"):
+        read_source([str(tmp_path / "*.mp4")])
+
+
+def test_nothing_given() -> None:
+    with pytest.raises(VideoError, match="no video was given"):
+        read_source([])
+
+
+def test_videos_and_features_are_not_mixed(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", rows(0))
+    (tmp_path / "b.mp4").write_bytes(b"x")
+    with pytest.raises(OptionError, match=r"a\.npy holds features and .*b\.mp4 does not"):
+        read_source([tmp_path / "a.npy", tmp_path / "b.mp4"])
+
+
+def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.mp4").write_bytes(b"")
+    with pytest.raises(VideoError, match=r"none of the 2 videos could be used; .*a\.mp4.*b\.mp4"):
+        read_source(tmp_path)
+
+
+def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
+    (tmp_path / "new.mp4").write_bytes(b"film")
+    config = {"backbone": {"name": "vectors"}, "shape": [3]}
+    with pytest.raises(OptionError, match=r"learned from given features.* Give a feature file"):
+        read_like(config, Fraction(1), tmp_path / "new.mp4")

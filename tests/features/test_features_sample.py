@@ -1,0 +1,201 @@
+"""Sampling on true time, against a slow oracle that decodes everything and looks up each time."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from features_films import HEIGHT, WIDTH, make_film, number_of, picture
+from PIL import Image
+
+from stepcut.errors import OptionError, VideoError
+from stepcut.features.compute import split_times
+from stepcut.features.video import as_rate, key_times, probe, sample_frames
+
+FILMS = {
+    "plain.mp4": {},
+    "b-frames.mp4": {"bf": "3", "g": "12"},
+    "open-gop.mp4": {"bf": "3", "g": "10", "x264-params": "open-gop=1:scenecut=0"},
+    "b-frames.avi": {"codec": "mpeg4", "bf": "2", "g": "9"},
+    "vp9.webm": {"codec": "libvpx-vp9", "g": "10", "deadline": "realtime", "cpu-used": "8"},
+    "stream.ts": {"bf": "2", "g": "8"},
+    "film.mkv": {"bf": "2", "g": "8"},
+    "sound.mp4": {"sound": True},
+}
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("films")
+    films = {name: make_film(folder / name, **options) for name, options in FILMS.items()}  # type: ignore[arg-type]
+    steps = random.Random(0)
+    times = [170]
+    for _ in range(39):
+        times.append(times[-1] + steps.choice([1, 20, 33, 50, 240]))
+    films["variable.mp4"] = make_film(folder / "variable.mp4", times=times, clock=Fraction(1, 1000), bf="2", g="10")
+    films["late.mkv"] = make_film(folder / "late.mkv", times=[t + 5000 for t in times], clock=Fraction(1, 1000))
+    return films
+
+
+def oracle(path: Path, fps: Fraction) -> tuple[list[int], Fraction]:
+    """Decode all, sort by time, and for each i find the last frame whose time is at most i / fps."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        frames = [
+            (f.pts * f.time_base, f.duration * f.time_base, f.to_ndarray(format="rgb24"))
+            for f in container.decode(stream)
+        ]
+    frames.sort(key=lambda frame: frame[0])
+    zero, end = frames[0][0], frames[-1][0] + frames[-1][1]
+    numbers, i = [], 0
+    while zero + i / fps < end:
+        numbers.append(number_of([image for time, _, image in frames if time - zero <= i / fps][-1]))
+        i += 1
+    return numbers, end - zero
+
+
+ALL = [*FILMS, "variable.mp4", "late.mkv"]
+
+
+@pytest.mark.parametrize("fps", [2, Fraction(30000, 1001), Fraction(7, 3)])
+@pytest.mark.parametrize("name", ALL)
+def test_samples_are_the_frames_shown_then(films: dict[str, Path], name: str, fps: Fraction) -> None:
+    expected, length = oracle(films[name], Fraction(fps))
+    samples = sample_frames(films[name], fps)
+    got = list(samples)
+    assert [number_of(image) for _, image in got] == expected
+    assert [time for time, _ in got] == [float(i / Fraction(fps)) for i in range(len(got))]
+    assert samples.duration == pytest.approx(float(length))
+    assert samples.corrupt == 0
+
+
+def test_numbers_are_what_was_filmed(films: dict[str, Path]) -> None:
+    """At the film's own rate every frame comes once, in order: so the oracle itself is right."""
+    for name in FILMS:
+        assert [number_of(image) for _, image in sample_frames(films[name], 20)] == list(range(40)), name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_parts_give_the_samples_of_one_pass(films: dict[str, Path], name: str) -> None:
+    whole = list(sample_frames(films[name], 7, size=(24, 32)))
+    for borders in ([0, 0.5, None], [0, Fraction(3, 7), Fraction(4, 7), 1.3, None], [0, 1.9, 500, None]):
+        parts = [
+            sample
+            for start, end in itertools.pairwise(borders)
+            for sample in sample_frames(films[name], 7, size=(24, 32), start=start or 0, end=end)
+        ]
+        assert [time for time, _ in parts] == [time for time, _ in whole]
+        assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(parts, whole, strict=True))
+
+
+def test_split_at_key_frames(films: dict[str, Path]) -> None:
+    keys = key_times(films["b-frames.mp4"])
+    assert keys[0] == 0
+    assert keys == sorted(keys)
+    assert len(keys) > 2
+    times = split_times(keys, 20, batch=4, parts=3, duration=2.0)
+    assert times[0] == 0
+    assert len(times) == 3
+    assert all(time * 20 % 4 == 0 for time in times)
+    assert split_times([], 20, batch=4, parts=3, duration=2.0) == [0]
+
+
+def test_raw_stream_without_timestamps(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "raw.h264", container="h264", bf="2")
+    samples = sample_frames(film, 10)
+    assert [number_of(image) for _, image in samples] == list(range(0, 40, 2))
+    assert samples.duration == pytest.approx(2.0)
+    assert probe(film).duration == pytest.approx(2.0)
+    assert key_times(film) == []
+    assert [number_of(image) for _, image in sample_frames(film, 10, start=1.0)] == list(range(20, 40, 2))
+
+
+def test_recording_without_stated_length(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "live.mkv", muxer={"live": "1"})
+    with av.open(str(film)) as container:
+        assert not container.duration
+    assert probe(film).duration == pytest.approx(2.0)
+    assert [number_of(image) for _, image in sample_frames(film, 4)] == [0, 5, 10, 15, 20, 25, 30, 35]
+
+
+@pytest.mark.parametrize("degrees", [0, 90, 180, -90])
+def test_rotation_is_applied(tmp_path: Path, degrees: int) -> None:
+    film = make_film(tmp_path / "turned.mp4", frames=2, rotation=degrees)
+    expected = np.rot90(picture(1), degrees // 90)  # a positive display rotation turns against the clock
+    info = probe(film)
+    assert (info.height, info.width) == expected.shape[:2]
+    image = [image for _, image in sample_frames(film, 20)][1]
+    assert image.shape == expected.shape
+    assert np.abs(image.astype(int) - expected).mean() < 8
+    small = [image for _, image in sample_frames(film, 20, size=(24, 16))][1]
+    assert small.shape == (24, 16, 3)
+    assert np.abs(small[::3, ::3].mean() - expected.mean()) < 8
+
+
+def test_scaled_pictures_look_like_the_large_ones(films: dict[str, Path]) -> None:
+    for (_, small), (_, large) in zip(
+        sample_frames(films["plain.mp4"], 4, size=16), sample_frames(films["plain.mp4"], 4), strict=True
+    ):
+        peer = np.asarray(Image.fromarray(large).resize((16, 16), Image.Resampling.BILINEAR))
+        assert np.abs(peer.astype(int) - small).mean() < 1
+
+
+def test_two_recordings_in_one_file_follow_each_other(tmp_path: Path) -> None:
+    one = make_film(tmp_path / "one.ts", g="10")
+    both = tmp_path / "both.ts"
+    both.write_bytes(one.read_bytes() * 2)
+    numbers = [number_of(image) for _, image in sample_frames(both, 20)]
+    assert numbers.count(39) == 2
+    assert 75 <= len(numbers) <= 82
+
+
+def test_reading_can_stop_anywhere(films: dict[str, Path]) -> None:
+    samples = sample_frames(films["plain.mp4"], 20)
+    next(samples)
+    samples.close()
+    assert list(samples) == []
+
+
+def test_probe_tells_what_the_film_is(films: dict[str, Path]) -> None:
+    info = probe(films["sound.mp4"])
+    assert (info.width, info.height, info.codec, info.rate, info.frames) == (WIDTH, HEIGHT, "h264", Fraction(20), 40)
+    assert info.duration == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "fast", None, 2000])
+def test_rates_that_are_none(value: object) -> None:
+    with pytest.raises(OptionError, match=r"fps=.* is not a rate; give a number above 0"):
+        as_rate(value)  # type: ignore[arg-type]
+
+
+def test_rates_are_exact() -> None:
+    assert as_rate(29.97) == Fraction(2997, 100)
+    assert as_rate(1 / 3) == Fraction(1, 3)
+
+
+def test_frames_are_let_go_at_once(films: dict[str, Path]) -> None:
+    """No decoded frame may linger in a reference cycle: a large one takes megabytes."""
+    gc.collect()
+    gc.disable()
+    try:
+        samples = sample_frames(films["plain.mp4"], 20)
+        alive = [sum(type(thing) is av.VideoFrame for thing in gc.get_objects()) for _ in samples]
+    finally:
+        gc.enable()
+    assert max(alive) <= 6
+
+
+def test_a_film_of_one_frame(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "one.mp4", frames=1)
+    assert [number_of(image) for _, image in sample_frames(film, 2)] == [0]
+
+
+def test_missing_samples_are_an_error_not_an_empty_list(tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match="no such file"):
+        next(sample_frames(tmp_path / "absent.mp4"))

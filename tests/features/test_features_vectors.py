@@ -1,0 +1,120 @@
+"""Given features: every readable form, and one sentence for every way they can be wrong."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from stepcut.errors import FeatureError, OptionError
+from stepcut.features.extract import load_features
+
+ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def test_all_formats(tmp_path: Path) -> None:
+    np.save(tmp_path / "v10.npy", ROWS)
+    np.save(tmp_path / "v2.npy", ROWS.astype(np.float16))
+    np.savez(tmp_path / "v3.npz", features=ROWS, times=np.arange(4))
+    np.savez(tmp_path / "v4.npz", whatever=ROWS)
+    save_file({"rows": ROWS}, tmp_path / "v5.safetensors")
+    save_file({"x": ROWS}, tmp_path / "v6.safetensors", {"rate": "30000/1001", "duration": "9.5", "name": "six"})
+    (tmp_path / "readme.txt").touch()
+    loaded = load_features(tmp_path, rate=2)
+    assert [f.name for f in loaded] == ["v2", "v3", "v4", "v5", "six", "v10"]
+    assert all(np.array_equal(f.rows, ROWS) for f in loaded)
+    assert [f.rate for f in loaded] == [Fraction(2)] * 4 + [Fraction(30000, 1001), Fraction(2)]
+    assert [f.duration for f in loaded] == [2.0] * 4 + [9.5, 2.0]
+    assert isinstance(loaded[0].rows, np.memmap)
+    assert isinstance(loaded[3].rows, np.memmap)
+    assert load_features([tmp_path / "v2.npy", tmp_path / "v10.npy"], rate="1/2")[0].duration == 8.0
+    assert len(load_features(f"{tmp_path}/*.npz", rate=1)) == 2
+
+
+def test_maps(tmp_path: Path) -> None:
+    np.save(tmp_path / "maps.npy", np.zeros((2, 8, 7, 7), np.float16))
+    assert load_features(tmp_path / "maps.npy", rate=1)[0].rows.shape == (2, 8, 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (np.zeros((0, 3)), r"empty, shape \(0, 3\); at least one row"),
+        (np.zeros((3, 0)), r"empty, shape \(3, 0\)"),
+        (np.zeros(5), r"shape \(5,\); features are \(T, d\) vectors or \(T, C, h, w\) maps"),
+        (np.zeros((2, 3, 4)), r"shape \(2, 3, 4\); features are"),
+        (np.array([["a"]]), r"values of type <U1, not numbers"),
+        (np.array([[True]]), r"values of type bool, not numbers"),
+        (np.array([[1.0], [np.nan]]), r"row 1 holds NaN or infinity\. Compute the features again"),
+        (np.array([[np.inf], [1.0]], np.float16), r"row 0 holds NaN or infinity"),
+        (np.array([[{}]]), r"full of Python objects\)\. Save it with numpy\.save"),
+    ],
+)
+def test_rows_that_make_no_sense(tmp_path: Path, rows: np.ndarray, says: str) -> None:
+    np.save(tmp_path / "bad.npy", rows, allow_pickle=True)
+    with pytest.raises(FeatureError, match=rf"bad\.npy: .*{says}"):
+        load_features(tmp_path / "bad.npy", rate=1)
+
+
+def test_nan_far_down_is_found(tmp_path: Path) -> None:
+    rows = np.zeros((3000, 2), np.float16)
+    rows[2500, 1] = np.nan
+    np.save(tmp_path / "long.npy", rows)
+    with pytest.raises(FeatureError, match="row 2500 holds NaN"):
+        load_features(tmp_path / "long.npy", rate=1)
+
+
+def test_different_dimensions(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    np.save(tmp_path / "b.npy", np.zeros((4, 5)))
+    np.save(tmp_path / "c.npy", np.zeros((4, 3, 7, 7)))
+    with pytest.raises(
+        FeatureError, match=r"different dimensions: a has 3 numbers, b has 5 numbers\. Give features of one"
+    ):
+        load_features([tmp_path / "a.npy", tmp_path / "b.npy"], rate=1)
+    with pytest.raises(FeatureError, match=r"a has 3 numbers, c has 3 x 7 x 7 maps"):
+        load_features([tmp_path / "a.npy", tmp_path / "c.npy"], rate=1)
+
+
+def test_a_rate_is_needed(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    with pytest.raises(OptionError, match=r"a\.npy: how many rows make a second\? The file does not say \(rate=None\)"):
+        load_features(tmp_path / "a.npy")
+    with pytest.raises(OptionError, match=r"rate=-1 is not a rate"):
+        load_features(tmp_path / "a.npy", rate=-1)
+
+
+def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
+    with pytest.raises(FeatureError, match="no feature file was given: the list is empty"):
+        load_features([], rate=1)
+    with pytest.raises(FeatureError, match="no feature file in this folder"):
+        load_features(tmp_path, rate=1)
+    with pytest.raises(FeatureError, match=r"x\.npy: no such file or folder"):
+        load_features(tmp_path / "x.npy", rate=1)
+    (tmp_path / "empty.npy").touch()
+    with pytest.raises(FeatureError, match=r"empty\.npy: not readable as an array"):
+        load_features(tmp_path / "empty.npy", rate=1)
+    (tmp_path / "a.csv").touch()
+    with pytest.raises(FeatureError, match=r"the suffix '\.csv' is unknown; features end in \.npy"):
+        load_features(tmp_path / "a.csv", rate=1)
+    np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
+    with pytest.raises(FeatureError, match=r"holds the arrays a, b; one is needed, or one named 'features'"):
+        load_features(tmp_path / "two.npz", rate=1)
+
+
+def test_damaged_safetensors(tmp_path: Path) -> None:
+    file = tmp_path / "a.safetensors"
+    save_file({"rows": ROWS}, file)
+    whole = file.read_bytes()
+    for damaged, says in (
+        (b"", "not a safetensors file"),
+        (b"junk" * 10, "not a safetensors file"),
+        (whole[:-4], r"cut short \(\d+ bytes for rows of shape \(4, 3\)\)"),
+        (whole.replace(b'"F32"', b'"F99"'), "rows of type F99 cannot be read; save them as F16 or F32"),
+    ):
+        file.write_bytes(damaged)
+        with pytest.raises(FeatureError, match=says):
+            load_features(file, rate=1)

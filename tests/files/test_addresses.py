@@ -1,0 +1,209 @@
+"""Videos, features and procedures on shared storage: in memory, in plain files, and on an S3 server (marked ray)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from parallel_kit import Logged, seen
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
+from stepcut.features.contract import Features
+from stepcut.features.extract import export, extract, load_features
+from stepcut.files.addresses import Address, copies, local, place
+from stepcut.files.atomic import read_json, whole_file, write_json
+
+QUICK: dict[str, Any] = {"method": "cnc", "steps": 3, "train": {"steps": 5}}
+
+
+@pytest.fixture
+def memory() -> Iterator[Address]:
+    """A folder in fsspec's memory."""
+    import fsspec
+
+    yield Address("memory://shop")
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Address]:
+    """A bucket on an S3 server of our own."""
+    import boto3
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    patch = pytest.MonkeyPatch()
+    patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    boto3.client("s3").create_bucket(Bucket="shop")
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield Address("s3://shop")
+    s3fs.S3FileSystem.clear_instance_cache()
+    patch.undo()
+    server.stop()
+
+
+def put_films(films: Path, address: Address) -> None:
+    for film in ("v0.mp4", "v1.mp4"):
+        (address / "films" / film).put(films / film)
+
+
+def features_and_procedure(films: Path, address: Address, folder: Path) -> None:
+    """From videos at an address to a procedure at an address, with the features kept there in between."""
+    put_films(films, address)
+    (address / "films" / "notes.txt").put(films / "v0.mp4")
+    log = folder / "log"
+    plain, _ = extract([films / "v0.mp4", films / "v1.mp4"], Logged(folder / "plain"), fps=5, cache=folder / "cache")
+    found, failures = extract(str(address / "films"), Logged(log), fps=5, cache=str(address / "cache"))
+    assert failures == []
+    assert [(f.name, f.path) for f in found] == [(n, str(address / "films" / f"{n}.mp4")) for n in ("v0", "v1")]
+    assert all(np.array_equal(a.rows, b.rows) for a, b in zip(plain, found, strict=True))
+    kept = {file.name for file in (address / "cache" / "features").files()}
+    assert kept == {file.name for file in (folder / "cache" / "features").iterdir()}  # named by content, not by place
+    before = seen(log)
+    shutil.rmtree(copies())  # another machine
+    again, _ = extract(str(address / "films" / "*.mp4"), Logged(log), fps=5, cache=str(address / "cache"))
+    assert seen(log) == before
+    assert all(np.array_equal(a.rows, b.rows) for a, b in zip(found, again, strict=True))
+
+    random = np.random.default_rng(0)
+    for number in range(2):
+        rows = np.repeat(np.eye(3, 8), 10, axis=0) + 0.1 * random.normal(size=(30, 8))
+        export(Features(rows.astype(np.float16), Fraction(1), 30.0, f"v{number}"), address / "features")
+    procedure = sc.learn(str(address / "features"), output=str(address / "a.proc"), **QUICK)
+    assert sc.load(str(address / "a.proc")) == procedure
+    for file in (address / "features").files():
+        (folder / "features").mkdir(exist_ok=True)
+        (folder / "features" / file.name).write_bytes(file.read_bytes())
+    assert sc.learn(folder / "features", **QUICK) == procedure
+    assert len(sc.load(str(address / "a.proc")).segment(str(address / "features" / "v0.safetensors"))) > 0
+    procedure.rename({0: "pour"}).save(str(address / "a.proc"))
+    assert sc.load(str(address / "a.proc")).steps[0] == "pour"
+
+
+def test_in_memory(films: Path, memory: Address, tmp_path: Path) -> None:
+    features_and_procedure(films, memory, tmp_path)
+
+
+@pytest.mark.ray
+def test_on_s3(films: Path, s3: Address, tmp_path: Path) -> None:
+    features_and_procedure(films, s3, tmp_path)
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> None:
+    for film in ("v0.mp4", "v1.mp4"):
+        (s3 / "tasks" / "walk" / film).put(films / film)
+    (s3 / "tasks" / "empty" / "notes.txt").put(films / "v0.mp4")
+    words = ["--device", "cpu", "--quiet", "--engine", "ray", "--workers", "2", "--cache", str(s3 / "kept")]
+    assert main(["features", str(s3 / "tasks" / "walk"), "-o", str(s3 / "out"), *words]) == 0
+    assert main(["features", str(films / "v0.mp4"), "-o", str(tmp_path), "--device", "cpu", "--quiet"]) == 0
+    (plain,), found = load_features(tmp_path), {one.name: one for one in load_features(str(s3 / "out"))}
+    assert found.keys() == {"v0", "v1"}
+    assert np.array_equal(plain.rows, found["v0"].rows)
+    quick = ["--method", "cnc", "-k", "2", "--set", 'train={"steps": 5}']
+    assert main(["learn", "--tasks", str(s3 / "tasks"), "-o", str(s3 / "procs"), *quick, *words]) == 2
+    assert len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2  # and the empty task has stopped nobody
+
+
+def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["features", f"file://{films}/v0.mp4", "-o", f"file://{out}", "--cache", f"file://{tmp_path}/cache"]
+    assert main([*words, "--device", "cpu", "--quiet"]) == 0
+    assert [f.name for f in load_features(out)] == ["v0"]
+    assert place("file:///a/b") == Path("/a/b")
+    assert place("/a/b://c") == Path("/a/b://c")
+    assert place(Path("x")) == Path("x")
+    assert local(films / "v0.mp4") == films / "v0.mp4"
+
+
+def test_a_file_appears_whole_or_not_at_all(memory: Address) -> None:
+    target = memory / "deep" / "a.json"
+    with pytest.raises(RuntimeError), whole_file(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert not target.exists()
+    write_json(target, {"ä": 1})
+    assert read_json(target) == {"ä": 1}
+    with pytest.raises(RuntimeError), whole_file(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert read_json(target) == {"ä": 1}
+
+
+def test_a_store_without_whole_puts_gets_a_temporary_name(memory: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    monkeypatch.setattr("stepcut.files.addresses._PUT_IS_WHOLE", frozenset())
+    names: list[str] = []
+    kind = type(fsspec.filesystem("memory"))
+    put = kind.put_file
+
+    def watch(self: Any, source: str, target: str, *args: Any, **more: Any) -> Any:
+        names.append(target)
+        return put(self, source, target, *args, **more)
+
+    monkeypatch.setattr(kind, "put_file", watch)
+    write_json(memory / "a.json", [1])
+    assert names[0].endswith(".part")
+    assert read_json(memory / "a.json") == [1]
+    assert [file.name for file in memory.files()] == ["a.json"]
+
+
+def test_half_a_procedure_is_none(memory: Address, tmp_path: Path) -> None:
+    (tmp_path / "steps.json").write_text("[]")
+    (memory / "a.proc" / "steps.json").put(tmp_path / "steps.json")  # a save that was cut short
+    with pytest.raises(ProcedureError, match="this is not a procedure"):
+        sc.load("memory://shop/a.proc")
+    with pytest.raises(ProcedureError, match="there is no such procedure"):
+        sc.load("memory://shop/b.proc")
+
+
+def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    for content in (b"one", b"three"):
+        file.write_bytes(content)
+        (memory / "x").put(file)
+        assert (memory / "x").fetch().read_bytes() == content
+
+
+def test_old_copies_make_room(memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.files.addresses._MOST", 25)
+    (tmp_path / "x").write_bytes(b"0123456789")
+    kept = []
+    for name in "abc":
+        (memory / name).put(tmp_path / "x")
+        kept.append((memory / name).fetch())
+        os.utime(kept[-1], (len(kept), len(kept)))
+    assert [copy.exists() for copy in kept] == [False, True, True]
+
+
+def test_bad_addresses(memory: Address, films: Path, tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match="there is nothing at this address"):
+        extract("memory://shop/nowhere", Logged(tmp_path))
+    with pytest.raises(OptionError, match="Protocol not known"):
+        extract("nosuch://shop/nowhere", Logged(tmp_path))
+    with pytest.raises(FeatureError, match="there is nothing at this address"):
+        load_features("memory://shop/a.npy", rate=1)
+    (memory / "films" / "x.txt").put(films / "v0.mp4")
+    with pytest.raises(VideoError, match=r"no video at this address \(1 other files\)"):
+        extract("memory://shop/films", Logged(tmp_path))
+    (tmp_path / "bad.mp4").write_bytes(b"not a video")
+    (memory / "films" / "bad.mp4").put(tmp_path / "bad.mp4")
+    _, failures = extract("memory://shop/films", Logged(tmp_path), cache=tmp_path / "cache")
+    assert str(failures[0]).startswith("memory://shop/films/bad.mp4: not a video that can be read")

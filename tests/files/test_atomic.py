@@ -1,0 +1,45 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from stepcut.errors import OutputError
+from stepcut.files.atomic import read_json, whole_file, write_json, write_text
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    write_text(target, "old")
+    with pytest.raises(RuntimeError), whole_file(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_new_content_appears_with_folders_made(tmp_path: Path) -> None:
+    write_json(tmp_path / "x" / "y.json", {"ä": [1, 2]})
+    assert read_json(tmp_path / "x" / "y.json") == {"ä": [1, 2]}
+
+
+def test_nan_is_no_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(tmp_path / "y.json", float("nan"))
+
+
+def test_a_full_disk_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OutputError, match=r"no space left on the disk.*finished work is kept"),
+        whole_file(tmp_path / "a"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:
+    write_text(tmp_path / "a", "")
+    with pytest.raises(OutputError, match="Choose another place"):
+        write_text(tmp_path / "a" / "b", "")

@@ -1,0 +1,183 @@
+"""Guide: strictly causal, constant in memory, and it knows where somebody is."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kitchen_kit import STEPS, Echo, Kitchen, film, shares
+
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.errors import FeatureError, OptionError
+from stepcut.guidance.guide import Guide, State
+from stepcut.guidance.screen import Screen
+from stepcut.order import ProcedureGraph, learn_graph
+
+
+def guide(tiny_task: Kitchen) -> Guide:
+    return tiny_task.procedure.guide()
+
+
+def walk(guide: Guide, rows: np.ndarray, rate: float = 1.0) -> list[State]:
+    return [guide.push(number / rate, row) for number, row in enumerate(rows)]
+
+
+def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task: Kitchen) -> None:
+    labels = film([0, 2, 1, 3], np.random.default_rng(3))
+    states = walk(guide(tiny_task), shares(labels))
+    found = np.array([state.step for state in states])
+    assert (found == labels)[labels >= 0].mean() > 0.9
+    first = states[10]
+    assert first.name == "open jar"
+    assert first.confidence > 0.8
+    assert {step for step, _ in first.next[:2]} == {1, 2}
+    assert states[-1].done == (0, 2, 1, 3)
+    assert all(state.alerts == () for state in states)
+    assert sum(chance for _, chance in states[-1].next) < 0.1  # nothing is left
+
+
+def test_the_past_alone_decides(tiny_task: Kitchen) -> None:
+    rng = np.random.default_rng(0)
+    beginning = shares(film([0, 2], rng))
+    one = np.concatenate([beginning, shares(film([1, 3], rng))])
+    other = np.concatenate([beginning, rng.dirichlet(np.ones(4), size=60)])
+    common = len(beginning)
+    assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), other)[:common]
+    assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), beginning)
+
+
+def test_memory_does_not_grow(tiny_task: Kitchen) -> None:
+    runner, rng = guide(tiny_task), np.random.default_rng(0)
+    rows = rng.dirichlet(0.3 * np.ones(4), size=250)
+    sizes = []
+    tracemalloc.start()
+    for turn in range(4):
+        for number, row in enumerate(rows):
+            runner.push(turn * 250.0 + number, row)
+        sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert sizes[-1] - sizes[1] < 20_000  # bytes, over five hundred frames
+    assert len(runner.done) <= 4
+
+
+def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen) -> None:
+    labels = np.repeat([1, 0, 2, 0, 3], [20, 20, 20, 20, 200])
+    alerts = [(state.time, alert) for state in walk(guide(tiny_task), shares(labels)) for alert in state.alerts]
+    kinds = [alert.kind for _, alert in alerts]
+    assert sorted(set(kinds)) == ["extra", "long", "misordered"]
+    assert len(kinds) == len({(alert.kind, alert.step) for _, alert in alerts})
+    said = {alert.kind: (time, alert) for time, alert in alerts}
+    assert said["misordered"][1].reason == "open jar must precede spread jam and was not seen"
+    assert said["misordered"][0] < 10
+    assert said["extra"][1].reason == "open jar is done for the 2nd time; nobody did it more often than 1"
+    assert 60 <= said["extra"][0] < 80
+    assert "serve has taken" in said["long"][1].reason
+
+
+def test_one_doubtful_frame_changes_little_where_the_order_is_trusted(tiny_task: Kitchen) -> None:
+    rows = shares(np.repeat([0, 1], [20, 20]))
+    rows[10] = [0.3, 0.1, 0.1, 0.5]
+    for trust, step in ((0.0, 3), (0.3, 0)):
+        runner = Guide(Echo(), 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust)
+        states = walk(runner, rows)
+        assert states[10].step == step
+        assert states[10].done == (0,)
+        assert states[-1].done == (0, 1)
+
+
+def test_a_slow_or_broken_source_keeps_the_state(tiny_task: Kitchen) -> None:
+    runner = guide(tiny_task)
+    walk(runner, shares(np.repeat([0], [20])))
+    state = runner.push(500.0, shares(np.array([1]))[0], skipped=3)
+    assert state.done == (0,)
+    assert state.skipped == 3
+    assert state.step == 1
+
+
+def test_it_starts_anew_on_request(tiny_task: Kitchen) -> None:
+    runner = guide(tiny_task)
+    rows = shares(np.repeat([0, 1], [20, 20]))
+    first = walk(runner, rows)
+    runner.reset()
+    assert walk(runner, rows) == first
+
+
+def test_a_callback_hears_every_state(tiny_task: Kitchen) -> None:
+    heard: list[State] = []
+    runner = guide(tiny_task)
+    runner.callback = heard.append
+    assert walk(runner, shares(np.repeat([0, 1], 5))) == heard
+
+
+def test_any_rate_will_do(tiny_task: Kitchen) -> None:
+    labels = np.repeat([0, 2, 1, 3], 20)
+    for rate in (0.5, 1.0, 4.0):
+        times = np.arange(0, 80, 1 / rate)
+        runner = Guide(Echo(), rate, tiny_task.procedure.graph, tiny_task.expectations, STEPS)
+        rows = shares(labels[times.astype(int)])
+        states = [runner.push(float(time), row) for time, row in zip(times, rows, strict=True)]
+        assert states[-1].done == (0, 2, 1, 3)
+
+
+def test_a_state_is_one_json_line(tiny_task: Kitchen) -> None:
+    state = walk(guide(tiny_task), shares(np.repeat([1], 10)))[-1]
+    record = json.loads(json.dumps(state.to_json(), allow_nan=False))
+    assert record.keys() == {"time", "step", "name", "confidence", "done", "next", "alerts", "skipped"}
+    assert record["time"] == 9
+    assert record["next"][0].keys() == {"step", "name", "probability"}
+
+
+@pytest.mark.parametrize("orders", [[[0, 1, 2, 3]] * 6, [[0, 1], [1, 0], [2], [3, 0]]])
+def test_any_graph_will_do(orders: list[list[int]]) -> None:
+    rng = np.random.default_rng(0)
+    videos = [film(order, rng) for order in orders]
+    graph: ProcedureGraph = learn_graph(orders)
+    runner = Guide(Echo(), 1.0, graph, learn_expectations(videos, 1.0), STEPS)
+    states = walk(runner, shares(np.repeat([3, 2, 1, 0], 20)))
+    assert states[-1].step == 0
+    assert set(states[-1].done) == {0, 1, 2, 3}
+
+
+def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
+    runner = guide(tiny_task)
+    runner.push(1.0, np.ones(4) / 4)
+    with pytest.raises(OptionError, match=r"time=1.0 s after 1 s; times must be finite and grow"):
+        runner.push(1.0, np.ones(4) / 4)
+    with pytest.raises(FeatureError, match="the feature row at 2 s holds a number that is not finite"):
+        runner.push(2.0, np.full(4, np.nan))
+    with pytest.raises(FeatureError, match=r"memberships of shape \(3,\) for 4 steps"):
+        runner.push(3.0, np.ones(3) / 3)
+    with pytest.raises(OptionError, match="trust=2 is how far the order is trusted; choose a number from 0 to 1"):
+        Guide(Echo(), 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust=2)
+
+
+def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task: Kitchen) -> None:
+    screen = Screen("camera")
+    states = walk(guide(tiny_task), shares(np.repeat([1, 0], 20)))
+    drawn = [screen.draw(state) for state in states]
+    assert drawn[0].startswith("\x1b[?25l\x1b[2J\x1b[H")
+    assert drawn[-1].startswith("\x1b[H")
+    assert "open jar" in drawn[-1]
+    assert "! 00:00:0" in drawn[-1]
+    assert "must precede spread jam" in drawn[-1]
+    assert "skipped" not in drawn[-1]
+    assert "done  spread jam, open jar" in drawn[-1]
+    assert screen.close() == "\x1b[?25h"
+
+
+def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
+    tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "8")
+    screen = Screen("rtsp://10.0.0.5/a/rather/long/address/of/a/camera")
+    states = walk(guide(tiny_task), shares(np.repeat([1, 0, 2, 3], 20)))
+    for state in states:
+        lines = screen.draw(state).split("\x1b[K\n")[:-1]
+        assert len(lines) <= 7
+        assert all(len(line.split("\x1b[H")[-1]) <= 40 for line in lines)
+    assert "  next  nothing is left to do" in screen.lines(replace(states[-1], next=()))
+    assert "1 sample skipped" in "".join(screen.lines(replace(states[-1], skipped=1)))

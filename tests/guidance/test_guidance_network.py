@@ -1,0 +1,95 @@
+"""The guide and a network camera: a real RTSP connection that drops, hangs and changes resolution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
+
+import numpy as np
+import pytest
+from kitchen_kit import Eye, Kitchen
+from rtsp_camera import RtspCamera, encode, split
+
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.errors import VideoError
+from stepcut.guidance.follow import follow
+from stepcut.guidance.sources import frames_of_address, open_shots
+from stepcut.procedure.procedure import Procedure
+
+QUICK = {"patience": 20.0, "first_wait": 0.01, "longest_wait": 0.05}
+
+
+def film(step: int, pictures: int, size: int = 64) -> list[bytes]:
+    """A quarter of the picture is bright: the step that is done."""
+    picture = np.zeros((size, size, 3), dtype=np.uint8)
+    picture[:, size // 4 * step : size // 4 * (step + 1)] = 255
+    return encode([picture] * pictures)
+
+
+@pytest.fixture
+def hasty(tiny_task: Kitchen) -> Procedure:
+    """The tiny task done fifty times as fast: a step takes less than half a second."""
+    expectations = learn_expectations(list(tiny_task.labels.values()), 50.0)
+    return replace(tiny_task.procedure, rate=Fraction(50), expectations=expectations)
+
+
+def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_resolution(hasty: Procedure) -> None:
+    states = []
+    with RtspCamera([film(0, 60), film(2, 50, size=128)]) as camera:
+        for state in islice(follow(hasty, camera.address, backbone=Eye(), stall=5.0, **QUICK), 4000):
+            states.append(state)
+            if set(state.done) >= {0, 2}:
+                break
+    assert states[-1].done == (0, 2)  # what was done before the drop is still known
+    said = [alert.reason for state in states for alert in state.alerts if alert.kind == "source"]
+    assert any(reason.startswith("the source dropped (it ended); trying again in 0.01 s") for reason in said)
+    times = [state.time for state in states]
+    assert times == sorted(set(times))
+
+
+def test_an_rtsp_camera_that_hangs_is_opened_again() -> None:
+    notes: list[str] = []
+    with (
+        RtspCamera([film(1, 30), film(1, 30)], hangs=True) as camera,
+        open_shots(camera.address, Fraction(100), 16, stall=0.3, **QUICK) as shots,
+    ):
+        for shot in islice(shots, 4000):
+            assert shot.picture.shape == (16, 16, 3)
+            notes += shot.notes
+            if camera.plays > 1 and len(notes) > 2:
+                break
+    assert {"no frame for 0.3 s; waiting", "the source dropped (no data came in time); trying again in 0.01 s"} <= {
+        *notes
+    }
+    assert notes[-1].startswith("frames come again after")
+
+
+def test_an_rtsp_camera_may_change_resolution_while_it_films() -> None:
+    both = [*film(1, 10, size=64), *film(3, 10, size=128)]
+    seen = set()
+    with (
+        RtspCamera([both]) as camera,
+        open_shots(camera.address, Fraction(100), 16, stall=5.0, **QUICK) as shots,
+    ):
+        for shot in islice(shots, 4000):
+            assert shot.picture.shape == (16, 16, 3)
+            seen.add(int(shot.picture.mean(axis=(0, 2)).reshape(4, 4).mean(axis=1).argmax()))
+            if seen == {1, 3}:
+                break
+    assert seen == {1, 3}
+
+
+def test_a_server_that_does_not_speak_rtsp_is_said_to_be_no_source() -> None:
+    with (
+        RtspCamera([film(0, 5)]) as camera,
+        pytest.raises(VideoError, match=r"http://127.0.0.1:\d+/live: cannot be opened \("),
+    ):
+        next(frames_of_address(camera.address.replace("rtsp", "http"), stall=0.5, say=print))
+
+
+def test_large_units_travel_in_parts_that_join_again() -> None:
+    unit = bytes([0x65]) + bytes(range(256)) * 12
+    parts = split(unit)
+    assert len(parts) == 3
+    assert bytes([parts[0][0] & 0xE0 | parts[0][1] & 0x1F]) + b"".join(part[2:] for part in parts) == unit

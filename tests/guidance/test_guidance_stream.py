@@ -1,0 +1,306 @@
+"""Live sources: never starting, stalling, dropping, changing resolution, too fast; and a real one over a socket."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from stepcut.errors import VideoError
+from stepcut.features.video.sample import Scaler
+from stepcut.guidance.sources import (
+    Load,
+    camera_device,
+    decoded,
+    frames_of_address,
+    frames_of_camera,
+    hide_password,
+    is_live,
+    keep_pace,
+    open_shots,
+)
+from stepcut.guidance.stream import Say, Shot, Stream
+
+Picture = Any
+
+
+def picture(value: int = 0, height: int = 8, width: int = 8) -> Picture:
+    return np.full((height, width, 3), value, dtype=np.uint8)
+
+
+def stream(connect: Callable[[Say], Iterator[Any]], rate: float = 1000.0, **waits: float) -> Stream:
+    quick = {"patience": 5.0, "stall": 5.0, "first_wait": 0.01, "longest_wait": 0.02}
+    return Stream("fake", connect, lambda frame: frame, rate, **{**quick, **waits})
+
+
+def paced(values: range) -> Iterator[Picture]:
+    """Frames that come a little apart, so that each falls into a slot of its own."""
+    for value in values:
+        yield picture(value)
+        time.sleep(0.003)
+
+
+def test_shots_come_with_growing_times() -> None:
+    with stream(lambda _: paced(range(50))) as shots:
+        taken = [next(shots) for _ in range(5)]
+    times = [shot.time for shot in taken]
+    assert times == sorted(set(times))
+    assert times[0] >= 0
+    assert taken[0].picture.shape == (8, 8, 3)
+
+
+def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
+    attempts = []
+
+    def refuse(_: Say) -> Iterator[Picture]:
+        attempts.append(1)
+        raise OSError("Connection refused")
+
+    with (
+        stream(refuse, patience=0.2) as shots,
+        pytest.raises(VideoError, match=r"fake: not a single frame in 0.2 s \(Connection refused\). Check the address"),
+    ):
+        next(shots)
+    assert len(attempts) > 1  # it did try again
+
+
+def test_a_stream_that_drops_is_opened_again_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    connections = []
+
+    def drop(_: Say) -> Iterator[Picture]:
+        connections.append(1)
+        yield from paced(range(3))
+        raise OSError("Connection reset by peer")
+
+    with stream(drop) as shots:
+        taken = [next(shots) for _ in range(8)]
+    assert len(connections) >= 2
+    notes = [note for shot in taken for note in shot.notes]
+    assert any(
+        note.startswith("the source dropped (Connection reset by peer); trying again in 0.01 s") for note in notes
+    )
+    assert [shot.time for shot in taken] == sorted({shot.time for shot in taken})
+    assert "the source dropped" in caplog.text
+
+
+def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "stepcut")
+    connections = []
+
+    def come_and_go(_: Say) -> Iterator[Picture]:
+        connections.append(1)
+        if len(connections) in (2, 3, 4):
+            raise OSError("no route")
+        yield from paced(range(3))
+        raise OSError("gone")
+
+    with stream(come_and_go, first_wait=0.01, longest_wait=0.03) as shots:
+        while len(connections) < 6:
+            next(shots)
+    waits = [record.getMessage().split("trying again in ")[1] for record in caplog.records]
+    assert waits[:5] == ["0.01 s", "0.02 s", "0.03 s", "0.03 s", "0.01 s"]
+
+
+def test_a_stream_that_stalls_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    def stall(_: Say) -> Iterator[Picture]:
+        yield picture(1)
+        while "waiting" not in caplog.text:  # until somebody has noticed
+            time.sleep(0.005)
+        yield from paced(range(2, 20))
+
+    with stream(stall, stall=0.05) as shots:
+        first = next(shots)
+        second = next(shots)
+    assert first.notes == ()
+    assert second.notes[0] == "no frame for 0.05 s; waiting"
+    assert second.notes[1].startswith("frames come again after")
+    assert second.time > first.time
+    assert "no frame for 0.05 s" in caplog.text
+
+
+def test_a_stream_that_changes_resolution_gives_pictures_of_one_size() -> None:
+    def change(_: Say) -> Iterator[Any]:
+        for height, width in [(48, 64), (24, 32), (96, 48)] * 10:
+            yield av.VideoFrame.from_ndarray(picture(9, height, width), format="rgb24")
+            time.sleep(0.003)
+
+    with Stream("fake", change, Scaler((16, 16)), rate=1000.0, patience=5) as shots:
+        taken = [next(shots) for _ in range(6)]
+    assert {shot.picture.shape for shot in taken} == {(16, 16, 3)}
+
+
+def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
+    value = 0
+
+    def flood(_: Say) -> Iterator[Picture]:
+        nonlocal value
+        while True:
+            value += 1
+            yield picture(value % 256)
+            time.sleep(0.001)
+
+    with stream(flood, rate=500.0) as shots:
+        first = next(shots)
+        while shots.skipped < first.skipped + 5:  # a slow machine: it asks again when five are lost
+            time.sleep(0.005)
+        second = next(shots)
+    assert second.skipped >= first.skipped + 5
+    assert second.time - first.time > 5 / 500  # the newest, not the next in line
+
+
+def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path: Path) -> None:
+    transport_stream(tmp_path / "film.ts", frames=60)
+    notes: list[str] = []
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    kinds = []
+    for frame in decoded("film", av.open(str(tmp_path / "film.ts")), notes.append, clock):
+        kinds.append(frame.key_frame)
+        now += 0.2  # work on the frame: nothing is left of the time to wait for the source
+    assert notes == ["too fast to decode; key frames only"]
+    assert not all(kinds[:10])
+    assert all(kinds[-5:])
+
+
+def test_a_machine_that_waits_again_takes_every_frame_again() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    load, states = Load(clock), []
+    for waiting in [0.1] * 40 + [0.0] * 80 + [0.09] * 40:
+        now += 0.1
+        if load.waited(waiting):
+            states.append(load.hurried)
+    assert states == [True, False]
+
+
+def test_an_error_of_ours_is_not_taken_for_a_drop() -> None:
+    def broken(frame: Picture) -> Picture:
+        raise ZeroDivisionError(f"a bug in scaling {frame.shape}")
+
+    with Stream("fake", lambda _: paced(range(3)), broken, 100.0) as shots, pytest.raises(ZeroDivisionError):
+        next(shots)
+
+
+def test_a_closed_stream_ends() -> None:
+    shots = stream(lambda _: paced(range(1000)))
+    next(shots)
+    shots.close()
+    assert len(list(shots)) <= 1
+    assert not shots._thread.is_alive()
+
+
+def test_a_file_at_its_own_pace_skips_what_is_late() -> None:
+    now = 0.0
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += seconds
+
+    shots = keep_pace((Shot(n / 2, picture(n)) for n in range(10)), Fraction(2), clock=lambda: now, sleep=sleep)
+    taken = []
+    for shot in shots:
+        taken.append((shot.time, shot.skipped))
+        if shot.time == 1.0:
+            now += 2.0  # something took two seconds
+    assert taken == [(0, 0), (0.5, 0), (1.0, 0), (2.5, 2), (3.0, 2), (3.5, 2), (4.0, 2), (4.5, 2)]
+    assert slept == pytest.approx([0.5, 0.5, 0.5, 0.5, 0.5])
+
+
+def transport_stream(path: Path, frames: int = 30) -> bytes:
+    """A short MPEG transport stream: a format that may be cut anywhere."""
+    with av.open(str(path), "w", format="mpegts") as container:
+        track = container.add_stream("mpeg2video", rate=25)
+        track.width, track.height, track.pix_fmt = 64, 48, "yuv420p"
+        track.codec_context.gop_size = 5
+        for number in range(frames):
+            container.mux(track.encode(av.VideoFrame.from_ndarray(picture(5 * number % 256, 48, 64), format="rgb24")))
+        container.mux(track.encode(None))
+    return path.read_bytes()
+
+
+def test_a_real_stream_over_a_socket_that_drops_is_opened_again(tmp_path: Path) -> None:
+    data = transport_stream(tmp_path / "film.ts")
+    served = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+
+        enough = threading.Event()
+
+        def serve() -> None:
+            while not enough.is_set():
+                connection, _ = server.accept()
+                with connection, contextlib.suppress(OSError):
+                    served.append(1)
+                    for at in range(0, len(data), 188 * 4):
+                        connection.sendall(data[at : at + 188 * 4])
+                        time.sleep(0.002)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        waits = {"patience": 10.0, "stall": 5.0, "first_wait": 0.01}
+        with open_shots(address, Fraction(100), 32, **waits) as shots:
+            notes: list[str] = []
+            while len(served) < 2 or not notes:
+                shot = next(shots)
+                assert shot.picture.shape == (32, 32, 3)
+                notes += shot.notes
+            assert "the source dropped" in notes[0]
+            enough.set()
+
+
+def test_an_address_where_nothing_answers_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(VideoError, match=rf"tcp://\*\*\*@127.0.0.1:{port}: cannot be opened \(.*refused"):
+        next(frames_of_address(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
+
+
+def test_a_camera_that_is_not_there_says_so() -> None:
+    with pytest.raises(VideoError, match=r"camera /dev/no-such-camera .*cannot be opened"):
+        next(frames_of_camera("/dev/no-such-camera", say=print))
+
+
+def test_a_device_is_read_as_a_camera_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FFmpeg's own test picture stands in for a camera: a device with a driver, raw frames without end."""
+    monkeypatch.setattr("stepcut.guidance.sources.camera_device", lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"))
+    with open_shots("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as shots:
+        taken = [next(shots) for _ in range(3)]
+    assert {shot.picture.shape for shot in taken} == {(32, 32, 3)}
+    assert taken[0].picture.std() > 20  # there is something to see
+
+
+def test_cameras_go_by_the_names_of_the_platform() -> None:
+    assert camera_device("0", "linux") == ("/dev/video0", "v4l2")
+    assert camera_device("/dev/video7", "linux") == ("/dev/video7", "v4l2")
+    assert camera_device("1", "darwin") == ("1", "avfoundation")
+    assert camera_device("USB Camera", "win32") == ("video=USB Camera", "dshow")
+    with pytest.raises(VideoError, match="camera:0: Windows knows cameras by name"):
+        camera_device("0", "win32")
+
+
+def test_words_for_sources() -> None:
+    assert is_live("camera")
+    assert is_live("camera:1")
+    assert is_live("RTSP://10.0.0.5/live")
+    assert not is_live("camera.mp4")
+    assert not is_live("folder/rtsp.mp4")
+    assert hide_password("rtsp://10.0.0.5/a@b") == "rtsp://10.0.0.5/a@b"

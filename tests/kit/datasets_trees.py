@@ -1,0 +1,147 @@
+"""Small synthetic trees in each published layout; nothing of others' data is in the repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepcut.datasets import egoprocel
+
+
+def put(path: Path, text: str = "") -> Path:
+    """Write a file with its folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def egoprocel_tree(root: Path) -> Path:
+    """The published tree with one recording per task; CMU-MMAC with five views."""
+    for title, place in egoprocel.FOLDERS.items():
+        folder = root / "annotations" / place
+        if place.startswith("CMU"):
+            task = place.partition("/")[2]
+            for camera in egoprocel.VIEWS.values():
+                put(folder / f"S07_{task}_Video" / f"S07_{task}_{camera}-100.csv", "1,3,1 break egg\n5,6,9 serve\n")
+        elif title == "Tent":
+            put(folder / "01.tent.090617.gopro.egoprocel.ann.csv", "0,2,1. spread tent\n")
+        else:
+            put(folder / f"{title.replace(' ', '')}_1.csv", "0,2,1. open\n2,4,2. close\n4,5,1. open\n")
+    return root
+
+
+def egoprocel_json(root: Path) -> Path:
+    """`egoprocel.json` with two tasks: one plain, one with the lists of three views of two recordings."""
+
+    def frames(*steps: tuple[str, int, int], last: int) -> tuple[list[str], list[int], list[int]]:
+        actions, starts, ends, reached = [], [], [], 0
+        for action, start, end in [*steps, ("0", last, last)]:
+            if start > reached:
+                actions, starts, ends = [*actions, "0"], [*starts, reached], [*ends, start]
+            if action != "0":
+                actions, starts, ends = [*actions, action], [*starts, start], [*ends, end]
+            reached = max(reached, end)
+        return actions, starts, ends
+
+    def task(handles: list[str], lists: list[tuple[list[str], list[int], list[int]]]) -> dict[str, Any]:
+        return {
+            "handles": handles,
+            "hdl_actions": [each[0] for each in lists],
+            "hdl_start_times": [each[1] for each in lists],
+            "hdl_end_times": [each[2] for each in lists],
+        }
+
+    first = frames(("1", 10, 20), ("2", 30, 50), last=99)
+    early = frames(("1", 10, 20), last=25)  # a camera that stopped early
+    empty = frames(last=19)  # one that stopped at once
+    second = frames(("1", 500, 520), ("2", 530, 550), last=599)  # the same steps at other times: another recording
+    record = {
+        "pc_assembly": task(["Head_1", "Head_2"], [first, second]),
+        "Eggs.cmu": task(["S07", "S08"], [first, first, early, empty, second, second]),
+    }
+    put(root / "egoprocel.json", json.dumps(record))
+    put(root / "id2action.txt", "0 background\n1 break_eggs\n2 mix_eggs\n")
+    return root
+
+
+def crosstask_tree(root: Path) -> Path:
+    """Two tasks; one with a repeated step name, a step number that is unknown, and a file of no task."""
+    release = root / "crosstask_release"
+    put(
+        release / "tasks_primary.txt",
+        "23521\nMake Jello Shots\nhttp://example.org\n3\npour jello powder,stir,stir\n\n"
+        "16815\nJack Up a Car\nhttp://example.org\n2\nbrake on, raise jack\n\n",
+    )
+    put(release / "videos.csv", "23521,a_b-1,https://example.org/1\n16815,zz,https://example.org/2\n")
+    put(release / "annotations" / "23521_a_b-1.csv", "1,0.5,2\n3,2,4.25\n")
+    put(release / "annotations" / "16815_zz.csv", "2,1,2\n7,3,4\n")
+    put(release / "annotations" / "16815_yy.csv", "1,1,2\n")
+    put(release / "annotations" / "99999_zz.csv", "1,1,2\n")
+    (root / "crosstask_features").mkdir()
+    np.save(root / "crosstask_features" / "a_b-1.npy", np.zeros((5, 4), np.float16))
+    return root
+
+
+def procel_tree(root: Path) -> Path:
+    """One task as MATLAB wrote it, one as text files."""
+    from scipy.io import savemat
+
+    def cell(values: list[Any]) -> Any:
+        array = np.empty((len(values), 1), dtype=object)
+        for place, value in enumerate(values):
+            array[place, 0] = value
+        return array
+
+    times = cell(
+        [cell([np.array([[1.0, 2.0], [5.0, 6.0]]), np.zeros((0, 2))]), cell([np.zeros((0, 0)), np.array([[3.0, 4.5]])])]
+    )
+    coffee = root / "ProceL_dataset" / "make_coffee"
+    coffee.mkdir(parents=True)
+    savemat(coffee / "data.mat", {"grammar": cell(["grind coffee", "pour water"]), "key_steps_time": times})
+    put(coffee / "readme.txt", "1\tcoffee_0001\thttp://example.org\n2\tcoffee_0002\thttp://example.org\n")
+    tire = root / "ProceL_dataset" / "change_tire"
+    put(tire / "mapping.txt", "1 brake_on\n2 raise_jack\n")
+    put(tire / "annotations" / "tire_0001.csv", "1,0.00,2.00\n2,3.00,4.50\n")
+    return root
+
+
+def captaincook4d_tree(root: Path) -> Path:
+    """One recipe with two recordings: one good, one that leaves a step out and does another wrongly."""
+    grind: dict[str, Any] = {"step_id": 61, "description": "Grind -Grind the beans", "has_errors": False}
+    pour: dict[str, Any] = {"step_id": 62, "description": "pour-pour water", "has_errors": False}
+    steps = [{**grind, "start_time": 1.0, "end_time": 3.0}, {**pour, "start_time": 2.5, "end_time": 9.0}]
+    left_out = [
+        {**steps[0], "start_time": -1.0, "end_time": -1.0, "has_errors": True},
+        {**steps[1], "has_errors": True},
+    ]
+    common = {"activity_id": 5, "activity_name": "Coffee", "person_id": 2, "environment": 3}
+    record = {
+        "5_1": {"recording_id": "5_1", **common, "steps": steps},
+        "5_2": {"recording_id": "5_2", **common, "steps": left_out},
+    }
+    put(root / "annotations" / "complete_step_annotations.json", json.dumps(record))
+    errors = [
+        {"recording_id": "5_1", "is_error": False, "step_annotations": steps},
+        {"recording_id": "5_2", "is_error": True, "step_annotations": [
+            {**left_out[0], "errors": [{"tag": "Missing Step", "description": "skipped"}]},
+            {**left_out[1], "errors": [{"tag": "Technique Error", "description": "spilt"}]}]},
+    ]  # fmt: skip
+    put(root / "annotations" / "error_annotations.json", json.dumps(errors))
+    graph = {
+        "steps": {
+            "0": "START",
+            "1": "pour-pour water",
+            "2": "Grind -Grind the beans",
+            "3": "drink-drink it",
+            "4": "END",
+        },
+        "edges": [[0, 2], [2, 1], [1, 3], [3, 4]],
+    }
+    put(root / "task_graphs" / "coffee.json", json.dumps(graph))
+    put(root / "index.csv", "recording_id,seconds\n5_1,10\n5_2,12\n")
+    (root / "features" / "omnivore").mkdir(parents=True)
+    np.save(root / "features" / "omnivore" / "5_1.npy", np.ones((10, 4), np.float16))
+    return root

@@ -1,0 +1,125 @@
+"""Extraction that is killed, crashed or out of disk, for the tests of worker processes and of Ray alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from parallel_kit import Logged, seen
+
+from stepcut.features.extract import extract
+from stepcut.features.store import read_rows
+
+
+def stored(cache: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in (cache / "features").iterdir() if file.name[0] != "."}
+
+
+class Crash(Logged):
+    """Dies by a segmentation fault on the film that is all dark."""
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        if frames.max() < 60:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().extract(frames)
+
+
+DRIVER = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+from pathlib import Path
+from parallel_kit import Logged
+from stepcut.parallel import make_engine
+from stepcut.features.extract import extract
+if __name__ == "__main__":
+    engine = make_engine(sys.argv[5], workers=2, piece=1.0)
+    extract(sys.argv[3], Logged(Path(sys.argv[4]) / "log", wait=0.1), fps=5, cache=sys.argv[4], engine=engine)
+"""
+
+
+def kill_and_run_again(films: Path, folder: Path, name: str) -> None:
+    """Kill the driver in mid-work; its workers go with it, and the next run computes what was not finished only."""
+    script = folder / "driver.py"
+    script.write_text(DRIVER)
+    here = Path(__file__).parent
+    words = [sys.executable, str(script), str(here), str(here), str(films), str(folder), name]
+    driver = subprocess.Popen(words)
+    log = folder / "log"
+    limit = time.monotonic() + 120
+    while seen(log) < 24 and time.monotonic() < limit:
+        time.sleep(0.02)
+    driver.kill()
+    driver.wait()
+    time.sleep(1.0)
+    before = seen(log)
+    finished = 0
+    for file in (folder / "features").iterdir():
+        if not file.name.startswith(".."):  # what a dead worker left half written
+            finished += len(read_rows(file)[0])
+    time.sleep(0.5)
+    assert seen(log) == before  # no worker goes on alone
+    subprocess.run(words, check=True)
+    clean, _ = extract(films, Logged(folder / "other"), fps=5, cache=folder / "clean")
+    rows = sum(len(f.rows) for f in clean)
+    assert stored(folder / "clean") == stored(folder)
+    assert 0 < before < rows
+    assert seen(log) - before == rows - finished  # what was stored is not computed again
+
+
+FULL = """
+import json, subprocess, sys
+sys.path[:0] = sys.argv[1:3]
+from pathlib import Path
+from parallel_kit import Wide, seen
+from stepcut.errors import OutputError
+from stepcut.parallel import make_engine
+from stepcut.features.extract import extract
+from stepcut.features.store import read_rows
+if __name__ == "__main__":
+    films, folder = sys.argv[3], Path(sys.argv[4])
+    disk, log, said = folder / "disk", folder / "log", ""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "none", disk], check=True)
+    engine = make_engine(sys.argv[5], workers=2)
+    small = min(Path(films).iterdir(), key=lambda film: film.stat().st_size)
+    extract([small], Wide(log), fps=5, cache=disk, engine=engine)  # one is finished before the disk is full
+    subprocess.run(["mount", "-o", "remount,size=200k", disk], check=True)
+    try:
+        extract(films, Wide(log), fps=5, cache=disk, engine=engine)
+    except OutputError as error:
+        said = str(error)
+    kept = sum(len(read_rows(file)[0]) for file in (disk / "features").iterdir() if file.name[0] != ".")
+    first = seen(log)
+    subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
+    features, failures = extract(films, Wide(log), fps=5, cache=disk, engine=engine)
+    engine.close()
+    rows = sum(len(one.rows) for one in features)
+    told = {"said": said, "kept": kept, "again": seen(log) - first, "rows": rows, "failures": len(failures)}
+    (folder / "told.json").write_text(json.dumps(told))
+"""
+
+
+def fill_the_disk(films: Path, folder: Path, name: str) -> None:
+    """A disk of 200 kB, where the films' features take 230: the work stops and says why; with room it goes on."""
+    may = subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True, text=True)
+    if may.returncode:
+        pytest.skip(f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}")
+    (folder / "disk").mkdir()
+    (folder / "full.py").write_text(FULL)
+    here = Path(__file__).parent
+    words = [sys.executable, folder / "full.py", here, here, films, folder, name]
+    ran = subprocess.run(["unshare", "--map-root-user", "--mount", *words], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads((folder / "told.json").read_text())
+    assert "no space left on the disk. Free some, then run the same command again" in told["said"]
+    assert told["failures"] == 0  # no video is blamed
+    assert 0 < told["kept"] < told["rows"]
+    assert told["again"] == told["rows"] - told["kept"]  # what was finished is kept, and not computed again

@@ -1,0 +1,100 @@
+"""A tiny task for the tests of use: four steps, the two in the middle in any order, seen almost without doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.order import graph_of_labels
+from stepcut.procedure.procedure import Procedure
+from stepcut.timeline import Timeline
+
+STEPS = ["open jar", "spread jam", "cut bread", "serve"]
+Floats = NDArray[np.float64]
+
+
+def film(order: Sequence[int], rng: np.random.Generator, seconds: float = 20.0) -> NDArray[np.int64]:
+    """Labels at one a second: every step for about `seconds`, a little background in between."""
+    parts: list[int] = []
+    for step in order:
+        parts += [step] * max(3, round(seconds * float(np.exp(0.1 * rng.normal())))) + [-1] * int(rng.integers(0, 3))
+    return np.array(parts)
+
+
+def shares(labels: NDArray[np.int64], steps: int = 4) -> Floats:
+    """Memberships (T, K) that say plainly what the labels say; background is anybody's."""
+    known = np.eye(steps)[np.maximum(labels, 0)] * (labels >= 0)[:, None]
+    return np.asarray(0.9 * known + (1 - 0.9 * known.sum(axis=1, keepdims=True)) / steps)
+
+
+class Echo:
+    """An online object whose memberships are the very rows it is given."""
+
+    def push(self, row: NDArray[Any]) -> Floats:
+        return np.asarray(row, dtype=np.float64)
+
+
+class Eye:
+    """A network that sees which quarter of the picture is bright."""
+
+    name, dim, size, fingerprint = "eye", 4, 16, "eye"
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        columns = frames.astype(np.float64).mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2)
+        return columns / columns.sum(axis=1, keepdims=True)
+
+
+@dataclass
+class Plain:
+    """A method that takes rows for memberships; a row of zeros is strange."""
+
+    rate: float = 1.0
+    steps_: int = 4
+
+    def memberships(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+        return [np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True)) for rows in features]
+
+    def predict(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
+        return [np.where(rows.max(axis=1) > 0.5, rows.argmax(axis=1), -1) for rows in features]
+
+    def strangeness(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+        return [np.asarray(1.0 + 9.0 * (rows.max(axis=1) <= 0)) for rows in features]
+
+    def online(self) -> Echo:
+        return Echo()
+
+
+@dataclass(frozen=True)
+class Kitchen:
+    """Training videos of the tiny task and what was learned from them."""
+
+    labels: dict[str, NDArray[np.int64]]
+    expectations: Expectations
+    procedure: Procedure
+
+
+def make_kitchen() -> Kitchen:
+    """Learn the tiny task from 24 videos."""
+    rng = np.random.default_rng(0)
+    orders = [[0, 1, 2, 3], [0, 2, 1, 3]]
+    labels = {f"video{n}": film(orders[n % 2], rng) for n in range(24)}
+    calm = [rng.uniform(0.8, 1.2, size=len(numbers)) for numbers in labels.values()]
+    expectations = learn_expectations(list(labels.values()), 1.0, [shares(n) for n in labels.values()], calm)
+    procedure = Procedure(
+        steps=list(STEPS),
+        timelines={n: Timeline.from_labels(labels[n], 1.0, STEPS, video=n) for n in labels},
+        samples={name: len(numbers) for name, numbers in labels.items()},
+        videos=dict.fromkeys(labels),
+        rate=Fraction(1),
+        method=Plain(),  # type: ignore[arg-type]
+        expectations=expectations,
+        config={"backbone": {"name": "vectors"}, "shape": [4]},
+    )
+    assert graph_of_labels(labels, 1.0).edges == {(0, 1), (0, 2), (1, 3), (2, 3)}
+    return Kitchen(labels, expectations, procedure)

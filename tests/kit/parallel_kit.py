@@ -1,0 +1,98 @@
+"""What the tests of scale share: a backbone that logs every frame it sees, and work that fails in all ways."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Logged:
+    """Twelve numbers, the mean colour of four columns; every batch is a line in a file, whichever process it is in."""
+
+    name, dim, size, batch = "logged", 12, 16, 4
+
+    def __init__(self, log: Path, wait: float = 0.0, die: Path | None = None) -> None:
+        self.log, self.wait, self.die = log, wait, die
+        self.fingerprint = "logged 1"
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        time.sleep(self.wait)
+        if self.die is not None and not self.die.exists():
+            self.die.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open(self.log, "a", encoding="ascii") as file:
+            file.write(f"{os.getpid()} {len(frames)}\n")
+        return frames.reshape(len(frames), 16, 4, 4, 3).mean(axis=(1, 3)).reshape(len(frames), 12)
+
+
+class Wide(Logged):
+    """The same hundred times over: rows of 2.4 kB in half precision, which fill a small disk."""
+
+    dim = 1200
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        return np.tile(super().extract(frames), 100)
+
+
+def seen(log: Path) -> int:
+    """How many frames the backbone was given, by all processes together."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return sum(int(line.split()[1]) for line in lines)
+
+
+def pids(log: Path) -> set[int]:
+    return {int(line.split()[0]) for line in log.read_text().splitlines()}
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def slow_square(number: int) -> int:
+    time.sleep(0.05)
+    return number * number
+
+
+def stumble(number: int) -> int:
+    if number == 2:
+        raise ValueError("two is too many")
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def die_once(item: tuple[int, str]) -> int:
+    """Number 1 kills its worker the first time."""
+    number, folder = item
+    with open(Path(folder, f"begun-{number}"), "a", encoding="ascii") as file:
+        file.write("x")
+    if number == 1 and Path(folder, f"begun-{number}").read_text() == "x":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def cores(_: int) -> tuple[int, str]:
+    from stepcut.parallel.cores import count_cores
+
+    return count_cores(), os.environ["OMP_NUM_THREADS"]
+
+
+def scribble(item: tuple[int, str]) -> int:
+    """Number 1 writes for a minute; every other waits until it does, and is done."""
+    number, folder = item
+    paper = Path(folder) / "scribbled"
+    if number != 1:
+        while not paper.exists():
+            time.sleep(0.01)
+        return number
+    for _ in range(6000):
+        with open(paper, "a", encoding="ascii") as file:
+            file.write("x")
+        time.sleep(0.01)
+    return number

@@ -1,0 +1,74 @@
+"""A small procedure for all tests of showing: made without learning where the model is not needed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stepcut.colours import colour
+from stepcut.datasets.toy import make_kitchen
+
+STEPS = ("slice bread", "spread butter", "pour tea")
+PARTS = {
+    "one": [(0.0, 2.0, 0), (2.0, 4.0, 1), (4.5, 6.0, 2)],
+    "two": [(0.5, 3.0, 0), (3.0, 5.0, 2)],
+}
+
+
+def write_procedure(folder: Path, videos: dict[str, str | None], duration: float = 6.0) -> Path:
+    """A procedure folder as the viewer reads it, with known timelines."""
+    folder.mkdir(parents=True)
+    config = {"format": 1, "stepcut": "0", "method": "cnc", "rate": "2", "fingerprint": "f00d"}
+    steps = [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(STEPS)]
+    timelines = {
+        name: {
+            "path": videos[name],
+            "duration": duration,
+            "samples": int(2 * duration),
+            "segments": [{"start": s, "end": e, "step": k, "confidence": 0.8} for s, e, k in parts],
+        }
+        for name, parts in PARTS.items()
+    }
+    for file, value in (("config", config), ("steps", steps), ("timelines", timelines)):
+        (folder / f"{file}.json").write_text(json.dumps(value))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two videos of six seconds, with annotations."""
+    return make_kitchen(tmp_path_factory.mktemp("show") / "kitchen", videos=2, duration=6).folder
+
+
+@pytest.fixture
+def place(kitchen: Path, tmp_path: Path) -> Path:
+    """A procedure folder with known timelines over the two videos."""
+    first, second = sorted((kitchen / "videos").iterdir())
+    return write_procedure(tmp_path / "breakfast.proc", {"one": str(first), "two": str(second)})
+
+
+@pytest.fixture(scope="session")
+def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A procedure learned for real, in a second or two."""
+    import stepcut as sc
+
+    folder = tmp_path_factory.mktemp("learned") / "toy.proc"
+    sc.learn(
+        kitchen / "videos",
+        steps=3,
+        fps=1,
+        method="cnc",
+        train={"steps": 20},
+        cache=tmp_path_factory.mktemp("features"),
+        output=folder,
+    )
+    return folder
+
+
+@pytest.fixture
+def learned(learned_once: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(learned_once, tmp_path / "toy.proc"))

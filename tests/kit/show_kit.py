@@ -1,0 +1,82 @@
+"""What several tests of showing use."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from stepcut.procedure.corrections.edits import Edits
+from stepcut.show.viewer.checks import CheckedVideo
+from stepcut.show.viewer.server import Running
+
+
+def parts_of(edits: Edits, video: str = "one") -> list[tuple[float, float, int]]:
+    """The parts of one video without their confidence."""
+    return [(part.start, part.end, part.step) for part in edits.document.parts[video]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server said."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Page:
+    """A running viewer, asked as its own page asks it; paths go out exactly as they are written here."""
+
+    def __init__(self, folder: Path, checked: Sequence[CheckedVideo] = ()) -> None:
+        self.running = Running(folder, checked=checked)
+        self.viewer = self.running.viewer
+        address = urlsplit(self.running.address)
+        self.host, self.token = address.netloc, address.path.strip("/")
+        self.origin = f"http://{self.host}"
+
+    def __enter__(self) -> Page:
+        self.running.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.close()
+
+    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        """One request on a connection of its own, without any help."""
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            for name, value in {"host": self.host, **headers}.items():
+                connection.putheader(name, value)
+            if body is not None:
+                connection.putheader("content-length", str(len(body)))
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.ask("GET", f"/{self.token}/{path}", headers or {})
+
+    def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+        named = {"origin": self.origin, "content-type": "application/json", **(headers or {})}
+        return self.ask("POST", f"/{self.token}/{path}", named, json.dumps(body).encode())
+
+    def edit(self, change: Mapping[str, Any]) -> dict[str, Any]:
+        """Make one edit that must succeed."""
+        answer = self.post("api/edit", {"revision": self.viewer.edits.revision, "edit": change})
+        assert answer.status == 200, answer.text
+        return dict(answer.json())

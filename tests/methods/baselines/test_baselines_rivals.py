@@ -1,0 +1,124 @@
+"""The rivals: k-means with a clock, subset selection against the plain greedy, ASOT against its formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepcut.methods.baselines.asot import around, transport
+from stepcut.methods.baselines.prior import append_time, clock_cost, time_order
+from stepcut.methods.baselines.subset import choose_subset, distances
+from stepcut.methods.segmenters import Asot, KMeans, Subset
+
+
+def plain_greedy(apart: Any, k: int) -> list[int]:
+    served, chosen = apart.max(axis=0), []
+    for _ in range(k):
+        gains = [float(np.maximum(served - row, 0).sum()) for row in apart]
+        for state in chosen:
+            gains[state] = -1
+        chosen.append(int(np.argmax(gains)))
+        served = np.minimum(served, apart[chosen[-1]])
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_lazy_greedy_is_the_plain_greedy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    states, frames = rng.integers(1, 30), rng.integers(1, 60)
+    apart = rng.random((states, frames)) if seed % 2 else rng.integers(0, 3, size=(states, frames)).astype(float)
+    k = int(rng.integers(1, states + 1))
+    apart = apart.astype(np.float32)
+    assert choose_subset(apart, k)[0] == plain_greedy(apart, k)
+
+
+def test_lazy_greedy_computes_fewer_gains() -> None:
+    rng = np.random.default_rng(0)
+    rows, states = rng.normal(size=(2000, 8)), rng.normal(size=(100, 8))
+    _, count = choose_subset(distances(rows.astype(np.float32), states.astype(np.float32)), 10)
+    assert count < 100 * 10 / 2
+
+
+def test_distances() -> None:
+    rng = np.random.default_rng(0)
+    rows, states = rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(4, 3)).astype(np.float32)
+    true = np.linalg.norm(states[:, None] - rows, axis=2)
+    np.testing.assert_allclose(distances(rows, states), true, atol=1e-5)
+    assert distances(rows, rows[:1])[0, 0] == pytest.approx(0, abs=1e-3)
+
+
+def test_subset_chooses_among_its_states() -> None:
+    rng = np.random.default_rng(0)
+    videos = [rng.normal(size=(50, 4)) for _ in range(2)]
+    few = Subset(steps=3, states=3, normalise=False).fit(videos)
+    means = KMeans(steps=3, restarts=1, normalise=False).fit(videos)
+    assert all(np.abs(means.centres_ - centre).sum(axis=1).min() < 1e-4 for centre in few.centres_)
+
+
+def test_the_clock_of_k_means_is_one_more_dimension() -> None:
+    rows = np.ones((10, 3), dtype=np.float32)
+    timed = append_time(rows, 2.0)
+    np.testing.assert_allclose(timed[:, 3], 2 * (np.arange(10) + 0.5) / 10)
+    # Nothing but the clock tells these frames apart.
+    labels = KMeans(steps=5, prior=1.0).fit_predict([np.ones((50, 3))] * 2)
+    assert all(np.array_equal(video, np.repeat(np.arange(5), 10)) for video in labels)
+    rng = np.random.default_rng(0)
+    videos = [rng.normal(size=(40, 3)) for _ in range(2)]
+    assert KMeans(steps=2, prior=1.5).fit(videos).clock_ == pytest.approx(1.5)  # frames of length 1
+    scaled = KMeans(steps=2, prior=1.5, normalise=False)
+    small, large = scaled.fit_predict(videos), scaled.fit_predict([10 * video for video in videos])
+    assert all(np.array_equal(a, b) for a, b in zip(small, large, strict=True))
+
+
+def test_clock_cost() -> None:
+    cost = clock_cost(4, 2)
+    np.testing.assert_allclose(cost[:, 0], [0.125, 0.125, 0.375, 0.625])
+    np.testing.assert_allclose(cost, cost[::-1, ::-1])
+
+
+def test_time_order_puts_unused_steps_last() -> None:
+    assert time_order([np.array([3, 3, 0, 0]), np.array([3, 0])], 5).tolist() == [3, 0, 1, 2, 4]
+
+
+def slow_transport(cost: Any, radius: float, alpha: float, entropy: float, balance: float) -> Any:
+    """The formula with its matrices written out; T is the plan whose rows sum to p = 1/N, q = 1/K."""
+    n, k = cost.shape
+    p, q = 1 / n, 1 / k
+    plan = np.full((n, k), p * q)
+    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    structure = np.where((apart >= 1) & (apart <= radius * n), 1 / radius, 0)
+    size = None
+    for _ in range(25):
+        g = alpha * structure @ plan @ (1 - np.eye(k)) + (1 - alpha) * cost
+        g = g + entropy * np.log(plan / p) + balance * (np.log(plan.sum(axis=0) / q) + 1)
+        size = 4 / np.abs(g).max() if size is None else size
+        plan = plan * np.exp(-size * g)
+        plan = plan / plan.sum(axis=1, keepdims=True) * p
+    return plan / p
+
+
+@pytest.mark.parametrize(("frames", "radius"), [(60, 0.04), (60, 0.2), (10, 0.04), (1, 0.5), (33, 1.0)])
+def test_transport_is_its_formula(frames: int, radius: float) -> None:
+    cost = np.random.default_rng(0).random((frames, 4))
+    np.testing.assert_allclose(
+        transport(cost, radius, 0.3, 0.07, 0.1), slow_transport(cost, radius, 0.3, 0.07, 0.1), atol=1e-5
+    )
+
+
+def test_around_sums_the_neighbours_without_the_frame() -> None:
+    plan = np.random.default_rng(0).random((20, 3))
+    apart = np.abs(np.subtract.outer(np.arange(20), np.arange(20)))
+    for reach in (1, 4, 30):
+        np.testing.assert_allclose(around(plan, reach), ((apart >= 1) & (apart <= reach)) @ plan)
+
+
+def test_asot_finds_repeats_and_rare_steps() -> None:
+    rng = np.random.default_rng(0)
+    true = np.repeat([0, 1, 0, 2, 3], [60, 40, 60, 8, 40])
+    videos = [np.eye(4, 12)[true] + 0.15 * rng.normal(size=(len(true), 12)) for _ in range(3)]
+    for labels in Asot(steps=4).fit_predict(videos):
+        most = np.array([np.bincount(labels[true == step]).argmax() for step in range(4)])
+        assert len(set(most.tolist())) == 4
+        assert np.mean(labels == most[true]) > 0.97

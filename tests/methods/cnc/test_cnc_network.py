@@ -1,0 +1,79 @@
+"""The networks: the fast path equals the plain one, channels and time stay apart, weights survive a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from stepcut.errors import FeatureError
+from stepcut.methods.cnc.inputs import MapInput
+from stepcut.methods.cnc.network import MapEncoder, VectorEncoder, load_network, save_network
+from stepcut.methods.cnc.sampling import context_rows
+
+
+@pytest.mark.parametrize("context", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [(5, 4), (1, 1)])
+def test_fast_path_equals_the_plain_network(context: int, size: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    network = MapEncoder(channels=6, dim=5, hidden=7, dropout=0.0).double()
+    maps = torch.randn(4, 6, context, *size, dtype=torch.float64)
+    results = []
+    for run in (network.plain, network.forward):
+        network.norm1.reset_running_stats()
+        network.norm2.reset_running_stats()
+        network.zero_grad()
+        network.train()
+        out = run(maps)
+        out.square().sum().backward()
+        network.eval()
+        gradients = [p.grad.clone() for p in network.parameters() if p.grad is not None]
+        results.append([out.detach(), *gradients, *(b.clone() for b in network.buffers()), run(maps).detach()])
+    for plain, fast in zip(*results, strict=True):
+        torch.testing.assert_close(fast, plain)
+
+
+def test_channels_and_time_are_never_mixed() -> None:
+    """One marked channel of one frame arrives in that channel at that time, and nowhere else."""
+    maps = np.zeros((6, 4, 3, 3), np.float32)
+    maps[3, 2] = 1.0  # frame 3, channel 2
+    source = MapInput(context=2, stride=0.5, hidden=8)
+    rows = source.store(torch.nn.Identity(), maps, torch.device("cpu"))
+    places = torch.from_numpy(context_rows(np.arange(6), 6, source.offsets, rate=2))
+    gathered = source.gather(rows, places)
+    assert gathered.shape == (6, 4, 2, 3, 3)
+    marked = {tuple(place) for place in gathered.amax((3, 4)).nonzero().tolist()}
+    assert marked == {(3, 2, 1), (4, 2, 0)}  # itself at time 1, context of the next at time 0: (frame, channel, time)
+    expected = np.stack([maps[[0, 0, 1, 2, 3, 4]], maps], axis=2)
+    np.testing.assert_array_equal(gathered.numpy(), expected)
+
+
+def test_other_channels_are_refused() -> None:
+    with pytest.raises(FeatureError, match="maps have 3 channels, the network was built for 8"):
+        MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(2, 3, 2, 5, 5))
+
+
+def test_vector_encoder_is_two_convolutions() -> None:
+    torch.manual_seed(0)
+    network = VectorEncoder(features=9, components=4, dim=3, hidden=6)
+    rows = torch.randn(2, VectorEncoder.TAPS, 4)
+    first = torch.nn.functional.conv1d(
+        rows.transpose(1, 2), network.conv1.weight.view(6, 3, 4).transpose(1, 2), network.conv1.bias
+    ).relu()
+    second = torch.nn.functional.conv1d(first, network.conv2.weight.view(3, 3, 6).transpose(1, 2), network.conv2.bias)
+    expected = second[:, :, 0] + rows[:, 2] @ network.straight.weight.T
+    torch.testing.assert_close(network(rows), expected)
+
+
+@pytest.mark.parametrize("kind", ["maps", "vectors"])
+def test_weights_survive_a_file(kind: str, tmp_path: Path) -> None:
+    def build() -> torch.nn.Module:
+        return MapEncoder(6, 5, 7) if kind == "maps" else VectorEncoder(9, 4, 5, 7)
+
+    network, other = build(), build()
+    save_network(network, tmp_path / "net.safetensors")
+    load_network(other, tmp_path / "net.safetensors")
+    for name, value in network.state_dict().items():
+        assert torch.equal(other.state_dict()[name], value)

@@ -1,0 +1,340 @@
+"""Embedder: it learns, resumes to the bit, reads no label, and says what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
+from stepcut.features.backbones.program import Add, Conv, MaxPool, Program
+from stepcut.methods.cnc.embedder import Embedder
+from stepcut.methods.cnc.prepare import centre_and_smooth, principal_axes
+from stepcut.methods.cnc.sampling import context_rows, draw
+from stepcut.methods.cnc.training import Curve, Plan, train
+from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
+from stepcut.progress import Event, silent
+
+Arrays = list[NDArray[Any]]
+
+
+def make_vectors(dim: int = 12, lengths: tuple[int, ...] = (60, 45, 20)) -> Arrays:
+    """Videos that go through the same four states, each at its own pace, in a kitchen of its own."""
+    random = np.random.default_rng(0)
+    states = random.normal(size=(4, dim)) * 2
+    videos = []
+    for length in lengths:
+        borders = np.sort(random.choice(np.arange(3, length - 3), 3, replace=False))
+        labels = np.searchsorted(borders, np.arange(length), side="right")
+        videos.append(states[labels] + random.normal(size=(length, dim)) + random.normal(size=dim))
+    return videos
+
+
+def make_maps() -> Arrays:
+    random = np.random.default_rng(0)
+    return [random.normal(size=(length, 5, 4, 3)).astype(np.float32) for length in (20, 9, 14)]
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("loss", ["tc3i", "tcc", "lav", "lav+tcc"])
+def test_loss_falls(loss: str) -> None:
+    embedder = Embedder(loss=loss, dim=8, seed=0, steps=60).fit(make_vectors())
+    values = [row[0] for row in embedder.curve_.values]
+    assert np.mean(values[-10:]) < 0.97 * np.mean(values[:5])
+    parts = {
+        "tc3i": ("tcc", "cidm"),
+        "tcc": ("tcc",),
+        "lav": ("soft_dtw", "cidm"),
+        "lav+tcc": ("tcc", "soft_dtw", "cidm"),
+    }
+    assert embedder.curve_.names == ("loss", *parts[loss])
+    rows = list(csv.reader(io.StringIO(embedder.curve_.csv())))
+    assert rows[0] == ["step", *embedder.curve_.names]
+    assert len(rows) == 61
+
+
+@pytest.mark.parametrize("kind", ["vectors", "maps"])
+def test_shapes_seeds_and_saving(kind: str) -> None:
+    features = make_vectors() if kind == "vectors" else make_maps()
+    embedder = Embedder(dim=6, rate=Fraction(1, 2), steps=4, hidden=8, seed=3).fit(features)
+    out = embedder.transform(features)
+    assert [rows.shape for rows in out] == [(len(rows), 6) for rows in features]
+    assert all(rows.dtype == np.float32 for rows in out)
+    settings = json.loads(json.dumps(embedder.settings()))
+    again = Embedder.restore(settings, embedder.state())
+    assert again.settings() == embedder.settings()
+    for first, second in zip(out, again.transform(features), strict=True):
+        np.testing.assert_array_equal(first, second)
+    before = torch.get_rng_state()
+    same = Embedder(dim=6, rate=Fraction(1, 2), steps=4, hidden=8, seed=3).fit(features).transform(features)
+    assert torch.equal(torch.get_rng_state(), before)  # the user's own random numbers are left alone
+    np.testing.assert_array_equal(same[0], out[0])
+    other = Embedder(dim=6, rate=Fraction(1, 2), steps=4, hidden=8, seed=4).fit(features).transform(features)
+    assert not np.array_equal(other[0], out[0])
+
+
+@pytest.mark.parametrize("kind", ["vectors", "maps"])
+def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
+    features = make_vectors() if kind == "vectors" else make_maps()
+    given: dict[str, Any] = {"dim": 6, "steps": 12, "hidden": 8, "device": "cpu"}
+    whole = Embedder(**given).fit(features)
+
+    def interrupt(event: Event) -> None:
+        if event.done in (5, 9):
+            raise Stop
+
+    file = tmp_path / "run.safetensors"
+    for _ in range(2):  # stopped after 5, and after 9
+        with pytest.raises(Stop):
+            Embedder(**given).fit(features, progress=interrupt, checkpoint=file)
+    resumed = Embedder(**given).fit(features, checkpoint=file)
+    assert resumed.curve_.values == whole.curve_.values
+    for name, value in whole.state().items():
+        np.testing.assert_array_equal(resumed.state()[name], value)
+    # A finished run is not trained again; another one does not take its checkpoint.
+    done: list[Event] = []
+    Embedder(**given).fit(features, progress=done.append, checkpoint=file)
+    assert len(done) == 2
+    with pytest.raises(OptionError, match="belongs to a run with other settings or other features"):
+        Embedder(**{**given, "seed": 1}).fit(features, checkpoint=file)
+    file.write_bytes(b"nothing")
+    with pytest.raises(OptionError, match="is not a checkpoint of stepcut"):
+        Embedder(**given).fit(features, checkpoint=file)
+
+
+def test_hook_sees_the_loss_and_its_parts() -> None:
+    seen: list[Event] = []
+    Embedder(dim=4, steps=3).fit(make_vectors(), progress=seen.append)
+    told = [event for event in seen if event.values]
+    assert len(told) == 3
+    assert set(told[-1].values) == {"loss", "tcc", "cidm"}
+    assert told[-1].stage == "train"
+    assert seen[-1].finished
+
+
+def train_reading(
+    every: int, progress: Callable[[Event], None] = silent, checkpoint: Path | None = None
+) -> tuple[Curve, torch.nn.Module]:
+    """Ten steps of a tiny network, whose losses are read so many at a time."""
+    torch.manual_seed(0)
+    network = torch.nn.Linear(2, 1)
+    curve = train(
+        network,
+        lambda random, steps: draw(random, [9, 9], 2, 3, (0,), 1, steps),
+        lambda batch: {"loss": network(batch.times[:, :2]).square().mean()},
+        Plan(learning_rate=0.1, weight_decay=0, steps=10, patience=100, tolerance=0.01, read_every=every),
+        seed=0,
+        run="",
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    return curve, network
+
+
+def test_hook_sees_every_step_where_losses_are_read_many_at_a_time() -> None:
+    seen: list[Event] = []
+    curve, _ = train_reading(4, seen.append)
+    told = [event.values["loss"] for event in seen if event.values]
+    assert len(told) == 10
+    assert told == [row[0] for row in curve.values]
+    assert curve.values == train_reading(1)[0].values
+
+
+def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path) -> None:
+    """Frames drawn ahead of the checkpoint are drawn again."""
+    whole, network = train_reading(4)
+
+    def interrupt(event: Event) -> None:
+        if event.done == 6:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train_reading(4, interrupt, tmp_path / "run.safetensors")
+    curve, resumed = train_reading(4, checkpoint=tmp_path / "run.safetensors")
+    assert curve.values == whole.values
+    for one, other in zip(resumed.parameters(), network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_stops_when_converged() -> None:
+    plan = Plan(learning_rate=1, weight_decay=0, steps=100, patience=4, tolerance=0.01, read_every=1)
+    falling = Curve(("loss",), [[float(x)] for x in range(8, 0, -1)])
+    assert not falling.converged(plan)
+    assert Curve(("loss",), [[1.0]] * 8).converged(plan)
+    assert not Curve(("loss",), [[1.0]] * 9).converged(plan)  # looked at every `patience` steps
+    assert not Curve(("loss",), [[1.0]] * 4).converged(plan)
+    short = Embedder(dim=4, steps=500, patience=10, tolerance=0.9).fit(make_vectors())
+    assert len(short.curve_.values) < 500
+
+
+def test_diverged_loss_names_step_and_setting() -> None:
+    calls = itertools.count(1)
+
+    def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
+
+    with pytest.raises(TrainingError, match=r"training step 3: the loss is nan.*0.001; try learning_rate=0.0001"):
+        Embedder(loss=explode, dim=4, steps=5).fit(make_vectors())
+
+
+def test_your_own_loss() -> None:
+    def mean_square(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return u.square().mean()
+
+    embedder = Embedder(loss=mean_square, dim=4, steps=3).fit(make_vectors())
+    assert embedder.curve_.names == ("loss",)
+    with pytest.raises(OptionError, match=r"is a function of your own, which cannot be written down"):
+        embedder.settings()
+
+
+def test_own_limits_follow_the_data() -> None:
+    """Ten passes over the rows, and a window that does not swallow the steps of a short video."""
+    features = make_vectors(lengths=(60, 45, 20))
+    embedder = Embedder(dim=4, frames=10).fit(features)
+    assert len(embedder.curve_.values) == 25  # 10 x 125 rows / (5 x 10)
+
+    def cidm_of(videos: Arrays, window: float | None) -> float:
+        return Embedder(dim=4, steps=1, window=window).fit(videos).curve_.values[0][2]
+
+    assert cidm_of(features, None) == cidm_of(features, 45 / 40)
+    assert cidm_of(features, None) != cidm_of(features, 10.0)
+    long = make_vectors(lengths=(500, 450))
+    assert cidm_of(long, None) == cidm_of(long, 10.0)
+    assert cidm_of(long, None) != cidm_of(long, 11.2)
+
+
+def test_two_videos_shorter_than_asked() -> None:
+    features = make_vectors(lengths=(12, 9))
+    out = Embedder(dim=4, steps=3).fit_transform(features)
+    assert [len(rows) for rows in out] == [12, 9]
+
+
+def test_same_answer_for_a_video_alone() -> None:
+    features = make_vectors()
+    embedder = Embedder(dim=4, steps=3).fit(features)
+    np.testing.assert_allclose(
+        embedder.transform(features)[1], embedder.transform(features[1:2])[0], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_what_is_wrong_is_told() -> None:
+    features = make_vectors()
+    with pytest.raises(OptionError, match="1 video was given; at least 2 are needed.*Add another video"):
+        Embedder().fit(features[:1])
+    with pytest.raises(OptionError, match="loss='tci3' is unknown; did you mean 'tc3i'"):
+        Embedder(loss="tci3").fit(features)
+    with pytest.raises(OptionError, match="frames=1 is too small. Choose 2 or more"):
+        Embedder(frames=1).fit(features)
+    with pytest.raises(OptionError, match="rate=0 is not a number of rows per second"):
+        Embedder(rate=0).fit(features)
+    with pytest.raises(OptionError, match="temperature=-1 must be a positive number"):
+        Embedder(temperature=-1).fit(features)
+    with pytest.raises(FeatureError, match=r"features\[1\] has 5 dimensions, others have 12"):
+        Embedder().fit([features[0], features[1][:, :5]])
+    with pytest.raises(FeatureError, match=r"features\[1\] has shape \(45,\); expected \(rows, dimensions\)"):
+        Embedder().fit([features[0], features[1][:, 0]])
+    with pytest.raises(FeatureError, match=r"features\[0\] holds NaN or infinity"):
+        Embedder().fit([features[0] * np.nan, features[1]])
+    with pytest.raises(NotLearned, match="has not been fitted"):
+        Embedder().transform(features)
+    embedder = Embedder(dim=4, steps=2).fit(features)
+    with pytest.raises(FeatureError, match=r"features\[0\] has 5 dimensions, others have 12"):
+        embedder.transform([features[0][:, :5]])
+    with pytest.raises(OptionError, match="tune_backbone=True needs backbone="):
+        Embedder(tune_backbone=True).fit(make_maps())
+
+
+def test_draw_is_sorted_different_and_padded() -> None:
+    lengths = [50, 8, 40, 30, 60, 70]
+    (batch,) = draw(np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0)
+    assert batch.context.shape == (6, 16, 2)
+    context, times, durations, mask = (part.numpy() for part in batch.parts())
+    starts = np.cumsum([0, *lengths])
+    for place in range(6):
+        rows = context[place, mask[place], 1]
+        video = int(np.searchsorted(starts, rows[0], side="right")) - 1
+        assert (np.diff(rows) > 0).all()
+        assert rows[-1] < starts[video + 1]
+        assert len(rows) == min(16, lengths[video])
+        assert durations[place] == lengths[video] / 2
+        back = context[place, mask[place], 0]
+        np.testing.assert_array_equal(back, np.maximum(rows - 1, starts[video]))
+        np.testing.assert_allclose(times[place, mask[place]], (rows - starts[video]) / lengths[video])
+
+
+def test_context_is_in_seconds() -> None:
+    rows = np.array([0, 10, 59])
+    assert context_rows(rows, 60, (-0.5, 0.0), rate=30).tolist() == [[0, 0], [0, 10], [44, 59]]
+    assert context_rows(rows, 60, (-2.0, 0.0, 2.0), rate=Fraction(30000, 1001)).tolist() == [
+        [0, 0, 59],
+        [0, 10, 59],
+        [0, 59, 59],
+    ]
+
+
+def test_preparation_centres_smooths_and_projects() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(50, 6)) + 5
+    plain = centre_and_smooth(x, rate=1, seconds=0)
+    np.testing.assert_allclose(plain.numpy(), x - x.mean(0), atol=1e-5)
+    smooth = centre_and_smooth(x, rate=2, seconds=1.5).numpy()
+    place = np.arange(50)
+    weights = np.exp(-0.5 * ((place[:, None] - place[None]) / 3.0) ** 2) * (abs(place[:, None] - place[None]) <= 12)
+    expected = (weights @ (x - x.mean(0))) / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(smooth, expected, atol=1e-5)
+    axes = principal_axes([plain], 3).numpy()
+    projected = plain.numpy() @ axes
+    assert np.mean(projected**2) == pytest.approx(1.0, rel=1e-4)
+    covariance = projected.T @ projected / 50
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)
+
+
+def tiny_program() -> Program:
+    random = np.random.default_rng(0)
+    program = Program(mean=(127.0, 127.0, 127.0), scale=(0.01, 0.01, 0.01))
+    first = program.add(
+        Conv(0, random.normal(size=(4, 3, 3, 3)).astype(np.float32), np.ones(4, np.float32), 2, (0, 1), 1, "relu6")
+    )
+    pool = program.add(MaxPool(first, 3, 2, (1, 1)))
+    last = program.add(Conv(pool, random.normal(size=(4, 4, 1, 1)).astype(np.float32) * 0.3, np.zeros(4, np.float32)))
+    program.add(Add(pool, last, "relu"))
+    return program
+
+
+def test_tuning_end_to_end_is_exact_in_parts() -> None:
+    from stepcut.features.backbones.torch_engine import TorchEngine
+
+    backbone = TunableBackbone(tiny_program())
+    random = np.random.default_rng(0)
+    frames = [random.integers(0, 255, size=(n, 16, 16, 3), dtype=np.uint8) for n in (12, 9)]
+    with torch.no_grad():
+        maps = backbone(torch.from_numpy(frames[0]))
+    np.testing.assert_allclose(maps.numpy(), TorchEngine(tiny_program())(frames[0]), rtol=2e-3, atol=2e-3)
+    results = []
+    for chunk in (1000, 5):
+        embedder = Embedder(
+            tune_backbone=True, backbone=backbone, chunk=chunk, dim=4, hidden=6, steps=2, rate=2, frames=8
+        )
+        out = embedder.fit(frames).transform(frames)
+        network = embedder.network_
+        assert isinstance(network, FrameEncoder)
+        moved = network.state_dict()["backbone.weights.1"].cpu() - backbone.state_dict()["weights.1"]
+        assert moved.abs().max() > 0  # the backbone learned, and the user's own is as it was
+        results.append(out)
+    for whole, parts in zip(*results, strict=True):
+        np.testing.assert_allclose(parts, whole, rtol=1e-3, atol=1e-4)
+    again = Embedder.restore(embedder.settings(), embedder.state(), backbone=backbone)
+    np.testing.assert_array_equal(again.transform(frames)[0], out[0])

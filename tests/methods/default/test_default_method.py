@@ -1,0 +1,197 @@
+"""The default method keeps its contract and finds the steps of toy kitchens: repeats, free order, background."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stepcut.datasets.toy import STEPS, toy_features
+from stepcut.errors import NotLearned, OptionError
+from stepcut.evaluation import score
+from stepcut.methods import METHODS, StepCut
+from stepcut.timeline import Timeline
+
+RATE = 2.0
+Labels = NDArray[np.int64]
+
+
+def truth(timeline: Timeline, rows: int) -> Labels:
+    """Step numbers from 1, 0 for background."""
+    labels = np.zeros(rows, dtype=np.int64)
+    times = np.arange(rows) / RATE
+    for segment in timeline:
+        labels[(times >= segment.start) & (times < segment.end)] = STEPS.index(segment.step) + 1
+    return labels
+
+
+def kitchen(**plan: float) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    rows, timelines = toy_features(videos=8, rate=RATE, seed=3, **plan)
+    return rows, [truth(timeline, len(video)) for timeline, video in zip(timelines, rows, strict=True)]
+
+
+def strict_f1(method: StepCut, true: list[Labels]) -> float:
+    return score(method.labels_, true, protocol="strict").f1
+
+
+@pytest.fixture(scope="module")
+def plain() -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    return kitchen()
+
+
+@pytest.fixture(scope="module")
+def learned(plain: tuple[list[NDArray[np.float32]], list[Labels]]) -> StepCut:
+    return StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0])
+
+
+def test_finds_the_steps_of_a_toy_kitchen(plain, learned) -> None:
+    assert strict_f1(learned, plain[1]) > 78
+
+
+def test_the_answers_have_the_shapes_of_the_contract(plain, learned) -> None:
+    rows = plain[0]
+    assert learned.steps_ == 6
+    assert METHODS["stepcut"] is StepCut
+    for video, embedding, share, cut, strange in zip(
+        rows,
+        learned.embed(rows),
+        learned.memberships(rows),
+        learned.predict(rows),
+        learned.strangeness(rows),
+        strict=True,
+    ):
+        assert embedding.dtype == np.float32
+        assert len(embedding) == len(video)
+        assert share.shape == (len(video), 6)
+        assert np.allclose(share.sum(axis=1), 1)
+        assert cut.dtype == np.int64
+        assert set(np.unique(cut)) <= set(range(-1, 6))
+        assert strange.shape == (len(video),)
+        assert (strange >= 0).all()
+    assert all((a == b).all() for a, b in zip(learned.predict(rows), learned.labels_, strict=True))
+
+
+def test_steps_are_numbered_by_when_they_usually_come(learned) -> None:
+    assert all(a <= b for a, b in pairwise(learned.times_))
+
+
+def test_same_seed_same_labels_in_whatever_order_the_videos_come(plain, learned) -> None:
+    again = StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0][::-1])
+    assert all((a == b).all() for a, b in zip(again.labels_[::-1], learned.labels_, strict=True))
+
+
+def test_a_kept_method_answers_as_before(plain, learned) -> None:
+    settings = json.loads(json.dumps(learned.settings()))
+    back = StepCut.restore(settings, learned.state())
+    assert back.steps_ == learned.steps_
+    for before, after in zip(learned.memberships(plain[0]), back.memberships(plain[0]), strict=True):
+        assert np.array_equal(before, after)
+    assert all((a == b).all() for a, b in zip(learned.labels_, back.labels_, strict=True))
+
+
+def test_a_new_recording_is_cut_about_as_well(plain) -> None:
+    rows, true = plain
+    inside = score([StepCut(steps=6, rate=RATE, restarts=9).fit(rows).labels_[0]], [true[0]]).f1
+    method = StepCut(steps=6, rate=RATE, restarts=9).fit(rows[1:])
+    assert score(method.predict(rows[:1]), true[:1]).f1 > inside - 15
+
+
+def test_videos_learned_from_look_as_strange_as_new_ones_when_seen_as_if_new() -> None:
+    features = list(toy_features(videos=24, seed=101, duration=120)[0])
+    method = StepCut(steps=6, restarts=12).fit(features[:8])
+    new, again = (np.concatenate(method.strangeness(part)) for part in (features[8:], features[:8]))
+    as_new = np.concatenate(method.strange_)
+    assert [len(one) for one in method.strange_] == [len(one) for one in features[:8]]
+    for share in (0.5, 0.99):
+        assert np.quantile(as_new, share) == pytest.approx(np.quantile(new, share), rel=0.1)
+    assert np.median(again) < 0.9 * np.median(new)
+
+
+def test_online_depends_on_the_past_alone(plain, learned) -> None:
+    video = plain[0][0]
+    whole, part = learned.online(), learned.online()
+    first = [whole.push(row) for row in video][:40]
+    other = [part.push(row) for row in [*video[:40], *(100 + video[40:])]][:40]
+    assert np.array_equal(first, other)
+    assert np.allclose(np.sum(first, axis=1), 1)
+
+
+def test_online_follows_about_as_well_as_looking_at_the_whole_video(plain, learned) -> None:
+    online = []
+    for video in plain[0]:
+        follower = learned.online()
+        online.append(np.array([follower.push(row).argmax() for row in video]))
+    assert score(online, plain[1]).f1 > 45
+
+
+def test_repeated_and_reordered_steps_survive_with_the_prior_and_without() -> None:
+    rows, true = kitchen(repeat=0.5, shuffle=1.0)
+    for prior in (0.0, 2.0):
+        method = StepCut(steps=6, rate=RATE, restarts=9, prior=prior).fit(rows)
+        assert strict_f1(method, true) > 65, prior
+        found = score(method.labels_, true, protocol="strict").matching
+        # A step done twice in a video is the same step both times.
+        both = [
+            (found.get(int(np.bincount(cut[a:b][cut[a:b] >= 0], minlength=6).argmax())), labels[a])
+            for cut, labels in zip(method.labels_, true, strict=True)
+            for a, b in repeated(labels)
+        ]
+        assert len(both) >= 4
+        assert np.mean([guess == step for guess, step in both]) > 0.6, prior
+
+
+def test_the_prior_fades_where_steps_come_at_any_time(learned) -> None:
+    assert learned.prior_ > 1.5
+    rows, _ = toy_features(videos=8, rate=RATE, seed=3, repeat=0.5, shuffle=1.0)
+    backwards = [video[::-1] if number % 2 else video for number, video in enumerate(rows)]
+    assert StepCut(steps=6, rate=RATE, restarts=3).fit(backwards).prior_ < 1
+    assert StepCut(steps=6, rate=RATE, restarts=3, prior=0).fit(rows).prior_ == 0
+
+
+def repeated(labels: Labels) -> list[tuple[int, int]]:
+    """Where steps are done for the second time."""
+    bounds = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
+    seen, out = set(), []
+    for first, last in pairwise(bounds):
+        if labels[first] and labels[first] in seen:
+            out.append((int(first), int(last)))
+        seen.add(labels[first])
+    return out
+
+
+def test_background_raises_the_score_where_half_of_the_video_is_background() -> None:
+    rows, true = kitchen(background=0.5)
+    everything = StepCut(steps=6, rate=RATE, restarts=9, background=0.0).fit(rows)
+    some = StepCut(steps=6, rate=RATE, restarts=9, background=1.0).fit(rows)
+    assert (np.concatenate(everything.labels_) >= 0).all()
+    assert strict_f1(some, true) > strict_f1(everything, true) + 10
+
+
+def test_auto_chooses_a_number_near_the_true_one_and_says_why(plain) -> None:
+    method = StepCut(rate=RATE, restarts=6).fit(plain[0])
+    assert 4.2 <= method.steps_ <= 7.8
+    assert str(method.steps_) in method.choice_.reason
+    back = StepCut.restore(method.settings(), method.state())
+    assert back.choice_.reason == method.choice_.reason
+
+
+def test_odd_videos_do_not_break_it() -> None:
+    rng = np.random.default_rng(0)
+    still = np.ones((12, 5), dtype=np.float32)
+    short = [rng.normal(size=(length, 5)).astype(np.float32) for length in (1, 2, 7)]
+    cut = StepCut(steps=3, restarts=3).fit([still, *short])
+    assert [len(labels) for labels in cut.labels_] == [12, 1, 2, 7]
+    maps = [rng.normal(size=(20, 4, 2, 2)).astype(np.float32) for _ in range(2)]
+    assert len(StepCut(steps=2, restarts=3).fit(maps).labels_[0]) == 20
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(NotLearned, match="call fit"):
+        StepCut().predict([np.zeros((3, 2))])
+    with pytest.raises(OptionError, match="background=2 is not allowed"):
+        StepCut(background=2).fit([np.zeros((3, 2))])
+    with pytest.raises(OptionError, match="steps=9 is more than the 3 rows"):
+        StepCut(steps=9).fit([np.zeros((3, 2))])

@@ -1,0 +1,281 @@
+"""The contract, run over every segmenter: whatever goes in, labels of the right shape or a clear error come out."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepcut.errors import FeatureError, NotLearned, OptionError
+from stepcut.methods.segmenters import SEGMENTERS
+
+LEARNED = [name for name in SEGMENTERS if name not in ("random", "uniform", "one-cluster")]
+every = pytest.mark.parametrize("name", list(SEGMENTERS))
+
+
+def make_videos(lengths: tuple[int, ...] = (30, 41, 35), dim: int = 6, steps: int = 4, seed: int = 0) -> list[Any]:
+    """Videos that do `steps` steps in order, each step a place in space, with noise."""
+    rng = np.random.default_rng(seed)
+    places = rng.normal(size=(steps, dim)) * 3
+    return [places[np.arange(n) * steps // n] + 0.3 * rng.normal(size=(n, dim)) for n in lengths]
+
+
+def check(labels: list[Any], videos: list[Any], steps: int) -> None:
+    assert len(labels) == len(videos)
+    for per_video, rows in zip(labels, videos, strict=True):
+        assert per_video.shape == (len(rows),)
+        assert per_video.dtype == np.int64
+        assert per_video.min() >= 0
+        assert per_video.max() < steps
+
+
+def same(a: list[Any], b: list[Any]) -> bool:
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@every
+def test_labels_have_the_right_shape_and_range(name: str) -> None:
+    videos = make_videos()
+    check(SEGMENTERS[name](steps=4).fit_predict(videos), videos, 4)
+
+
+@every
+def test_fit_returns_the_segmenter_and_init_only_stores(name: str) -> None:
+    segmenter = SEGMENTERS[name](steps=4, rate=2.0, seed=3)
+    assert (segmenter.steps, segmenter.rate, segmenter.seed) == (4, 2.0, 3)
+    assert not [key for key in vars(segmenter) if key.endswith("_")]
+    assert segmenter.fit(make_videos()) is segmenter
+
+
+@every
+def test_same_seed_same_labels_and_fit_twice_is_fit_once(name: str) -> None:
+    videos = make_videos()
+    first = SEGMENTERS[name](steps=4, seed=5)
+    once = first.fit_predict(videos)
+    assert same(once, SEGMENTERS[name](steps=4, seed=5).fit_predict(videos))
+    assert same(once, first.fit(videos).predict(videos))
+
+
+@every
+def test_the_order_of_the_videos_does_not_matter(name: str) -> None:
+    videos = make_videos((30, 41, 35, 30))
+    labels = SEGMENTERS[name](steps=4).fit_predict(videos)
+    turned = SEGMENTERS[name](steps=4).fit_predict(videos[::-1])[::-1]
+    assert same(labels, turned)
+
+
+@every
+def test_fit_does_not_change_what_it_is_given(name: str) -> None:
+    videos = [video.astype(np.float32) for video in make_videos()]
+    kept = [video.copy() for video in videos]
+    SEGMENTERS[name](steps=4).fit_predict(videos)
+    assert same(videos, kept)
+
+
+@every
+def test_memberships_are_shares(name: str) -> None:
+    videos = make_videos()
+    segmenter = SEGMENTERS[name](steps=4).fit(videos)
+    for shares, rows in zip(segmenter.memberships(videos), videos, strict=True):
+        assert shares.shape == (len(rows), 4)
+        assert shares.dtype == np.float32
+        assert shares.min() >= 0
+        np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
+
+
+@every
+@pytest.mark.parametrize("rate", [1.0, Fraction(30000, 1001)])
+def test_kept_and_restored_it_cuts_alike(name: str, rate: float | Fraction) -> None:
+    videos = make_videos()
+    segmenter = SEGMENTERS[name](steps=4, rate=rate).fit(videos)
+    settings = json.loads(json.dumps(segmenter.settings()))
+    again = SEGMENTERS[name].restore(settings, segmenter.state())
+    fresh = make_videos((17, 50), seed=0)
+    assert same(segmenter.predict(fresh), again.predict(fresh))
+    assert again.settings() == settings
+
+
+@every
+def test_one_step(name: str) -> None:
+    videos = make_videos()
+    assert all((labels == 0).all() for labels in SEGMENTERS[name](steps=1).fit_predict(videos))
+
+
+@every
+@pytest.mark.parametrize("lengths", [(12,), (5, 4, 3)])
+def test_as_many_steps_as_frames(name: str, lengths: tuple[int, ...]) -> None:
+    videos = make_videos(lengths)
+    check(SEGMENTERS[name](steps=12).fit_predict(videos), videos, 12)
+
+
+@every
+def test_one_video(name: str) -> None:
+    videos = make_videos((50,))
+    check(SEGMENTERS[name](steps=4).fit_predict(videos), videos, 4)
+
+
+@every
+def test_one_frame(name: str) -> None:
+    one = make_videos((1,))
+    check(SEGMENTERS[name](steps=1).fit_predict(one), one, 1)
+    many = make_videos((1, 40, 1))
+    check(SEGMENTERS[name](steps=4).fit_predict(many), many, 4)
+    check(SEGMENTERS[name](steps=4).fit(many).predict(one), one, 4)
+
+
+@every
+@pytest.mark.parametrize("value", [0.0, 3.5])
+def test_constant_features(name: str, value: float) -> None:
+    videos = [np.full((n, 5), value) for n in (20, 13)]
+    segmenter = SEGMENTERS[name](steps=4).fit(videos)
+    check(segmenter.predict(videos), videos, 4)
+    assert all(np.isfinite(shares).all() for shares in segmenter.memberships(videos))
+
+
+@every
+def test_duplicated_frames(name: str) -> None:
+    base = make_videos((4,))[0]
+    videos = [np.repeat(base, 9, axis=0), np.repeat(base[:2], 5, axis=0)]
+    check(SEGMENTERS[name](steps=6).fit_predict(videos), videos, 6)
+
+
+@every
+def test_very_unequal_lengths(name: str) -> None:
+    videos = make_videos((2000, 3, 1, 70))
+    check(SEGMENTERS[name](steps=4).fit_predict(videos), videos, 4)
+
+
+@every
+def test_one_dimension(name: str) -> None:
+    videos = make_videos(dim=1)
+    check(SEGMENTERS[name](steps=4).fit_predict(videos), videos, 4)
+
+
+@every
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
+def test_other_number_types(name: str, dtype: str) -> None:
+    videos = [(video * 100).astype(dtype) for video in make_videos()]
+    check(SEGMENTERS[name](steps=4).fit_predict(videos), videos, 4)
+
+
+@every
+def test_arrays_that_cannot_be_written(name: str) -> None:
+    videos = [video.astype(np.float32) for video in make_videos()]
+    for video in videos:
+        video.setflags(write=False)
+    check(SEGMENTERS[name](steps=4).fit_predict(videos), videos, 4)
+
+
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("prior", [0.0, 0.2])
+def test_well_separated_steps_are_found_and_numbered_in_time(name: str, prior: float) -> None:
+    rng = np.random.default_rng(1)
+    videos = [np.repeat(np.eye(4, 9), 25, axis=0) + 0.05 * rng.normal(size=(100, 9)) for _ in range(3)]
+    for labels in SEGMENTERS[name](steps=4, prior=prior).fit_predict(videos):
+        assert np.array_equal(labels, np.repeat(np.arange(4), 25))
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_a_strong_prior_is_a_clock(name: str) -> None:
+    videos = [video[np.random.default_rng(n).permutation(60)] for n, video in enumerate(make_videos((60,) * 3))]
+    labels = SEGMENTERS[name](steps=4, prior=1000.0).fit_predict(videos)
+    assert all((np.diff(video) >= 0).all() and len(set(video.tolist())) == 4 for video in labels)
+    plain = SEGMENTERS[name](steps=4).fit_predict(videos)
+    assert not same(plain, labels)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@every
+def test_predict_before_fit(name: str) -> None:
+    for call in ("predict", "memberships"):
+        with pytest.raises(NotLearned, match=r"has not learned any steps yet; call fit\(videos\) first"):
+            getattr(SEGMENTERS[name](), call)(make_videos())
+    with pytest.raises(NotLearned):
+        SEGMENTERS[name]().state()
+
+
+@every
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_a_value_that_is_no_number(name: str, value: float) -> None:
+    videos = make_videos()
+    videos[1][17, 2] = value
+    with pytest.raises(FeatureError, match=r"video 1 has the value .* in frame 17, dimension 2; allowed are finite"):
+        SEGMENTERS[name](steps=4).fit(videos)
+    good = make_videos()
+    with pytest.raises(FeatureError, match="video 1 has the value"):
+        SEGMENTERS[name](steps=4).fit(good).predict(videos)
+
+
+@every
+def test_more_steps_than_frames(name: str) -> None:
+    with pytest.raises(OptionError, match="steps=9 is more than the 5 frames given; allowed is 1 to 5"):
+        SEGMENTERS[name](steps=9).fit(make_videos((3, 2)))
+
+
+@every
+@pytest.mark.parametrize(
+    ("videos", "message"),
+    [
+        ([], "videos is empty; at least one video"),
+        (np.zeros((5, 3)), r"videos is one array of shape \(5, 3\); .* Put it in a list"),
+        ([np.zeros((5, 3)), np.zeros((5, 4))], "video 1 has 4 dimensions where 3 are expected"),
+        ([np.zeros((5, 3)), np.zeros((0, 3))], r"video 1 has shape \(0, 3\); at least one frame"),
+        ([np.zeros((5, 3, 2))], r"video 0 has shape \(5, 3, 2\); expected is \(T, d\)"),
+        ([np.array([["a"]])], "video 0 holds .*; expected are real numbers"),
+    ],
+)
+def test_videos_that_make_no_sense(name: str, videos: Any, message: str) -> None:
+    with pytest.raises(FeatureError, match=message):
+        SEGMENTERS[name](steps=2).fit(videos)
+
+
+@every
+def test_a_new_video_of_another_dimension(name: str) -> None:
+    segmenter = SEGMENTERS[name](steps=2).fit(make_videos(dim=6))
+    with pytest.raises(FeatureError, match="video 0 has 5 dimensions where 6 are expected"):
+        segmenter.predict(make_videos(dim=5))
+
+
+@every
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "steps=0 is not allowed; give a whole number of at least 1"),
+        ({"steps": 2.5}, "steps=2.5 is not allowed; give a whole number"),
+        ({"rate": 0}, "rate=0 is not allowed; give a number above 0"),
+        ({"rate": "fast"}, "rate='fast' is not allowed"),
+        ({"seed": -1}, "seed=-1 is not allowed"),
+    ],
+)
+def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        SEGMENTERS[name](**settings).fit(make_videos())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("procut", {"m": 1}, "m=1 is not allowed; give a number above 1"),
+        ("procut", {"smoothness": -1}, "smoothness=-1 is not allowed; give a number of at least 0"),
+        ("procut", {"window": float("nan")}, "window=nan is not allowed"),
+        ("procut", {"device": "tpu"}, "device='tpu' is not there; choose 'cpu'"),
+        ("kmeans", {"prior": -0.1}, "prior=-0.1 is not allowed"),
+        ("kmeans", {"restarts": 0}, "restarts=0 is not allowed"),
+        ("subset", {"states": 3}, "states=3 is not allowed; give a whole number of at least 4"),
+        ("asot", {"radius": 2}, "radius=2 is not allowed; give a number of at least 0 and at most 1"),
+        ("asot", {"entropy": 0}, "entropy=0 is not allowed; give a number above 0"),
+    ],
+)
+def test_settings_of_its_own(name: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        SEGMENTERS[name](steps=4, **settings).fit(make_videos())
+
+
+def test_the_names() -> None:
+    assert list(SEGMENTERS) == ["procut", "kmeans", "subset", "asot", "random", "uniform", "one-cluster"]
+    assert repr(SEGMENTERS["uniform"](steps=3)) == "Uniform(steps=3, rate=1.0, seed=0)"

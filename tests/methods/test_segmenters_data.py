@@ -1,0 +1,31 @@
+"""The cut on real features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepcut.methods.cnc.graph import chain, energy, expand
+from stepcut.methods.segmenters import ProCut, Uniform
+
+FEATURES = Path(__file__).parents[3] / "shared" / "data" / "captaincook4d" / "features" / "omnivore"
+
+
+@pytest.mark.data
+def test_real_videos_are_cut_exactly_and_not_by_the_clock() -> None:
+    if not FEATURES.is_dir():
+        pytest.skip(f"{FEATURES} is not there")
+    videos = [np.load(path, allow_pickle=False) for path in sorted(FEATURES.glob("12_*.npy"))[:5]]
+    videos = [(video - video.mean(axis=0)).astype(np.float16) for video in videos]
+    segmenter = ProCut(steps=9).fit(videos)
+    labels = segmenter.predict(videos)
+    clock = Uniform(steps=9).fit_predict(videos)
+    assert np.mean(np.concatenate(labels) == np.concatenate(clock)) < 0.6
+    for shares, video in zip(segmenter.memberships(videos), labels, strict=True):
+        links = np.stack([np.arange(len(video) - 1), np.arange(1, len(video))], axis=1)
+        unary = 1 - shares
+        exact = energy(unary, links, segmenter.smoothness, chain(unary, segmenter.smoothness))
+        assert exact == pytest.approx(energy(unary, links, segmenter.smoothness, video))
+        assert exact <= energy(unary, links, segmenter.smoothness, expand(unary, links, segmenter.smoothness)) + 1e-6

@@ -1,0 +1,76 @@
+"""Worker processes on one machine: answers in order, failures named, the dead replaced, cancelling."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from parallel_kit import cores, die_once, slow_square, square, stumble
+
+from stepcut.errors import OptionError, WorkerDied
+from stepcut.parallel import make_engine
+from stepcut.parallel.local import Local
+
+
+@pytest.fixture
+def engine() -> Iterator[Local]:
+    engine = Local(2)
+    yield engine
+    engine.close()
+    assert not multiprocessing.active_children()
+
+
+def test_answers_come_in_the_order_of_the_items(engine: Local) -> None:
+    told: list[tuple[int, object]] = []
+    assert engine.map(square, range(7), lambda number, answer: told.append((number, answer))) == [
+        n * n for n in range(7)
+    ]
+    assert sorted(told) == [(n, n * n) for n in range(7)]
+    assert engine.map(square, []) == []
+    assert engine.map(cores, [0]) == [(engine.threads, str(engine.threads))]
+
+
+def test_a_failure_and_a_death_stop_nobody_else(engine: Local, tmp_path: Path) -> None:
+    answers = engine.map(stumble, range(6))
+    assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
+    assert isinstance(answers[2], ValueError)
+    assert "stumble" in answers[2].__notes__[0]
+    assert isinstance(answers[3], WorkerDied)
+    assert "died by SIGKILL, 2 times" in str(answers[3])
+    # A worker that is killed once, by whomever, costs one more try and nothing else.
+    assert engine.map(die_once, [(n, str(tmp_path)) for n in range(4)]) == [0, 1, 2, 3]
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "begun-0": "x",
+        "begun-1": "xx",
+        "begun-2": "x",
+        "begun-3": "x",
+    }
+
+
+def test_cancelling_ends_all_workers(engine: Local) -> None:
+    def enough(_number: int, _answer: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.map(slow_square, range(100), enough)
+    assert not multiprocessing.active_children()
+    assert engine.map(square, [3]) == [9]
+
+
+def test_wrong_settings() -> None:
+    with pytest.raises(OptionError, match=r"engine='rai' is unknown; did you mean 'ray'\?"):
+        make_engine("rai")
+    with pytest.raises(OptionError, match="workers=0; give a whole number from 1 up"):
+        make_engine("local", workers=0)
+    with pytest.raises(OptionError, match="address='auto' is that of a Ray cluster"):
+        make_engine("local", address="auto")
+    with pytest.raises(OptionError, match="workers=True"):
+        make_engine("local", workers=True)
+
+
+def test_an_engine_of_ones_own() -> None:
+    own = Local(1)
+    assert make_engine(own) is own
+    assert make_engine().workers >= 1

@@ -1,0 +1,206 @@
+"""Every command that takes --engine, on a cluster that others have started elsewhere: the numbers of one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.formats import write_folder
+from stepcut.parallel.ray import Ray, import_ray
+from stepcut.timeline import Segment, Timeline
+
+pytestmark = [
+    pytest.mark.ray,
+    # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+STEPS = ("pour", "stir", "serve")
+QUICK = ["--method", "cnc", "-k", "3", "--set", 'train={"steps": 5}', "--quiet"]
+
+Both = Callable[..., tuple[Path, Path]]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster of two nodes with a worker each, whose working folder is another than ours."""
+    import_ray()
+    from ray.cluster_utils import Cluster
+
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    patch.setenv("OMP_NUM_THREADS", "1")
+    patch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    patch.undo()
+    yield cluster.address
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory, films: Path, labelled_video: Any) -> Path:
+    """A data set of two tasks with given features, the same as tasks to learn with two that fail, and films."""
+    root = tmp_path_factory.mktemp("root")
+    random = np.random.default_rng(0)
+    for task in ("soup", "tea"):
+        timelines = {}
+        for number in range(3):
+            timeline, rows = labelled_video(random, STEPS, least=5)
+            for folder in (root / "data" / task / "features" / "eyes", root / "tasks" / task):
+                folder.mkdir(parents=True, exist_ok=True)
+                np.save(folder / f"v{number}.npy", rows.astype(np.float32))
+            timelines[f"v{number}"] = timeline
+        write_folder(root / "data" / task / "annotations", timelines, "json")
+    (root / "tasks" / "empty").mkdir()
+    (root / "tasks" / "nan").mkdir()
+    for number in range(2):
+        np.save(root / "tasks" / "nan" / f"v{number}.npy", np.full((9, 6), np.nan, np.float32))
+    (root / "films").symlink_to(films)
+    (root / "filmed").mkdir()
+    half = Timeline([Segment(0.0, 0.7, "pour"), Segment(0.7, 1.4, "stir")], duration=1.4)
+    for name in ("v0", "v1", "v2"):
+        (root / "filmed" / f"{name}.mp4").symlink_to(films / f"{name}.mp4")
+    write_folder(root / "filmed" / "annotations", dict.fromkeys(("v0", "v1", "v2"), half), "json")
+    (root / "bad.mp4").write_bytes(b"not a video")
+    sc.learn(root / "tasks" / "tea", 3, output=root / "tea.proc", method="cnc", train={"steps": 5})
+    return root
+
+
+@pytest.fixture
+def both(
+    address: str,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Both:
+    """Run a command here and on the cluster; what they say and their exit codes must be one. Gives their folders."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "in").symlink_to(root)
+    monkeypatch.chdir(tmp_path)  # all paths are relative, so that a worker elsewhere would not find them
+
+    def run(*words: str, code: int = 0) -> tuple[Path, Path]:
+        said = []
+        cluster = ["--engine", "ray", "--address", address, "--workers", "2"]
+        for name, more in (("made-here", []), ("made-there", cluster)):
+            Path(name).mkdir(exist_ok=True)
+            assert main([word.replace("OUT", name) for word in words] + more) == code, capsys.readouterr().err
+            shown = capsys.readouterr()
+            said.append([alike(text.replace(f"{tmp_path}/", "").replace(name, "OUT")) for text in shown])
+        assert said[0] == said[1]
+        return Path("made-here"), Path("made-there")
+
+    return run
+
+
+def alike(text: str) -> str:
+    """The text without the seconds that tasks took, in a column as wide as they need."""
+    return re.sub(r" +\d+\.\d+ +| +|-+", " ", text)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def test_features(both: Both) -> None:
+    here, there = both(
+        "features", "in/films", "in/bad.mp4", "-o", "OUT", "--cache", "OUT/cache", "--device", "cpu", "--quiet", code=2
+    )
+    for folder in (Path(), Path("cache", "features")):
+        made = {file.name: file.read_bytes() for file in (here / folder).glob("*.safetensors")}
+        assert made == {file.name: file.read_bytes() for file in (there / folder).glob("*.safetensors")}
+        assert len(made) == 4
+
+
+def test_learn(both: Both) -> None:
+    here, there = both("learn", "in/films", "--cache", "OUT/cache", "-o", "OUT/a.proc", "--device", "cpu", *QUICK)
+    assert sc.load(here / "a.proc") == sc.load(there / "a.proc")
+
+
+def test_learn_many_tasks_of_which_two_fail(both: Both) -> None:
+    here, there = both("learn", "--tasks", "in/tasks", "--cache", "OUT/cache", "-o", "OUT/procs", *QUICK, code=2)
+    made = sorted(path.name for path in (there / "procs").iterdir())
+    assert made == ["soup.proc", "tea.proc"]
+    for name in made:
+        assert sc.load(here / "procs" / name) == sc.load(there / "procs" / name)
+
+
+def test_learn_in_python(address: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    quick: dict[str, Any] = {"steps": 3, "method": "cnc", "train": {"steps": 5}, "device": "cpu"}
+    here = sc.learn(root / "films", cache=tmp_path / "here", **quick)
+    there = sc.learn(root / "films", cache=tmp_path / "there", engine="ray", address=address, workers=2, **quick)
+    assert here == there
+    assert here.config == there.config
+    own = Ray(address=address)
+    try:
+        assert sc.learn(root / "films", cache=tmp_path / "own", engine=own, **quick) == here
+        assert own.map(abs, [-1]) == [1]  # an engine of one's own stays open
+    finally:
+        own.close()
+
+
+def test_segment(both: Both) -> None:
+    videos = [f"in/tasks/tea/v{number}.npy" for number in range(3)]
+    here, there = both("segment", "in/tea.proc", *videos, "-o", "OUT/{name}.csv", "--quiet")
+    assert contents(here) == contents(there)
+    assert len(contents(here)) == 3
+    here, there = both("segment", "in/tea.proc", *videos, "in/bad.mp4", "-o", "OUT/again-{name}.csv", code=2)
+    assert len(contents(there)) == 6  # the bad one stops nobody
+
+
+def test_check(both: Both) -> None:
+    videos = [f"in/tasks/tea/v{number}.npy" for number in range(3)]
+    both("check", "in/tea.proc", *videos, "--json")
+    both("check", "in/tea.proc", "in/bad.mp4", *videos, "--json", code=2)
+
+
+def test_evaluate(both: Both) -> None:
+    truth = ["--truth", "in/data/tea/annotations"]
+    both("evaluate", "in/tea.proc", *truth, "--format", "json", "--per-step", "--per-video")
+    both("evaluate", "in/tea.proc", "in/tea.proc", *truth, "--protocol", "paper", "--seeds", "2")
+    both("evaluate", "in/nowhere.proc", *truth, code=2)
+
+
+TRAIN = ["--set", "steps=3", "components=4", "dim=4"]
+
+
+def figures(folder: Path) -> Any:
+    """What an experiment has found, without when and how fast."""
+    (file,) = folder.glob("*.json")
+    record = json.loads(file.read_text())
+    for cell in record["cells"]:
+        del cell["seconds"]
+    del record["made"]
+    return record
+
+
+def test_experiment_on_given_features(both: Both) -> None:
+    rows = ["--rows", "random", "kmeans", "smooth", "tc3i + procut"]
+    words = ["experiment", "main", "--data", "folder:in/data", *rows, "--seeds", "2", "--steps", "true", *TRAIN]
+    here, there = both(*words, "--out", "OUT", "--quiet")
+    assert figures(here) == figures(there)
+    assert len(figures(there)["cells"]) == 2 * 9  # two seeds of four rows, and the clock
+    before = {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()}
+    both(*words, "--out", "OUT", "--quiet")
+    assert {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()} == before  # nothing twice
+
+
+def test_experiment_on_videos(both: Both) -> None:
+    words = ["experiment", "main", "--data", "folder:in/filmed", "--rows", "kmeans", "--seeds", "1", "--steps", "2"]
+    here, there = both(*words, "--out", "OUT", "--quiet")
+    assert figures(here) == figures(there)
+    assert len(list((there / "features").iterdir())) == 3  # seen by the workers, into the folder that all share

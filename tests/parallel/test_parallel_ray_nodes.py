@@ -1,0 +1,77 @@
+"""Faults of a cluster: a node is lost, the driver is killed, the disk is full, no cluster answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from extraction_kit import fill_the_disk, kill_and_run_again, stored
+from parallel_kit import Logged, seen
+
+from stepcut.errors import OptionError
+from stepcut.features.extract import extract
+from stepcut.parallel.ray import Ray, import_ray
+
+pytestmark = [
+    pytest.mark.ray,
+    # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Two nodes on this machine, with one worker each."""
+    import_ray()
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    yield cluster
+    cluster.shutdown()
+
+
+def test_a_lost_node(cluster: Any, films: Path, tmp_path: Path) -> None:
+    node = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    engine = Ray(address=cluster.address, piece=1.0)
+    try:
+        assert engine.workers == 2
+        backbone = Logged(tmp_path / "log", wait=0.2)
+        lost = []
+
+        def lose(event: Any) -> None:
+            if event.done >= 10 and not lost:
+                lost.append(event.done)
+                cluster.remove_node(node, allow_graceful=False)
+
+        features, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine, progress=lose)
+    finally:
+        engine.close()
+    assert failures == []
+    assert lost
+    extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "one")
+    assert stored(tmp_path / "one") == stored(tmp_path / "many")
+    rows = sum(len(f.rows) for f in features)
+    # Only the pieces that the lost node was at, two at most since one is handed out ahead, are done again.
+    assert rows <= seen(tmp_path / "log") <= rows + 2 * 8
+
+
+def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
+    kill_and_run_again(films, tmp_path, "ray")
+
+
+def test_a_full_disk(films: Path, tmp_path: Path) -> None:
+    fill_the_disk(films, tmp_path, "ray")
+
+
+def test_no_cluster_at_the_address() -> None:
+    with pytest.raises(
+        OptionError, match=r"address='auto': no Ray cluster answers .* Start one with: ray start --head"
+    ):
+        Ray(address="auto")

@@ -1,0 +1,228 @@
+"""Edits: what each verb does, undo and redo to any depth, on the disk at once, never over what was learned."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from show_kit import parts_of
+
+from stepcut.errors import OptionError, OutputError, ProcedureError
+from stepcut.procedure.corrections.edits import Edits, edited_names, edited_timelines
+from stepcut.procedure.corrections.operations import LEAST
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "edits.json"}
+
+
+def test_every_edit_is_on_the_disk_at_once_and_what_was_learned_stays(place: Path) -> None:
+    before = files(place)
+    edits = Edits(place)
+    assert edits.do({"do": "rename", "step": 0, "name": "cut bread"}) == "rename slice bread to cut bread"
+    assert Edits(place).document == edits.document
+    assert edited_timelines(place)["one"].sequence() == ["cut bread", "spread butter", "pour tea"]
+    assert files(place) == before
+
+
+def test_undo_and_redo_outlive_the_program(place: Path) -> None:
+    Edits(place).do({"do": "rename", "step": 0, "name": "cut"})
+    again = Edits(place)
+    assert (again.next_undo, again.next_redo) == ("rename slice bread to cut", None)
+    again.undo()
+    third = Edits(place)
+    assert third.document == third.learned.document
+    assert third.next_redo == "rename slice bread to cut"
+    third.redo()
+    assert third.document.steps[0].name == "cut"
+    with pytest.raises(OptionError, match="nothing to redo"):
+        third.redo()
+
+
+def test_a_new_edit_forgets_what_was_undone(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 0, "name": "a"})
+    edits.undo()
+    edits.do({"do": "rename", "step": 1, "name": "b"})
+    assert edits.next_redo is None
+    with pytest.raises(OptionError, match="nothing to undo"):
+        edits.undo() and edits.undo()
+
+
+def test_a_boundary_moves_with_the_neighbour_it_touches(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "move", "video": "one", "part": 0, "edge": "end", "time": 1.2341})
+    assert parts_of(edits)[:2] == [(0.0, 1.234, 0), (1.234, 4.0, 1)]
+    edits.do({"do": "move", "video": "one", "part": 1, "edge": "start", "time": 3.0})
+    assert parts_of(edits)[:2] == [(0.0, 3.0, 0), (3.0, 4.0, 1)]
+
+
+def test_a_boundary_next_to_background_moves_alone_and_stops_at_the_neighbour(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "move", "video": "one", "part": 1, "edge": "end", "time": 5.9})
+    assert parts_of(edits)[1:] == [(2.0, 4.5, 1), (4.5, 6.0, 2)]
+    edits.do({"do": "move", "video": "one", "part": 0, "edge": "end", "time": -5})
+    assert parts_of(edits)[0] == (0.0, LEAST, 0)
+    edits.do({"do": "move", "video": "two", "part": 0, "edge": "start", "time": 0})
+    edits.do({"do": "move", "video": "two", "part": 1, "edge": "end", "time": 99})
+    assert parts_of(edits, "two") == [(0.0, 3.0, 0), (3.0, 6.0, 2)]
+
+
+def test_marking_cuts_what_is_there_and_joins_what_becomes_one(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "mark", "video": "one", "start": 1, "end": 3, "step": None})
+    assert parts_of(edits) == [(0.0, 1.0, 0), (3.0, 4.0, 1), (4.5, 6.0, 2)]
+    edits.do({"do": "mark", "video": "one", "start": 4, "end": 4.5, "step": 2})
+    assert parts_of(edits) == [(0.0, 1.0, 0), (3.0, 4.0, 1), (4.0, 6.0, 2)]
+    assert edits.document.parts["one"][2].confidence is None
+    edits.do({"do": "mark", "video": "one", "start": 0.25, "end": 0.75, "step": 1})
+    assert parts_of(edits)[:3] == [(0.0, 0.25, 0), (0.25, 0.75, 1), (0.75, 1.0, 0)]
+
+
+def test_merging_two_steps_and_a_step_into_background(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 1, "into": 0})
+    assert parts_of(edits) == [(0.0, 4.0, 0), (4.5, 6.0, 2)]
+    assert edits.document.parts["one"][0].confidence == pytest.approx(0.8)
+    edits.do({"do": "merge", "step": 0, "into": None})
+    assert parts_of(edits) == [(4.5, 6.0, 2)]
+    assert [step.name for step in edits.document.steps] == ["pour tea"]
+
+
+def test_splitting_here_and_in_all_videos(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "split", "video": "one", "time": 0.5})
+    assert parts_of(edits)[:2] == [(0.0, 0.5, 0), (0.5, 2.0, 3)]
+    assert edits.document.steps[3].name == "slice bread (2)"
+    edits.undo()
+    edits.do({"do": "split", "video": "one", "time": 0.5, "everywhere": True})
+    assert parts_of(edits, "two")[:2] == [(0.5, 1.125, 0), (1.125, 3.0, 3)]
+    edits.do({"do": "split", "video": "one", "time": 0.25})
+    assert edits.document.steps[4].name == "slice bread (3)"
+
+
+def test_names_for_the_learned_steps(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 2, "name": "brew"})
+    edits.do({"do": "merge", "step": 1, "into": 0})
+    edits.do({"do": "rename", "step": 0, "name": "spread butter"})
+    # Step 1 was merged away but the model still knows it by its learned name, which so is not given twice.
+    assert edited_names(place) == {2: "brew"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        ({"do": "renam"}, "did you mean 'rename'"),
+        ([], "an edit must be an object"),
+        ({"do": "rename", "step": 9, "name": "x"}, "step=9 is no step here"),
+        ({"do": "rename", "step": True, "name": "x"}, "step=True is no step"),
+        ({"do": "rename", "step": 0, "name": "  "}, "1 to 200 printable"),
+        ({"do": "rename", "step": 0, "name": "a\u202eb"}, "printable"),
+        ({"do": "rename", "step": 0, "name": "x" * 201}, "1 to 200"),
+        ({"do": "rename", "step": 0, "name": "pour tea"}, "Merge the two instead"),
+        ({"do": "add", "name": "pour tea"}, "is a step already"),
+        ({"do": "colour", "step": 0, "colour": "red"}, "give #rrggbb"),
+        ({"do": "merge", "step": 0, "into": 0}, "into itself"),
+        ({"do": "split", "video": "one", "time": 4.2}, "lies in no step"),
+        ({"do": "split", "video": "one", "time": 1.99}, "at the border"),
+        ({"do": "move", "video": "one", "part": 3, "edge": "end", "time": 1}, "it has 3"),
+        ({"do": "move", "video": "one", "part": 0, "edge": "ende", "time": 1}, "did you mean 'end'"),
+        ({"do": "mark", "video": "one", "start": 1, "end": 1, "step": 0}, "too short"),
+        ({"do": "mark", "video": "on", "start": 1, "end": 2, "step": 0}, "did you mean 'one'"),
+        ({"do": "mark", "video": "one", "start": float("nan"), "end": 2, "step": 0}, "is no time"),
+        ({"do": "mark", "video": "one", "start": "1", "end": 2, "step": 0}, "is no time"),
+    ],
+)
+def test_a_wrong_edit_changes_nothing(place: Path, edit: Any, sentence: str) -> None:
+    edits = Edits(place)
+    with pytest.raises(OptionError, match=sentence):
+        edits.do(edit)
+    assert edits.document == edits.learned.document
+    assert not (place / "edits.json").exists()
+
+
+def test_another_program_that_writes_meanwhile_is_not_written_over(place: Path) -> None:
+    mine, theirs = Edits(place), Edits(place)
+    theirs.do({"do": "rename", "step": 0, "name": "theirs"})
+    with pytest.raises(OutputError, match="another program changed it"):
+        mine.do({"do": "rename", "step": 0, "name": "mine"})
+    assert mine.document == mine.learned.document
+    assert Edits(place).document.steps[0].name == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"format": 2, "of": "f00d", "done": [], "undone": []}', "newer stepcut"),
+        ('{"format": 1, "of": "beef", "done": [], "undone": []}', "belong to another procedure"),
+        (
+            '{"format": 1, "of": "f00d", "done": [{"do": "rename", "step": 7, "name": "x"}], "undone": []}',
+            "does not fit",
+        ),
+    ],
+)
+def test_a_file_of_edits_that_makes_no_sense(place: Path, text: str, sentence: str) -> None:
+    (place / "edits.json").write_text(text)
+    with pytest.raises(ProcedureError, match=sentence):
+        Edits(place)
+
+
+times = st.floats(-1, 7).map(lambda time: round(time, 2))
+videos = st.sampled_from(["one", "two"])
+numbers = st.integers(0, 5)
+any_edit = st.one_of(
+    st.fixed_dictionaries({"do": st.just("rename"), "step": numbers, "name": st.text(max_size=4)}),
+    st.fixed_dictionaries({"do": st.just("add"), "name": st.text("abc", min_size=1, max_size=2)}),
+    st.fixed_dictionaries({"do": st.just("merge"), "step": numbers, "into": st.none() | numbers}),
+    st.fixed_dictionaries({"do": st.just("split"), "video": videos, "time": times, "everywhere": st.booleans()}),
+    st.fixed_dictionaries(
+        {
+            "do": st.just("move"),
+            "video": videos,
+            "part": st.integers(0, 4),
+            "edge": st.sampled_from(["start", "end"]),
+            "time": times,
+        }
+    ),
+    st.fixed_dictionaries(
+        {"do": st.just("mark"), "video": videos, "start": times, "end": times, "step": st.none() | numbers}
+    ),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(any_edit, max_size=12))
+def test_any_edits_keep_timelines_whole_and_undo_to_the_start(place: Path, changes: list[dict[str, Any]]) -> None:
+    (place / "edits.json").unlink(missing_ok=True)
+    edits = Edits(place)
+    seen = [edits.document]
+    for change in changes:
+        try:
+            edits.do(change)
+        except OptionError:
+            continue
+        seen.append(edits.document)
+        for name, parts in edits.document.parts.items():
+            assert all(edits.document.step(part.step) for part in parts)
+            assert all(part.end - part.start > 0 for part in parts)
+            assert all(one.end <= other.start for one, other in pairwise(parts))
+            assert not parts or (parts[0].start >= 0 and parts[-1].end <= edits.document.durations[name])
+        names = [step.name for step in edits.document.steps]
+        assert len(set(names)) == len(names)
+    assert Edits(place).document == seen[-1]
+    for before in reversed(seen[:-1]):
+        edits.undo()
+        assert edits.document == before
+    for after in seen[1:]:
+        edits.redo()
+        assert edits.document == after
+    if len(seen) > 1:
+        assert len(json.loads((place / "edits.json").read_text())["done"]) == len(seen) - 1

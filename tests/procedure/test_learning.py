@@ -1,0 +1,131 @@
+"""learn(): settings that make no sense, resuming, and the same seed giving the same procedure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.datasets.toy import toy_features
+from stepcut.errors import OptionError, OutputError
+from stepcut.progress import Event
+
+QUICK: dict[str, Any] = {"method": "cnc", "train": {"steps": 40}}
+
+
+@pytest.fixture(scope="module")
+def videos() -> list[np.ndarray]:
+    return toy_features(videos=4, seed=1, dim=8)[0]
+
+
+def test_same_seed_same_procedure(videos: list[np.ndarray], tmp_path: Path) -> None:
+    one = sc.learn(videos, steps=4, seed=3, cache=tmp_path / "a", **QUICK)
+    other = sc.learn(videos, steps=4, seed=3, cache=tmp_path / "b", **QUICK)
+    assert one == other
+
+
+def test_the_same_command_again_does_no_work(videos: list[np.ndarray], tmp_path: Path) -> None:
+    place, stages = tmp_path / "a.proc", []
+
+    def listen(event: Event) -> None:
+        stages.append(event.stage)
+
+    first = sc.learn(videos, steps=4, output=place, progress=listen, **QUICK)
+    assert "train" in stages
+    stages.clear()
+    assert sc.learn(videos, steps=4, output=place, progress=listen, **QUICK) == first
+    assert stages == []
+
+
+def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -> None:
+    place = tmp_path / "a.proc"
+    sc.learn(videos, steps=4, output=place, **QUICK)
+    assert len(sc.learn(videos, steps=3, output=place, **QUICK).steps) == 3
+    assert len(sc.load(place).steps) == 3
+
+
+def test_interrupted_training_goes_on_and_ends_the_same(videos: list[np.ndarray], tmp_path: Path) -> None:
+    whole = sc.learn(videos, steps=4, cache=tmp_path / "whole", **QUICK)
+
+    def stop(event: Event) -> None:
+        if event.stage == "train" and event.done >= 25:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sc.learn(videos, steps=4, cache=tmp_path / "cut", progress=stop, **QUICK)
+    assert list((tmp_path / "cut").rglob("*.safetensors"))
+    assert sc.learn(videos, steps=4, cache=tmp_path / "cut", **QUICK) == whole
+    assert not list((tmp_path / "cut").rglob("*.safetensors"))
+
+
+def test_corrections_made_by_hand_are_never_written_over(videos: list[np.ndarray], tmp_path: Path) -> None:
+    place = tmp_path / "a.proc"
+    sc.learn(videos, steps=4, output=place, **QUICK)
+    (place / "edits.json").write_text("{}")
+    with pytest.raises(OutputError, match="corrections made by hand"):
+        sc.learn(videos, steps=3, output=place, **QUICK)
+
+
+def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray], tmp_path: Path) -> None:
+    def never(event: Event) -> None:
+        raise AssertionError(event)
+
+    with pytest.raises(OutputError, match="exists and is not a procedure"):
+        sc.learn(videos, steps=4, output=tmp_path, progress=never, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"steps": 0}, "steps=0; give a whole number from 1 up, or 'auto'"),
+        ({"steps": 2.5}, "steps=2.5; give a whole number"),
+        ({"steps": 10_000}, r"steps=10000, but all videos together have \d+ sampled frames"),
+        ({"method": "cnk"}, "method='cnk' is unknown; did you mean 'cnc'"),
+        ({"los": "tcc"}, "setting='los' is unknown; did you mean 'loss'"),
+        ({"segmenter": "procutt"}, "segmenter='procutt' is unknown; did you mean 'procut'"),
+        ({"steps": "auto"}, "method 'cnc' needs a number"),
+        ({"names": ["a"]}, "1 names for 4 steps"),
+        ({"names": ["a", "b", "c", "a"]}, "all different"),
+    ],
+)
+def test_settings_that_make_no_sense(videos: list[np.ndarray], wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        sc.learn(videos, **{"steps": 4, **QUICK, **wrong})
+
+
+def test_one_video_has_nothing_to_share(videos: list[np.ndarray]) -> None:
+    with pytest.raises(OptionError, match=r"only 1 video \(0\).*Give at least two"):
+        sc.learn(videos[:1], steps=2, **QUICK)
+
+
+def test_two_videos_are_enough(videos: list[np.ndarray]) -> None:
+    assert len(sc.learn(videos[:2], steps=3, **QUICK).timelines) == 2
+
+
+def test_one_step_is_allowed(videos: list[np.ndarray]) -> None:
+    labels = sc.learn(videos, steps=1, **QUICK).labels
+    assert {int(number) for one in labels.values() for number in one} == {0}
+
+
+def test_as_many_steps_as_frames() -> None:
+    rows = np.random.default_rng(0).normal(size=(2, 3, 4))
+    assert len(sc.learn(list(rows), steps=6, **QUICK).steps) == 6
+
+
+def test_a_video_shorter_than_a_step(videos: list[np.ndarray]) -> None:
+    procedure = sc.learn([*videos, videos[0][:1]], steps=4, **QUICK)
+    assert procedure.labels["4"].shape == (1,)
+
+
+def test_names_are_used(videos: list[np.ndarray]) -> None:
+    assert sc.learn(videos, steps=2, names=["pour", "stir"], **QUICK).steps == ["pour", "stir"]
+
+
+def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> None:
+    from stepcut.methods import CnC
+
+    with pytest.raises(OptionError, match="settings loss were given beside a method object"):
+        sc.learn(videos, method=CnC(steps=4), loss="tcc")

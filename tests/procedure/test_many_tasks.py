@@ -1,0 +1,118 @@
+"""learn --tasks: a procedure per sub-folder, one failure not stopping the rest; and learn over engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import DataError
+from stepcut.evaluation import evaluate
+from stepcut.parallel.local import Local
+from stepcut.procedure.many_tasks import learn_tasks, summarise
+
+QUICK = {"method": "cnc", "steps": 3, "train": {"steps": 20}}
+WORDS = ["--method", "cnc", "--set", 'train={"steps": 20}', "-k", "3", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tasks of features, an empty one, and one with NaN."""
+    root = tmp_path_factory.mktemp("root")
+    random = np.random.default_rng(0)
+    for task in ("bread", "coffee", "nan"):
+        (root / task).mkdir()
+        for number in range(2):
+            rows = np.repeat(np.eye(3, 8), 10, axis=0) + 0.1 * random.normal(size=(30, 8))
+            if task == "nan":
+                rows[3] = np.nan
+            np.save(root / task / f"v{number}.npy", rows.astype(np.float32))
+    (root / "empty").mkdir()
+    return root
+
+
+@pytest.mark.slow
+def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
+    engine = Local(2)
+    try:
+        learned = learn_tasks(root, tmp_path, engine, **QUICK)
+    finally:
+        engine.close()
+    assert [(task.name, bool(task.error)) for task in learned] == [
+        ("bread", False),
+        ("coffee", False),
+        ("empty", True),
+        ("nan", True),
+    ]
+    text = str(summarise(learned))
+    assert "2 of 4 tasks learned" in text
+    assert "empty: " in text
+    assert "no video in this folder" in text
+    assert "holds NaN" in text
+    alone = sc.learn(root / "bread", **QUICK)
+    assert sc.load(tmp_path / "bread.proc") == alone  # as if it had been learned alone
+
+
+@pytest.mark.slow
+def test_the_command_says_it_by_its_exit_code(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["learn", "--tasks", str(root), "-o", str(tmp_path), "--workers", "1", *WORDS]
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert "2 of 4 tasks learned" in shown.out
+    assert (tmp_path / "coffee.proc" / "config.json").exists()
+
+
+def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learn", "--tasks", str(root), "video.mp4"]) == 2
+    assert "give one of the two" in capsys.readouterr().err
+    assert main(["learn"]) == 2
+    assert "no video was given" in capsys.readouterr().err
+    assert main(["learn", "--tasks", str(root / "bread")]) == 2
+    assert "it holds no sub-folder" in capsys.readouterr().err
+
+
+def test_no_root(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
+
+
+@pytest.mark.slow
+def test_many_videos_are_cut_and_checked_by_workers(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "a.proc"
+    sc.learn(root / "bread", output=place, **QUICK)
+    videos = [str(root / "bread" / f"v{number}.npy") for number in range(2)]
+    shown = []
+    for words in ([], ["--workers", "1"]):
+        out = tmp_path / f"out{len(words)}"
+        assert main(["segment", str(place), *videos, "-o", str(out / "{name}.csv"), "--quiet", *words]) == 0
+        code = main(["check", str(place), *videos, "--json", *words])
+        shown.append(capsys.readouterr().out)
+        assert code in (0, 1)
+        assert len(shown[-1].splitlines()) == 2
+        for name in ("v0.csv", "v1.csv"):
+            assert (out / name).read_text() == (tmp_path / "out0" / name).read_text()
+    assert shown[0] == shown[1]
+    assert main(["segment", str(place), *videos, "-o", str(tmp_path / "one.csv")]) == 2
+    assert "write {name} where the name" in capsys.readouterr().err
+    assert main(["check", str(place), videos[0], str(tmp_path / "absent.mp4")]) == 2
+    said = capsys.readouterr()
+    assert "absent.mp4: no such file" in said.err
+    assert said.out
+    assert main(["check", str(tmp_path / "b.proc"), *videos]) == 2
+    assert capsys.readouterr().err.count("there is no such procedure") == 1
+
+
+@pytest.mark.slow
+def test_workers_score_as_one_process_does(root: Path) -> None:
+    procedure = sc.learn(root / "bread", **QUICK)
+    engine = Local(1)
+    try:
+        there = evaluate(procedure, procedure.timelines, seeds=2, engine=engine)
+    finally:
+        engine.close()
+    assert there.json() == evaluate(procedure, procedure.timelines, seeds=2).json()

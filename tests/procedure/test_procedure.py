@@ -1,0 +1,185 @@
+"""Procedure: what was learned, kept as a folder, and used on a new video."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.datasets.toy import toy_features
+from stepcut.errors import FeatureError, OptionError, OutputError, ProcedureError
+
+QUICK = {"method": "cnc", "train": {"steps": 40}}
+
+
+@pytest.fixture(scope="module")
+def videos() -> dict[str, np.ndarray]:
+    rows, timelines = toy_features(videos=5, seed=0, dim=12)
+    return {timeline.video: video for timeline, video in zip(timelines, rows, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def learned(videos: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> sc.Procedure:
+    return sc.learn(videos, steps=6, cache=tmp_path_factory.mktemp("cache"), **QUICK)
+
+
+@pytest.fixture
+def procedure(learned: sc.Procedure, tmp_path: Path) -> sc.Procedure:
+    """A copy of its own for every test."""
+    learned.save(tmp_path / "copy.proc")
+    return sc.load(tmp_path / "copy.proc")
+
+
+def test_it_has_a_label_per_row_and_a_timeline_in_seconds(
+    procedure: sc.Procedure, videos: dict[str, np.ndarray]
+) -> None:
+    for name, rows in videos.items():
+        assert procedure.labels[name].shape == (len(rows),)
+        assert procedure.timelines[name].duration == len(rows)
+        assert set(procedure.labels[name].tolist()) <= set(range(-1, 6))
+
+
+def test_what_is_loaded_equals_what_was_saved(learned: sc.Procedure, tmp_path: Path) -> None:
+    learned.save(tmp_path / "a.proc")
+    again = sc.load(tmp_path / "a.proc")
+    assert again == learned
+    files = {file.name for file in (tmp_path / "a.proc").iterdir()}
+    assert files == {
+        "README.md", "check.json", "config.json", "graph.json",
+        "loss.csv", "model.safetensors", "orders.json", "steps.json", "timelines.json",
+    }  # fmt: skip
+
+
+def test_a_renamed_procedure_differs(learned: sc.Procedure, procedure: sc.Procedure) -> None:
+    assert procedure == learned
+    assert procedure.rename({0: "pour"}) != learned
+
+
+def test_renaming_by_number_and_by_name_reaches_everything(procedure: sc.Procedure) -> None:
+    procedure.rename({0: "pour", "step 1": "stir"})
+    assert procedure.steps[:2] == ["pour", "stir"]
+    assert "pour" in str(procedure.orders)
+    assert procedure.graph.name(1) == "stir"
+    used = {segment.step for timeline in procedure.timelines.values() for segment in timeline}
+    assert "step 0" not in used
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ({9: "x"}, r"step=9 is unknown.*number from 0 to 5"),
+        ({"step 11": "x"}, "did you mean 'step 1'"),
+        ({0: "step 1"}, "two steps would be called 'step 1'"),
+    ],
+)
+def test_renaming_that_makes_no_sense(procedure: sc.Procedure, names: dict[int | str, str], sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        procedure.rename(names)
+
+
+def test_a_video_it_was_learned_from_is_cut_the_same_again(
+    procedure: sc.Procedure, videos: dict[str, np.ndarray]
+) -> None:
+    name, rows = next(iter(videos.items()))
+    again = procedure.segment(rows)
+    assert again.labels(np.arange(len(rows))).tolist() == procedure.labels[name].tolist()
+    assert all(0 <= segment.confidence <= 1 for segment in again)
+
+
+def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path) -> None:
+    new = toy_features(videos=1, seed=7, dim=12)[0][0]
+    np.save(tmp_path / "new.npy", new)
+    timeline = procedure.segment(tmp_path / "new.npy")
+    assert timeline.video == "new"
+    assert timeline.steps == tuple(procedure.steps)
+
+
+def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
+    with pytest.raises(FeatureError, match=r"a row has shape \[3\]; this procedure was learned from \[12\]"):
+        procedure.segment(np.zeros((4, 3)))
+
+
+def test_check_guide_and_plan_answer(procedure: sc.Procedure, videos: dict[str, np.ndarray]) -> None:
+    rows = next(iter(videos.values()))
+    assert procedure.check(rows).score >= 0
+    state = procedure.guide().push(0.0, rows[0])
+    assert state.step in range(-1, 6)
+    json.dumps(procedure.plan())
+
+
+def test_it_shows_itself_and_names_are_text_never_markup(procedure: sc.Procedure) -> None:
+    procedure.rename({0: "<script>alert(1)</script>"})
+    assert "6 steps from 5 videos" in repr(procedure)
+    assert "<script>" not in procedure._repr_html_()
+
+
+def test_a_folder_that_is_no_procedure_is_left_alone(procedure: sc.Procedure, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years")
+    with pytest.raises(OutputError, match="exists and is not a procedure"):
+        procedure.save(tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
+
+
+def test_saving_over_a_procedure_replaces_it_and_leaves_no_rest(procedure: sc.Procedure, tmp_path: Path) -> None:
+    procedure.save(tmp_path / "p" / "a.proc")
+    procedure.rename({0: "pour"}).save(tmp_path / "p" / "a.proc")
+    assert sc.load(tmp_path / "p" / "a.proc").steps[0] == "pour"
+    assert [file.name for file in (tmp_path / "p").iterdir()] == ["a.proc"]
+
+
+def test_a_procedure_of_a_newer_version(procedure: sc.Procedure, tmp_path: Path) -> None:
+    procedure.save(tmp_path / "a.proc")
+    config = json.loads((tmp_path / "a.proc" / "config.json").read_text())
+    (tmp_path / "a.proc" / "config.json").write_text(json.dumps({**config, "format": 99, "stepcut": "9.0"}))
+    with pytest.raises(ProcedureError, match=r"made by stepcut 9\.0 .*pip install --upgrade stepcut"):
+        sc.load(tmp_path / "a.proc")
+
+
+def test_no_such_procedure(tmp_path: Path) -> None:
+    with pytest.raises(ProcedureError, match="there is no such procedure"):
+        sc.load(tmp_path / "none.proc")
+
+
+def test_a_folder_that_is_no_procedure_cannot_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(ProcedureError, match="not a procedure"):
+        sc.load(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "timelines.json", "check.json", "steps.json"])
+def test_a_damaged_procedure_says_so(procedure: sc.Procedure, tmp_path: Path, file: str) -> None:
+    procedure.save(tmp_path / "a.proc")
+    (tmp_path / "a.proc" / file).write_bytes(b"{")
+    with pytest.raises(ProcedureError, match="the procedure is damaged"):
+        sc.load(tmp_path / "a.proc")
+
+
+def test_the_rate_is_exact(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+    procedure = sc.learn(videos, steps=3, rate=Fraction(30000, 1001), cache=tmp_path, **QUICK)
+    procedure.save(tmp_path / "a.proc")
+    assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
+
+
+def test_names_given_in_the_viewer_are_used(procedure: sc.Procedure, tmp_path: Path) -> None:
+    from stepcut.procedure.corrections.edits import Edits
+
+    procedure.save(tmp_path / "a.proc")
+    Edits(tmp_path / "a.proc").do({"do": "rename", "step": 0, "name": "pour"})
+    assert sc.load(tmp_path / "a.proc").steps[0] == "pour"
+    assert json.loads((tmp_path / "a.proc" / "steps.json").read_text())[0]["name"] == "step 0"
+
+
+def test_a_method_of_ones_own_learns_but_cannot_be_kept(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+    from stepcut.methods import CnC
+
+    class Mine(CnC):
+        pass
+
+    procedure = sc.learn(videos, method=Mine(steps=3, train={"steps": 5}), cache=tmp_path)
+    assert len(procedure.steps) == 3
+    with pytest.raises(OutputError, match="method Mine is an object of your own"):
+        procedure.save(tmp_path / "a.proc")

@@ -1,0 +1,58 @@
+"""Table in all its forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from stepcut.errors import OptionError
+from stepcut.tables import Table
+
+TABLE = Table(
+    ["row", "F1", "steps"], [["uniform & more", 26.44, 7], ["50 % <b>", None, 12]], "strict, K_7", ["A note."]
+)
+
+
+def test_text_aligns_words_left_and_figures_right() -> None:
+    assert TABLE.text().splitlines() == [
+        "strict, K_7",
+        "row               F1  steps",
+        "--------------  ----  -----",
+        "uniform & more  26.4      7",
+        "50 % <b>           –     12",
+        "A note.",
+    ]
+
+
+def test_csv_keeps_every_digit() -> None:
+    assert list(csv.reader(io.StringIO(TABLE.csv())))[1] == ["uniform & more", "26.44", "7"]
+
+
+def test_latex_escapes_and_uses_booktabs() -> None:
+    text = TABLE.latex()
+    assert r"uniform \& more & 26.4 & 7 \\" in text
+    assert r"50 \% <b> & -- & 12 \\" in text
+    assert r"\toprule" in text
+    assert r"\caption{strict, K\_7}" in text
+
+
+def test_json_holds_caption_and_rows_and_no_nan() -> None:
+    record = json.loads(Table(["F1"], [[float("nan")]], "c").json())
+    assert record == {"caption": "c", "columns": ["F1"], "rows": [{"F1": None}], "notes": []}
+
+
+def test_html_is_text_never_markup() -> None:
+    assert "&lt;b&gt;" in TABLE._repr_html_()
+
+
+def test_an_unknown_form_names_the_known_ones() -> None:
+    with pytest.raises(OptionError, match="did you mean 'latex'.*text, csv, latex, json"):
+        TABLE.format("latx")
+
+
+def test_rows_must_fit_the_columns() -> None:
+    with pytest.raises(ValueError, match="1 cells for 2 columns"):
+        Table(["a", "b"], [[1]])
