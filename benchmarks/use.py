@@ -22,7 +22,7 @@ from stepcut.checking.check import check_labels
 from stepcut.datasets.captaincook4d import read
 from stepcut.datasets.task import Task
 from stepcut.evaluation import score
-from stepcut.methods import METHODS, strangeness_as_new
+from stepcut.methods import METHODS, leave_one_out_novelty
 from stepcut.order import graph_of_labels, learn_graph, sequence
 from stepcut.tables import Cell, Table
 from stepcut.version import __version__
@@ -142,7 +142,7 @@ def features_table(tasks: Sequence[Task], method: str, seed: int, quick: bool) -
         mapped = [np.where(result.mapped(i) > 0, result.mapped(i) - 1, -1) for i in range(len(found))]
         graph = graph_of_labels({str(i): labels for i, labels in enumerate(mapped)}, 1.0)
         counted = count_edges([sequence(labels) for labels in mapped], len(task.steps), 0.5)
-        shares, strange = model.memberships(inputs), model.strangeness(inputs)
+        shares, strange = model.memberships(inputs), model.novelty(inputs)
         cuts = {v.name: cut for v, cut in zip(task, zip(found, shares, strange, strict=True), strict=True)}
         said = suspicions(task, cuts)
         wrong = [is_wrong(video) for video in task]
@@ -171,11 +171,11 @@ def other_table(tasks: Sequence[Task], method: str, seed: int) -> Table:
         others = [v for other in tasks if other is not task for v in list(other.with_features(backbone))[:4]]
         inputs = [video.read_features(backbone) for video in seen]
         model = METHODS[method](steps=len(task.steps), rate=1.0, seed=seed).fit(inputs)
-        usual = learn_expectations(model.labels_, 1.0, model.memberships(inputs), strangeness_as_new(model, inputs))
+        usual = learn_expectations(model.labels_, 1.0, model.memberships(inputs), leave_one_out_novelty(model, inputs))
         cells: list[Cell] = [task.name]
         for videos in (own, others):
             fresh = [video.read_features(backbone) for video in videos]
-            cuts = zip(model.predict(fresh), model.memberships(fresh), model.strangeness(fresh), strict=True)
+            cuts = zip(model.predict(fresh), model.memberships(fresh), model.novelty(fresh), strict=True)
             found = [check_labels(labels, 1.0, usual, shares, strange) for labels, shares, strange in cuts]
             wrong, another = [not r.ok for r in found], [not r.ok and r.strange > 0.5 for r in found]
             cells += [100 * float(np.mean(v)) if v else None for v in (wrong, another)]

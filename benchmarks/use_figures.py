@@ -22,7 +22,7 @@ WRONG = {"missing step", "order error"}
 Labels = NDArray[np.int64]
 Edges = set[tuple[int, int]]
 Cut = tuple[Labels, NDArray[np.float64] | None, NDArray[np.float64] | None]
-"""Labels (T,), memberships (T, K) and strangeness (T,) of one recording."""
+"""Labels (T,), memberships (T, K) and novelty (T,) of one recording."""
 
 
 def backbone_of(task: Task) -> str:

@@ -19,7 +19,7 @@ from scipy.stats import beta
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.datasets.toy import EDGES, STEPS, toy_features
-from stepcut.methods import METHODS, strangeness_as_new
+from stepcut.methods import METHODS, leave_one_out_novelty
 from stepcut.tables import Cell, Table
 
 KITCHENS: dict[str, dict[str, Any]] = {
@@ -58,11 +58,11 @@ def try_out(trial: Trial) -> list[tuple[float, str, bool, bool]]:
     learned = normal[: trial.videos]
     fresh = [*normal[trial.videos :], *wrong]
     names = ["normal"] * FRESH + FLAWS
-    cuts = list(zip(model.predict(fresh), model.memberships(fresh), model.strangeness(fresh), strict=True))
+    cuts = list(zip(model.predict(fresh), model.memberships(fresh), model.novelty(fresh), strict=True))
     found = []
     for rate in RATES:
         expected = learn_expectations(
-            model.labels_, 1.0, model.memberships(learned), strangeness_as_new(model, learned), false_alarms=rate
+            model.labels_, 1.0, model.memberships(learned), leave_one_out_novelty(model, learned), false_alarms=rate
         )
         for name, (labels, shares, strange) in zip(names, cuts, strict=True):
             report = check_labels(labels, 1.0, expected, shares, strange)

@@ -221,7 +221,7 @@ def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(rng: np.ran
 def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
     record = json.loads(json.dumps(tiny_task.expectations.to_json(), allow_nan=False))
     assert Expectations.from_json(record) == tiny_task.expectations
-    without = learn_expectations(list(tiny_task.labels.values()), 1.0)  # no strangeness: its limit is infinite
+    without = learn_expectations(list(tiny_task.labels.values()), 1.0)  # no novelty: its limit is infinite
     assert Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False))) == without
     with pytest.raises(ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"):
         Expectations.from_json({key: record[key] for key in record if key != "limits"})
@@ -232,8 +232,8 @@ def test_wrong_settings_are_refused_in_words(tiny_task: Kitchen) -> None:
         learn_expectations([np.zeros(3, dtype=np.int64)], 1.0, false_alarms=0)
     with pytest.raises(OptionError, match="labels is empty"):
         learn_expectations([], 1.0)
-    with pytest.raises(OptionError, match="strangeness has 2 rows for 3 labels; give one row per label"):
-        check_labels(np.zeros(3, dtype=np.int64), 1.0, tiny_task.expectations, strangeness=np.ones(2))
+    with pytest.raises(OptionError, match="novelty has 2 rows for 3 labels; give one row per label"):
+        check_labels(np.zeros(3, dtype=np.int64), 1.0, tiny_task.expectations, novelty=np.ones(2))
 
 
 def test_a_report_is_readable_by_people_machines_and_notebooks(tiny_task: Kitchen, rng: np.random.Generator) -> None:

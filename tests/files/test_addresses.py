@@ -18,7 +18,7 @@ from stepcut.cli.main import main
 from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import export, extract, load_features
-from stepcut.files.addresses import Address, copies, local, place
+from stepcut.files.addresses import Address, as_path, copies, local
 from stepcut.files.atomic import read_json, whole_file, write_json
 
 QUICK: dict[str, Any] = {"method": "cnc", "steps": 3, "train": {"steps": 5}}
@@ -126,9 +126,9 @@ def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
     words = ["features", f"file://{films}/v0.mp4", "-o", f"file://{out}", "--cache", f"file://{tmp_path}/cache"]
     assert main([*words, "--device", "cpu", "--quiet"]) == 0
     assert [f.name for f in load_features(out)] == ["v0"]
-    assert place("file:///a/b") == Path("/a/b")
-    assert place("/a/b://c") == Path("/a/b://c")
-    assert place(Path("x")) == Path("x")
+    assert as_path("file:///a/b") == Path("/a/b")
+    assert as_path("/a/b://c") == Path("/a/b://c")
+    assert as_path(Path("x")) == Path("x")
     assert local(films / "v0.mp4") == films / "v0.mp4"
 
 

@@ -63,7 +63,7 @@ class Plain:
     def predict(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
         return [np.where(rows.max(axis=1) > 0.5, rows.argmax(axis=1), -1) for rows in features]
 
-    def strangeness(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+    def novelty(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
         return [np.asarray(1.0 + 9.0 * (rows.max(axis=1) <= 0)) for rows in features]
 
     def online(self) -> Echo:

@@ -80,12 +80,12 @@ def learn_expectations(
     labels: Sequence[Labels],
     rate: float,
     memberships: Sequence[Floats] | None = None,
-    strangeness: Sequence[Floats] | None = None,
+    novelty: Sequence[Floats] | None = None,
     false_alarms: float = 0.05,
 ) -> Expectations:
     """Learn what is usual in the training videos, and how far a normal video may stray from it.
 
-    Every video is judged by what the others say: graph, durations and strangeness are learned without it. The limits
+    Every video is judged by what the others say: graph, durations and novelty are learned without it. The limits
     are set so that a share `false_alarms` of normal videos is beyond one of them (`limits.py` says how); no label is
     read. With n videos no share below 1 / (n + 1) can be promised: then the limits are set for that.
     """
@@ -96,7 +96,7 @@ def learn_expectations(
     if not len(labels):
         raise OptionError("labels is empty; expectations are learned from the labels of the training videos.")
     shares = memberships if memberships is not None else [None] * len(labels)
-    strange = strangeness if strangeness is not None else [None] * len(labels)
+    strange = novelty if novelty is not None else [None] * len(labels)
     videos = [look(*row) for row in zip(labels, [rate] * len(labels), shares, strange, strict=True)]
     amounts = [amount for fold in _folds(len(videos)) for amount in _judge(videos, fold)]
 

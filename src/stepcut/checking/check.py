@@ -161,15 +161,15 @@ def check_labels(
     rate: float,
     expectations: Expectations,
     memberships: Floats | None = None,
-    strangeness: Floats | None = None,
+    novelty: Floats | None = None,
     names: Sequence[str] = (),
     video: str = "",
 ) -> Report:
     """Compare the cut of one video with what is expected: labels (T,), `rate` of them a second.
 
-    `memberships` (T, K) and `strangeness` (T,) come from the method; without them nothing is said of unknown stretches.
+    `memberships` (T, K) and `novelty` (T,) come from the method; without them nothing is said of unknown stretches.
     """
-    seen = look(labels, rate, memberships, strangeness)
+    seen = look(labels, rate, memberships, novelty)
     signs = expectations.signs(seen)
     excess = expectations.excess(signs)
     loud = [sign for sign in signs if excess[sign.kind] > 1 and sign.surprise >= _least(sign, signs, expectations)]

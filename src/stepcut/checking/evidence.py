@@ -25,7 +25,7 @@ KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
 Floats = NDArray[np.floating[Any]]
 
 SMOOTHING = 4.0
-"""Seconds over which strangeness is averaged before it is compared with its limit."""
+"""Seconds over which novelty is averaged before it is compared with its limit."""
 LEEWAY = 1.3
 """A video is strange as a whole when half of it is stranger than this many times the middle of any normal video: each
 moment of another task may look like the oddest ones of this, background for instance, but not all do."""
@@ -52,9 +52,9 @@ class Usual:
     peaks: dict[int, float]
     """How surely a step is seen at its clearest moment, in the middle of the videos that do it."""
     strange: float
-    """The limit of smoothed strangeness; infinity where strangeness is not known."""
+    """The limit of smoothed novelty; infinity where novelty is not known."""
     strange_whole: float = math.inf
-    """The limit of a video's median strangeness."""
+    """The limit of a video's median novelty."""
 
 
 @dataclass(frozen=True)
@@ -81,24 +81,24 @@ class Seen(NamedTuple):
     doings: list[Doing]
     seconds: float
     rate: float
-    strangeness: Floats | None = None
+    novelty: Floats | None = None
     """(T,), smoothed."""
     odd: float = 0.0
-    """The median of strangeness."""
+    """The median of novelty."""
     peaks: Floats | None = None
     """(K,): the smoothed membership of each step at its clearest moment."""
 
 
-def look(labels: Labels, rate: float, memberships: Floats | None = None, strangeness: Floats | None = None) -> Seen:
-    """Gather the evidence of one video from its cut: labels (T,), memberships (T, K), strangeness (T,)."""
-    for name, rows in {"memberships": memberships, "strangeness": strangeness}.items():
+def look(labels: Labels, rate: float, memberships: Floats | None = None, novelty: Floats | None = None) -> Seen:
+    """Gather the evidence of one video from its cut: labels (T,), memberships (T, K), novelty (T,)."""
+    for name, rows in {"memberships": memberships, "novelty": novelty}.items():
         if rows is not None and len(rows) != len(labels):
             raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
     peaks = None
     if memberships is not None and len(memberships):
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
-    strange = None if strangeness is None else smooth(np.asarray(strangeness), rate)
-    odd = float(np.median(strangeness)) if strangeness is not None and len(strangeness) else 0.0
+    strange = None if novelty is None else smooth(np.asarray(novelty), rate)
+    odd = float(np.median(novelty)) if novelty is not None and len(novelty) else 0.0
     return Seen(doings(labels, rate), len(labels) / rate, rate, strange, odd, peaks)
 
 
@@ -113,7 +113,7 @@ def smooth(values: Floats, rate: float) -> Floats:
 
 
 def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
-    """Durations and strangeness of these videos beside a graph learned from them."""
+    """Durations and novelty of these videos beside a graph learned from them."""
     spent: dict[int, list[float]] = {}
     for video in videos:
         for step, seconds in time_spent(video.doings).items():
@@ -125,7 +125,7 @@ def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
         for step in paces
         if (sure := [v.peaks[step] for v in videos if v.peaks is not None and step in {d.step for d in v.doings}])
     }
-    strange = [video.strangeness for video in videos if video.strangeness is not None]
+    strange = [video.novelty for video in videos if video.novelty is not None]
     limit = float(np.quantile(np.concatenate(strange), 0.99)) if strange else math.inf
     whole = LEEWAY * max(video.odd for video in videos) if strange else math.inf
     return Usual(graph, paces, length, peaks, limit, whole)
@@ -262,11 +262,11 @@ def _distance(seconds: float, pace: Pace) -> tuple[float, str]:
 
 def _unknown(video: Seen, usual: Usual) -> list[Sign]:
     """Stretches stranger than the limits; the surprise of one is its length in seconds."""
-    if video.strangeness is None:
+    if video.novelty is None:
         return []
     if video.odd > usual.strange_whole:
         return [Sign("unknown", video.seconds, 0.0, video.seconds)]
-    strange = np.concatenate(([False], video.strangeness > usual.strange, [False]))
+    strange = np.concatenate(([False], video.novelty > usual.strange, [False]))
     edges = np.flatnonzero(np.diff(strange.astype(np.int8))).reshape(-1, 2) / video.rate
     return [Sign("unknown", float(b - a), float(a), float(b)) for a, b in edges]
 

@@ -143,7 +143,7 @@ def _weights() -> Finding:
 
 
 def _disk() -> Iterator[Finding]:
-    from stepcut.features.store import cache_dir
+    from stepcut.files.cache import cache_dir
 
     cache = cache_dir()
     files = [file for file in cache.rglob("*") if file.is_file()] if cache.is_dir() else []

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _place(out: str | None) -> Path:
-    from stepcut.features.store import cache_dir
+    from stepcut.files.cache import cache_dir
 
     return cache_dir() / "experiments" if out is None else Path(out)
 

@@ -9,7 +9,7 @@ from typing import Any
 from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
 from stepcut.cli.feature_options import BACKBONE, add_seeing, said
 from stepcut.errors import OptionError
-from stepcut.files.addresses import Address, place
+from stepcut.files.addresses import Address, as_path
 from stepcut.progress import silent
 
 EXAMPLES = """examples:
@@ -124,7 +124,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def default_output(first: str) -> str:
     """`sandwich/` becomes `sandwich.proc`."""
-    path = place(first)
+    path = as_path(first)
     if isinstance(path, Address):
         return f"{path.name if path.is_dir() else path.parent.name}.proc"
     return f"{path.resolve().name}.proc" if path.is_dir() else f"{path.parent.resolve().name}.proc"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.score import Score, score
-from stepcut.files.addresses import place
+from stepcut.files.addresses import as_path
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
@@ -249,7 +249,7 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
         from stepcut.formats import read_folder
         from stepcut.procedure.storage import is_procedure, load
 
-        found = load(found) if is_procedure(place(found)) else read_folder(found)
+        found = load(found) if is_procedure(as_path(found)) else read_folder(found)
     if isinstance(found, Mapping):
         return found, (), "unknown"
     return found.timelines, found.steps, str(found.config.get("seed", "unknown"))

@@ -17,7 +17,7 @@ from stepcut.errors import FeatureError
 from stepcut.features.backbones import Backbone
 from stepcut.features.store import write_rows
 from stepcut.features.video.sample import Picture, Rate, Samples, as_rate, sample_frames
-from stepcut.files.addresses import Address, Place, place
+from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.cores import count_cores
 
 Rows = NDArray[Any]
@@ -31,7 +31,7 @@ def compute_features(
     path: str | os.PathLike[str],
     backbone: Backbone,
     fps: Rate,
-    target: Place,
+    target: AnyPath,
     tell: Callable[[int], None] | None = None,
     threads: int = 0,
     start: Fraction | float = 0,
@@ -55,7 +55,7 @@ def compute_features(
             "backbone": backbone.fingerprint,
         }
         writer.finish(metadata)
-    return place(target)
+    return as_path(target)
 
 
 def compute_rows(samples: Samples, backbone: Backbone) -> Iterator[Rows]:

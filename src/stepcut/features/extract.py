@@ -20,11 +20,12 @@ from stepcut.features.compute import Stopped, batch_size, compute_features
 from stepcut.features.contract import Failure, Features
 from stepcut.features.files import find_features, load_features
 from stepcut.features.jobs import Job, look, named, video_error
-from stepcut.features.store import cache_dir, clear_leftovers, read_rows, save_rows
+from stepcut.features.store import clear_leftovers, read_rows, save_rows
 from stepcut.features.video import as_rate, find_videos, name_videos
 from stepcut.features.video.find import Source
 from stepcut.features.video.sample import Rate
-from stepcut.files.addresses import Address, Place, place
+from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.cache import cache_dir
 from stepcut.parallel.contract import attempt
 from stepcut.parallel.cores import count_cores
 from stepcut.progress import Hook, Stage, silent
@@ -43,7 +44,7 @@ def extract(
     videos: Source,
     backbone: str | Backbone = "efficientnet-lite0",
     fps: Rate = 2,
-    cache: Place | None = None,
+    cache: AnyPath | None = None,
     progress: Hook = silent,
     strict: bool = False,
     device: str = "auto",
@@ -64,7 +65,7 @@ def extract(
         backbone = engine.backbone({"backbone": backbone, "device": device})
     network = load_backbone(backbone, device)
     paths = find_videos(videos)
-    folder = cache_dir() if cache is None else place(cache)
+    folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names = name_videos(paths)
     failures: dict[int, Failure] = {}
@@ -105,9 +106,9 @@ def extract(
     return done, [failures[number] for number in sorted(failures)]
 
 
-def export(features: Features, folder: Place, backbone: str = "") -> Path | Address:
+def export(features: Features, folder: AnyPath, backbone: str = "") -> Path | Address:
     """Write features as `folder/NAME.safetensors`, which `load_features` and `stepcut learn` read back."""
-    target = place(folder) / f"{features.name.lstrip('/')}.safetensors"
+    target = as_path(folder) / f"{features.name.lstrip('/')}.safetensors"
     said = {
         "name": features.name,
         "path": features.path,

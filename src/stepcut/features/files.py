@@ -18,11 +18,11 @@ from stepcut.features.contract import Features
 from stepcut.features.store import read_rows
 from stepcut.features.video.find import name_videos, natural
 from stepcut.features.video.sample import Rate, as_rate
-from stepcut.files.addresses import Address, Place, local, place
+from stepcut.files.addresses import Address, AnyPath, as_path, local
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 
-Source = Place | Iterable[Place]
+Source = AnyPath | Iterable[AnyPath]
 
 
 def find_features(source: Source) -> list[Path | Address]:
@@ -34,7 +34,7 @@ def find_features(source: Source) -> list[Path | Address]:
         )
     found: list[Path | Address] = []
     for item in items:
-        path = place(item)
+        path = as_path(item)
         if isinstance(path, Address):
             found += _find_at(path)
             continue

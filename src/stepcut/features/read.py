@@ -18,7 +18,7 @@ from stepcut.features.files import SUFFIXES as FEATURE_SUFFIXES
 from stepcut.features.files import check_alike, check_rows, load_features
 from stepcut.features.video.find import SUFFIXES, find_videos, natural
 from stepcut.features.video.sample import Rate, as_rate
-from stepcut.files.addresses import Address, Place, place
+from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.methods.contract import Array
 from stepcut.progress import Hook, silent
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from stepcut.parallel.contract import Engine
 
 Where = TypeVar("Where", Path, Address)
-Source = Place | Sequence[Place] | Sequence[Array] | Mapping[str, Array]
+Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]
 
 
 def read_source(
     source: Source,
     rate: Rate = 1,
     backbone: Mapping[str, Any] | None = None,
-    cache: Place | None = None,
+    cache: AnyPath | None = None,
     strict: bool = False,
     progress: Hook = silent,
     engine: Engine | None = None,
@@ -84,7 +84,7 @@ def read_like(config: Mapping[str, Any], rate: Fraction, video: Any) -> Features
     return features
 
 
-def _places(source: Source) -> list[Place] | None:
+def _places(source: Source) -> list[AnyPath] | None:
     """The files and folders that were given; None where arrays were."""
     if isinstance(source, str | os.PathLike | Address):
         return [source]
@@ -109,7 +109,7 @@ def _from_arrays(source: Any, rate: Rate) -> list[Features]:
 def _from_videos(
     places: Sequence[Path | Address],
     backbone: Mapping[str, Any],
-    cache: Place | None,
+    cache: AnyPath | None,
     strict: bool,
     progress: Hook,
     engine: Engine | None,
@@ -137,9 +137,9 @@ def recipe_of(seen: Mapping[str, Any]) -> dict[str, Any]:
     return {"backbone": seen.get("name", "efficientnet-lite0"), **given}
 
 
-def feature_files(given: Place) -> list[Path] | list[Address]:
+def feature_files(given: AnyPath) -> list[Path] | list[Address]:
     """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
-    path = place(given)
+    path = as_path(given)
     if isinstance(path, Address):
         if not glob.has_magic(path.url) and path.is_dir():
             held = list(path.files())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -17,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError
-from stepcut.files.addresses import Address, Place, local, place
+from stepcut.files.addresses import Address, AnyPath, as_path, local
 from stepcut.files.atomic import read_json, whole_file, write_json
 
 VERSION = 1
@@ -28,20 +26,9 @@ _HEADER = 16384
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "|i1", "U8": "|u1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 
 
-def cache_dir() -> Path:
-    """Where stepcut keeps what can be computed again: `STEPCUT_CACHE`, or the platform's folder for that."""
-    if chosen := os.environ.get("STEPCUT_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "stepcut"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "stepcut" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepcut"
-
-
-def content_hash(path: Place, cache: Path | Address) -> str:
+def content_hash(path: AnyPath, cache: Path | Address) -> str:
     """The SHA-256 of a video; remembered by path, size and time of change, so that a second run does not read it."""
-    file = place(path).absolute()
+    file = as_path(path).absolute()
     memory = cache / "hashes" / f"{hashlib.sha256(str(file).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
     seen: dict[str, Any] = {"path": str(file)}
     settled = True
@@ -114,13 +101,13 @@ class RowWriter:
 
 
 @contextlib.contextmanager
-def write_rows(path: Place) -> Iterator[RowWriter]:
+def write_rows(path: AnyPath) -> Iterator[RowWriter]:
     """A writer whose file takes its name when the block ends well, and leaves nothing behind when it does not."""
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         yield RowWriter(file)
 
 
-def save_rows(path: Place, rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
+def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
     """Write rows and what is said of them to a file; a file that holds just that already is left alone."""
     with contextlib.suppress(OSError, FeatureError):
         there, said = read_rows(path)
@@ -132,7 +119,7 @@ def save_rows(path: Place, rows: NDArray[Any], metadata: Mapping[str, str]) -> N
         writer.finish(metadata)
 
 
-def read_rows(path: Place) -> tuple[NDArray[Any], dict[str, str]]:
+def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     """The rows of a safetensors file, memory-mapped and not to be written to, and what the file says of itself."""
     file = local(path)
     size = file.stat().st_size

@@ -165,14 +165,14 @@ class Address:
             raise OptionError(f"{self.url}: {error}. Give a path, or an address such as s3://bucket/folder.") from error
 
 
-Place = str | os.PathLike[str] | Address
+AnyPath = str | os.PathLike[str] | Address
 """What a user may give for a file or a folder."""
 
 
-def place(where: Place) -> Path | Address:
+def as_path(where: AnyPath) -> Path | Address:
     """A path, or an address where `where` begins like one. `file://` is a path.
 
-    >>> place("s3://bucket/films").name, place("file:///films") == Path("/films")
+    >>> as_path("s3://bucket/films").name, as_path("file:///films") == Path("/films")
     ('films', True)
     """
     if isinstance(where, Address):
@@ -185,15 +185,15 @@ def place(where: Place) -> Path | Address:
     return Address(text)
 
 
-def local(where: Place) -> Path:
+def local(where: AnyPath) -> Path:
     """A file of this machine with what is at `where`: itself, or a copy."""
-    found = place(where)
+    found = as_path(where)
     return found.fetch() if isinstance(found, Address) else found
 
 
 def copies() -> Path:
     """Where copies of files at addresses are kept."""
-    from stepcut.features.store import cache_dir
+    from stepcut.files.cache import cache_dir
 
     return cache_dir() / "fetched"
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OutputError
-from stepcut.files.addresses import Address, Place, place
+from stepcut.files.addresses import Address, AnyPath, as_path
 
 
 @contextlib.contextmanager
-def whole_file(path: Place) -> Iterator[Path]:
+def whole_file(path: AnyPath) -> Iterator[Path]:
     """Give a temporary path beside `path`; when the block ends well, it takes the name of `path` in one step.
 
     When the block fails, or the process dies, `path` is what it was before. A full disk becomes an `OutputError`.
     """
-    target = place(path)
+    target = as_path(path)
     if isinstance(target, Address):
         with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
             temporary = Path(folder, target.name)
@@ -44,25 +44,25 @@ def whole_file(path: Place) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_bytes(path: Place, data: bytes) -> None:
+def write_bytes(path: AnyPath, data: bytes) -> None:
     """Write `data` to `path`, whole or not at all."""
     with whole_file(path) as temporary:
         temporary.write_bytes(data)
 
 
-def write_text(path: Place, text: str) -> None:
+def write_text(path: AnyPath, text: str) -> None:
     """Write UTF-8 `text` to `path`, whole or not at all."""
     write_bytes(path, text.encode())
 
 
-def write_json(path: Place, value: Any) -> None:
+def write_json(path: AnyPath, value: Any) -> None:
     """Write `value` as readable JSON, whole or not at all; NaN and infinity are refused."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Place) -> Any:
+def read_json(path: AnyPath) -> Any:
     """Read a JSON file."""
-    return json.loads(place(path).read_bytes().decode("utf-8"))
+    return json.loads(as_path(path).read_bytes().decode("utf-8"))
 
 
 def _umask() -> int:

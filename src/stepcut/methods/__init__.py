@@ -4,22 +4,22 @@
     embed(features)              (T, D) per video: where the same step of different videos lies close
     memberships(features)        (T, K) per video, rows sum to 1: how much a frame belongs to each step
     predict(features)            (T,) per video: the step of each frame, -1 for background
-    strangeness(features)        (T,) per video: 0 on a frame it knows well, growing with the distance from all steps
+    novelty(features)        (T,) per video: 0 on a frame it knows well, growing with the distance from all steps
     online()                     an object whose `push(row) -> (K,)` gives memberships from the past alone
     settings(), state()          JSON-able settings and arrays, from which `restore(settings, state)` builds it again
 
 `fit` also takes `progress` (a hook) and `checkpoint` (a file where long training keeps its state, so that it resumes).
 After `fit`: `labels_` (a list of (T,) step numbers) and `steps_` (K, also when `steps="auto"` chose it). A method that
-knows its own videos better than new ones also keeps `strange_`, their strangeness as if they were new.
+knows its own videos better than new ones also keeps `novelty_`, their novelty as if they were new.
 `__init__` only stores settings. No label is ever read.
 """
 
 from __future__ import annotations
 
 from stepcut.methods.cnc.method import CnC
-from stepcut.methods.contract import Method, Online, Window, strangeness_as_new
+from stepcut.methods.contract import Method, Online, Window, leave_one_out_novelty
 from stepcut.methods.default.method import StepCut
 
 METHODS: dict[str, type[Method]] = {"stepcut": StepCut, "cnc": CnC}
 
-__all__ = ["METHODS", "CnC", "Method", "Online", "StepCut", "Window", "strangeness_as_new"]
+__all__ = ["METHODS", "CnC", "Method", "Online", "StepCut", "Window", "leave_one_out_novelty"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from stepcut.errors import OptionError, OutputError, choose
-from stepcut.files.addresses import Place, place
+from stepcut.files.addresses import AnyPath, as_path
 from stepcut.progress import Hook, Stage, silent
 from stepcut.version import __version__
 
@@ -39,8 +39,8 @@ def learn(
     family: str | None = None,
     device: str = "auto",
     names: Sequence[str] | None = None,
-    cache: Place | None = None,
-    output: Place | None = None,
+    cache: AnyPath | None = None,
+    output: AnyPath | None = None,
     strict: bool = False,
     false_alarms: float = 0.05,
     progress: Hook = silent,
@@ -105,14 +105,14 @@ def learn_features(
     method: str | Method = "stepcut",
     names: Sequence[str] | None = None,
     *,
-    cache: Place | None = None,
-    output: Place | None = None,
+    cache: AnyPath | None = None,
+    output: AnyPath | None = None,
     false_alarms: float = 0.05,
     progress: Hook = silent,
     **options: Any,
 ) -> Procedure:
     """The second half of `learn`: from features, and what was `seen` how, to a procedure."""
-    from stepcut.features.store import cache_dir
+    from stepcut.files.cache import cache_dir
     from stepcut.methods import METHODS
     from stepcut.methods.cnc.ddp import is_first_process
     from stepcut.methods.contract import build
@@ -142,7 +142,7 @@ def learn_features(
         return load(output)
 
     # Beside the features; where those are at an address, on this machine: it is read and written again and again.
-    kept = None if cache is None else place(cache)
+    kept = None if cache is None else as_path(cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
     method.fit([one.rows for one in features], progress=progress, checkpoint=checkpoint)
@@ -163,7 +163,7 @@ def assemble(
 ) -> Procedure:
     """A procedure from a fitted method: name the steps, cut the timelines, learn what a normal video looks like."""
     from stepcut.checking.calibrate import learn_expectations
-    from stepcut.methods import strangeness_as_new
+    from stepcut.methods import leave_one_out_novelty
     from stepcut.procedure.procedure import Procedure, timeline_of
 
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
@@ -176,7 +176,7 @@ def assemble(
             list(labels.values()),
             float(per_second),
             memberships=memberships,
-            strangeness=strangeness_as_new(method, rows),
+            novelty=leave_one_out_novelty(method, rows),
             false_alarms=config["false_alarms"],
         )
         stage.advance(len(features))
@@ -206,7 +206,7 @@ def how_seen(
     """How videos are seen, as a procedure's config keeps it; a worker may have another working folder."""
     from stepcut.features.video.sample import as_rate
 
-    file = None if weights is None else str(place(weights).absolute())
+    file = None if weights is None else str(as_path(weights).absolute())
     return {
         "name": backbone,
         "fps": str(as_rate(fps)),
@@ -219,7 +219,7 @@ def how_seen(
 
 def whole_path(path: str) -> str:
     """A path from the root, or the address."""
-    where = place(path)
+    where = as_path(path)
     return str(where.resolve() if isinstance(where, Path) else where)
 
 
@@ -259,22 +259,22 @@ def fingerprint(features: Sequence[Features], config: dict[str, Any], names: Seq
     return digest.hexdigest()
 
 
-def check_output(output: Place) -> None:
+def check_output(output: AnyPath) -> None:
     """Say before the work, not after it, that something else stands in the way."""
     from stepcut.procedure.storage import is_procedure
 
-    folder = place(output)
+    folder = as_path(output)
     if folder.exists() and not is_procedure(folder):
         raise OutputError(
             f"{folder}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
         )
 
 
-def already_there(output: Place, wanted: str) -> bool:
+def already_there(output: AnyPath, wanted: str) -> bool:
     """Whether this very procedure stands at `output`; one that a person has edited is never written over."""
     from stepcut.procedure.storage import read_config
 
-    folder = place(output)
+    folder = as_path(output)
     if not folder.exists():
         return False
     if read_config(folder).get("fingerprint") == wanted:

@@ -12,7 +12,7 @@ from typing import Any
 from stepcut.errors import DataError, StepcutError, VideoError
 from stepcut.features.read import feature_files, read_source
 from stepcut.features.video.find import find_videos, natural
-from stepcut.files.addresses import Address, Place, place
+from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook, Stage, silent
 from stepcut.tables import Cell, Table
@@ -44,8 +44,8 @@ class Learned:
 
 
 def learn_tasks(
-    root: Place,
-    output: Place,
+    root: AnyPath,
+    output: AnyPath,
     engine: Engine,
     *,
     backbone: str = "efficientnet-lite0",
@@ -54,7 +54,7 @@ def learn_tasks(
     layer: str | None = None,
     family: str | None = None,
     device: str = "auto",
-    cache: Place | None = None,
+    cache: AnyPath | None = None,
     strict: bool = False,
     progress: Hook = silent,
     **settings: Any,
@@ -67,10 +67,11 @@ def learn_tasks(
     from stepcut.procedure.learning import how_seen
 
     seen = how_seen(backbone, fps, weights, layer, family, device)
-    settings = {**settings, "cache": None if cache is None else place(cache).absolute(), "strict": strict}
-    target = place(output).absolute()
+    settings = {**settings, "cache": None if cache is None else as_path(cache).absolute(), "strict": strict}
+    target = as_path(output).absolute()
     tasks = [
-        Task(folder.name, folder, target / f"{folder.name}.proc", seen, settings) for folder in find_tasks(place(root))
+        Task(folder.name, folder, target / f"{folder.name}.proc", seen, settings)
+        for folder in find_tasks(as_path(root))
     ]
     known = _see(tasks, seen, settings, engine, progress)
     ready = [Task(task.name, task.folder, task.output, seen, settings, known) for task in tasks]
@@ -152,7 +153,7 @@ def _see(
         if settings["strict"]:
             raise
         return {}
-    return {str(place(failure.path).absolute()): VideoError(str(failure.error)) for failure in failures}
+    return {str(as_path(failure.path).absolute()): VideoError(str(failure.error)) for failure in failures}
 
 
 def _words(error: Exception) -> str:

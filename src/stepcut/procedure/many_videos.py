@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from stepcut.files.addresses import Place, place
+from stepcut.files.addresses import AnyPath, as_path
 from stepcut.parallel.contract import Engine, attempt
 from stepcut.procedure.procedure import Procedure
 
 
-def for_each_video(verb: str, procedure: Place, videos: Sequence[str], engine: Engine | None) -> list[Any]:
+def for_each_video(verb: str, procedure: AnyPath, videos: Sequence[str], engine: Engine | None) -> list[Any]:
     """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails."""
     word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
     if engine is None:
         return [attempt(partial(do, verb, str(procedure), word), video) for video in videos]
     # A worker may have another working folder.
-    whole = [str(place(video).absolute()) for video in videos]
-    return engine.map(partial(do, verb, str(place(procedure).absolute()), word), whole)
+    whole = [str(as_path(video).absolute()) for video in videos]
+    return engine.map(partial(do, verb, str(as_path(procedure).absolute()), word), whole)
 
 
 def do(verb: str, procedure: str, word: str, video: str) -> Any:

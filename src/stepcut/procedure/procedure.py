@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepcut.checking.calibrate import Expectations
     from stepcut.checking.check import Report
     from stepcut.features.contract import Features
-    from stepcut.files.addresses import Place
+    from stepcut.files.addresses import AnyPath
     from stepcut.guidance.guide import Guide
     from stepcut.methods.contract import Array, Labels, Method
     from stepcut.order import Orders, ProcedureGraph
@@ -121,7 +121,7 @@ class Procedure:
             self.method.predict(rows)[0],
             rate=float(self.rate),
             memberships=self.method.memberships(rows)[0],
-            strangeness=self.method.strangeness(rows)[0],
+            novelty=self.method.novelty(rows)[0],
             expectations=self.expectations,
             names=self.steps,
             video=features.name,
@@ -141,7 +141,7 @@ class Procedure:
 
     # ------------------------------------------------------------------ keeping and comparing
 
-    def save(self, path: Place) -> None:
+    def save(self, path: AnyPath) -> None:
         """Keep it as a folder; a procedure that is there already is replaced, anything else is left alone."""
         from stepcut.procedure.storage import save
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from stepcut.colours import colour
 from stepcut.errors import OutputError, ProcedureError
-from stepcut.files.addresses import Address, Place, place
+from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Segment, Timeline
@@ -34,9 +34,9 @@ FORMAT = 1
 """Raised when an older stepcut could not read what a newer one writes."""
 
 
-def save(procedure: Procedure, path: Place) -> None:
+def save(procedure: Procedure, path: AnyPath) -> None:
     """Write the folder beside its place, then give it its name; a procedure that stood there makes way."""
-    target = place(path)
+    target = as_path(path)
     if procedure.config["method"] is None:
         kind = type(procedure.method).__name__
         raise OutputError(f"{target}: method {kind} is an object of your own, which stepcut could not load again.")
@@ -108,9 +108,9 @@ def write_files(procedure: Procedure, folder: Path) -> None:
     write_text(folder / "README.md", model_card(procedure))
 
 
-def load(path: Place) -> Procedure:
+def load(path: AnyPath) -> Procedure:
     """Read a procedure that `save` wrote."""
-    where = place(path)
+    where = as_path(path)
     if isinstance(where, Path):
         return _load(where)
     read_config(where)
@@ -152,9 +152,9 @@ def _load(folder: Path) -> Procedure:
     return procedure
 
 
-def read_config(path: Place) -> dict[str, Any]:
+def read_config(path: AnyPath) -> dict[str, Any]:
     """The config.json of a procedure, or an error that says why it cannot be one."""
-    folder = place(path)
+    folder = as_path(path)
     if not folder.exists():
         raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {folder}")
     if not is_procedure(folder):

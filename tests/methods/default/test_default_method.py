@@ -60,7 +60,7 @@ def test_the_answers_have_the_shapes_of_the_contract(plain, learned) -> None:
         learned.embed(rows),
         learned.memberships(rows),
         learned.predict(rows),
-        learned.strangeness(rows),
+        learned.novelty(rows),
         strict=True,
     ):
         assert embedding.dtype == np.float32
@@ -102,9 +102,9 @@ def test_a_new_recording_is_cut_about_as_well(plain) -> None:
 def test_videos_learned_from_look_as_strange_as_new_ones_when_seen_as_if_new() -> None:
     features = list(toy_features(videos=24, seed=101, duration=120)[0])
     method = StepCut(steps=6, restarts=12).fit(features[:8])
-    new, again = (np.concatenate(method.strangeness(part)) for part in (features[8:], features[:8]))
-    as_new = np.concatenate(method.strange_)
-    assert [len(one) for one in method.strange_] == [len(one) for one in features[:8]]
+    new, again = (np.concatenate(method.novelty(part)) for part in (features[8:], features[:8]))
+    as_new = np.concatenate(method.novelty_)
+    assert [len(one) for one in method.novelty_] == [len(one) for one in features[:8]]
     for share in (0.5, 0.99):
         assert np.quantile(as_new, share) == pytest.approx(np.quantile(new, share), rel=0.1)
     assert np.median(again) < 0.9 * np.median(new)

@@ -226,7 +226,8 @@ def _see(
 
 def _fingerprint(truth: Mapping[str, Timeline], files: Mapping[str, Path], rate: float) -> str:
     from stepcut.evaluation.evaluate import fingerprint
-    from stepcut.features.store import cache_dir, content_hash
+    from stepcut.features.store import content_hash
+    from stepcut.files.cache import cache_dir
 
     contents = {name: content_hash(path, cache_dir()) for name, path in sorted(files.items())}
     return hashlib.sha256(json.dumps([fingerprint(truth), contents, rate]).encode()).hexdigest()[:16]

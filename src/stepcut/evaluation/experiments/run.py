@@ -154,7 +154,7 @@ def _describe(material: Material) -> dict[str, Any]:
 
 
 def _folder() -> Path:
-    from stepcut.features.store import cache_dir
+    from stepcut.files.cache import cache_dir
 
     return cache_dir() / "experiments"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.store import cache_dir
 from stepcut.files.atomic import whole_file
+from stepcut.files.cache import cache_dir
 
 FETCHABLE = {
     "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stepcut.errors import VideoError
-from stepcut.files.addresses import Address, Place, place
+from stepcut.files.addresses import Address, AnyPath, as_path
 
 SUFFIXES = frozenset(
     f".{name}"
@@ -38,7 +38,7 @@ SUFFIXES = frozenset(
 )
 """What the names of video files usually end in."""
 
-Source = Place | Iterable[Place]
+Source = AnyPath | Iterable[AnyPath]
 
 
 def find_videos(source: Source) -> list[Path | Address]:
@@ -56,8 +56,8 @@ def find_videos(source: Source) -> list[Path | Address]:
     return list({path.absolute(): path for path in found}.values())
 
 
-def _find_one(given: Place) -> list[Path] | list[Address]:
-    path = place(given)
+def _find_one(given: AnyPath) -> list[Path] | list[Address]:
+    path = as_path(given)
     if isinstance(path, Address):
         return _find_at(path)
     item, path = os.fspath(path), path.expanduser()
@@ -131,13 +131,13 @@ def natural(path: Path | Address) -> list[tuple[int, int, str]]:
     return [(1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts if part]
 
 
-def name_videos(paths: Sequence[Place]) -> list[str]:
+def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     """A name for each video: its stem; where stems collide, its path from the common folder, with suffix if need be.
 
     >>> name_videos(["a/x.mp4", "b/x.mp4", "b/y.mp4"])
     ['a/x', 'b/x', 'y']
     """
-    found = [place(path) for path in paths]
+    found = [as_path(path) for path in paths]
     files = [Path(file.path) if isinstance(file, Address) else file for file in found]
     absolute = [file.absolute() for file in files]
     common = Path(os.path.commonpath([file.parent for file in absolute])) if files else Path()

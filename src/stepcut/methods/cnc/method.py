@@ -88,7 +88,7 @@ class CnC:
         labels: list[Labels] = self.segmenter_.predict(self.embed(features))
         return labels
 
-    def strangeness(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
+    def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
         """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
         return [_nearest(embedding, self.centres_) / self.scale_ for embedding in self.embed(features)]
 

@@ -42,7 +42,7 @@ class StepCut:
 
     labels_: list[Labels]
     steps_: int
-    strange_: list[Floats]
+    novelty_: list[Floats]
     """Strangeness of the videos learned from, each as if it were new; not kept on disk."""
 
     def __init__(
@@ -89,7 +89,7 @@ class StepCut:
         self.labels_ = self.predict(features)
         slow = [calm(centre(video) @ directions, search.sigma) for video in rows]
         away = distances_as_new(slow, self.labels_, None if self.refine else found.axes, count)
-        self.strange_ = [distance / self.scale_ for distance in away]
+        self.novelty_ = [distance / self.scale_ for distance in away]
         return self
 
     def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
@@ -124,7 +124,7 @@ class StepCut:
         cuts = [smoothed(self._evidence(view)).argmax(axis=1) for view in self._views(features)]
         return [np.where(cut == self.steps_, -1, cut).astype(np.int64) for cut in cuts]
 
-    def strangeness(self, features: Sequence[Array]) -> list[Floats]:
+    def novelty(self, features: Sequence[Array]) -> list[Floats]:
         """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
         return [self._distance(view) / self.scale_ for view in self._views(features)]
 

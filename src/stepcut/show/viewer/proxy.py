@@ -10,9 +10,9 @@ from typing import Any
 import av
 
 from stepcut.errors import choose
-from stepcut.features.store import cache_dir
 from stepcut.features.video import probe, sample_frames
 from stepcut.files.atomic import whole_file
+from stepcut.files.cache import cache_dir
 from stepcut.progress import Hook, Stage, silent
 
 HEIGHT = 360

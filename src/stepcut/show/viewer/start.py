@@ -9,7 +9,7 @@ import logging
 import os
 from pathlib import Path
 
-from stepcut.features.store import cache_dir
+from stepcut.files.cache import cache_dir
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.viewer.server import Running, open_browser
 

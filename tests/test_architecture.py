@@ -1,0 +1,103 @@
+"""The house: imports point down only, and there is no circle between files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import stepcut
+
+ROOT = Path(stepcut.__file__).parent
+
+LAYERS = [
+    {"errors", "version"},
+    {"progress", "tables", "colours", "jit", "timeline", "drawing", "files", "parallel"},
+    {"features", "order"},
+    {"methods", "formats"},
+    {"checking"},
+    {"guidance"},
+    {"procedure"},
+    {"datasets"},
+    {"evaluation"},
+    {"show"},
+    {"testing"},
+    {"cli", "__main__"},
+]
+"""From the ground up: a folder may import from its own layer's other folders only as far as no circle of files arises,
+from every layer below, and from none above."""
+
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """The modules of ours that a file imports, each with whether a type checker alone does."""
+    found = []
+
+    def visit(node: ast.AST, typing_only: bool) -> None:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for child in node.body:
+                visit(child, True)
+            return
+        names = []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "stepcut":
+            names = [f"{node.module}.{one.name}" for one in node.names]
+            names = [name if name in MODULES else str(node.module) for name in names]
+        elif isinstance(node, ast.Import):
+            names = [one.name for one in node.names if one.name.split(".")[0] == "stepcut"]
+        found.extend((name, typing_only) for name in names)
+        for child in ast.iter_child_nodes(node):
+            visit(child, typing_only)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    return found
+
+
+def room(module: str) -> str:
+    """The top folder or file that a module lies in."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def test_every_room_has_a_layer() -> None:
+    assert {room(module) for module in MODULES} - {""} <= LEVEL.keys()
+
+
+def test_imports_point_down() -> None:
+    upward = [
+        f"{module} -> {name}"
+        for module, path in MODULES.items()
+        for name, _ in imports(path)
+        if room(module) and room(name) and LEVEL[room(name)] > LEVEL[room(module)]
+    ]
+    assert upward == []
+
+
+def test_no_circle_of_files() -> None:
+    graph = {module: {name for name, _ in imports(path) if name != module} for module, path in MODULES.items()}
+    done: set[str] = set()
+    trail: list[str] = []
+
+    def follow(module: str) -> None:
+        if module in done:
+            return
+        assert module not in trail, " -> ".join([*trail[trail.index(module) :], module])
+        trail.append(module)
+        for name in sorted(graph.get(module, ())):
+            if module != "stepcut" and name != "stepcut":  # the public names are looked up at first use
+                follow(name)
+        trail.pop()
+        done.add(module)
+
+    for module in sorted(graph):
+        follow(module)
