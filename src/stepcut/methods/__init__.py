@@ -8,18 +8,20 @@
     online()                     an object whose `push(row) -> (K,)` gives memberships from the past alone
     settings(), state()          JSON-able settings and arrays, from which `restore(settings, state)` builds it again
 
-`fit` also takes `progress` (a hook) and `checkpoint` (a file where long training keeps its state, so that it resumes).
+`fit` also takes `labels` (per video None or (T,): a step, -1 for background, -2 where nobody said anything; a method
+that cannot learn from them says so), `progress` (a hook) and `checkpoint` (a file where long training keeps its state,
+so that it resumes).
 After `fit`: `labels_` (a list of (T,) step numbers) and `steps_` (K, also when `steps="auto"` chose it). A method that
 knows its own videos better than new ones also keeps `novelty_`, their novelty as if they were new.
-`__init__` only stores settings. No label is ever read.
+`__init__` only stores settings.
 """
 
 from __future__ import annotations
 
 from stepcut.methods.cnc.method import CnC
-from stepcut.methods.contract import Method, Online, Window, leave_one_out_novelty
+from stepcut.methods.contract import BACKGROUND, OPEN, Method, Online, Window, leave_one_out_novelty
 from stepcut.methods.default.method import StepCut
 
 METHODS: dict[str, type[Method]] = {"stepcut": StepCut, "cnc": CnC}
 
-__all__ = ["METHODS", "CnC", "Method", "Online", "StepCut", "Window", "leave_one_out_novelty"]
+__all__ = ["BACKGROUND", "METHODS", "OPEN", "CnC", "Method", "Online", "StepCut", "Window", "leave_one_out_novelty"]

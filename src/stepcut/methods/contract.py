@@ -19,6 +19,11 @@ Array = NDArray[Any]
 Labels = NDArray[np.int64]
 T = TypeVar("T")
 
+BACKGROUND = -1
+"""In labels: a person says that no step is going on."""
+OPEN = -2
+"""In labels: nobody has said anything about this frame."""
+
 
 class Online(Protocol):
     """Memberships from the past alone: what guidance listens to."""
@@ -34,7 +39,13 @@ class Method(Protocol):
     labels_: list[Labels]
     steps_: int
 
-    def fit(self, features: Sequence[Array], progress: Hook = silent, checkpoint: Path | None = None) -> Self: ...
+    def fit(
+        self,
+        features: Sequence[Array],
+        progress: Hook = silent,
+        checkpoint: Path | None = None,
+        labels: Sequence[Labels | None] | None = None,
+    ) -> Self: ...
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]: ...
     def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
     def predict(self, features: Sequence[Array]) -> list[Labels]: ...

@@ -45,8 +45,16 @@ class CnC:
         self.loss, self.dim, self.segmenter = loss, dim, segmenter
         self.train, self.cut = train, cut
 
-    def fit(self, features: Sequence[Array], progress: Hook = silent, checkpoint: Path | None = None) -> Self:
-        """Train the embedder, then cluster and cut all videos together."""
+    def fit(
+        self,
+        features: Sequence[Array],
+        progress: Hook = silent,
+        checkpoint: Path | None = None,
+        labels: Sequence[Labels | None] | None = None,
+    ) -> Self:
+        """Train the embedder, then cluster and cut all videos together. It takes no `labels`."""
+        if labels is not None:
+            raise OptionError("method='cnc' does not learn from labels; leave them out, or use method='stepcut'.")
         if not isinstance(self.steps, int):
             raise OptionError(f"steps={self.steps!r}: method 'cnc' needs a number, for example steps=7 (-k 7).")
         self.embedder_ = self._make_embedder()

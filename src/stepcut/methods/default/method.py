@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.baselines.smooth import as_vectors
-from stepcut.methods.contract import Array, Labels, Online
+from stepcut.methods.contract import OPEN, Array, Labels, Online
 from stepcut.methods.default.em import Steps, evidence, squared_distances
 from stepcut.methods.default.forward_backward import filtered, smoothed
+from stepcut.methods.default.labels import check_labels, match_found
 from stepcut.methods.default.leave_one_out import distances_as_new
 from stepcut.methods.default.restarts import Found, Search, choose_sigma
 from stepcut.methods.default.slow_features import calm, centre, nearly_unit, principal_directions
@@ -62,11 +63,22 @@ class StepCut:
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, features: Sequence[Array], progress: Hook = silent, checkpoint: Path | None = None) -> Self:
-        """Find the steps of all videos together. Seconds, not hours, so `checkpoint` is not needed."""
+    def fit(
+        self,
+        features: Sequence[Array],
+        progress: Hook = silent,
+        checkpoint: Path | None = None,
+        labels: Sequence[Labels | None] | None = None,
+    ) -> Self:
+        """Find the steps of all videos together. Seconds, not hours, so `checkpoint` is not needed.
+
+        `labels`: None, or for every video None or (T,) with the step, -1 for background, -2 where nobody said anything.
+        The steps found keep the numbers of the labels.
+        """
         del checkpoint
         self._check_settings()
         rows = check_videos([as_vectors(video) for video in features])
+        known = None if labels is None else check_labels(labels, [len(video) for video in rows])
         # In an order of their own, so that the order in which they come cannot matter.
         centred = [centre(video) for video in sorted(rows, key=fingerprint)]
         median = float(np.median([len(video) for video in centred]))
@@ -82,11 +94,18 @@ class StepCut:
             count = int(self.steps)
         if count > sum(map(len, rows)):
             raise OptionError(f"steps={count} is more than the {sum(map(len, rows))} rows given; ask for fewer steps.")
+        if known is not None:
+            count = max(count, *(int(given.max()) + 1 for given in known))
         search = self._search(short, count)
         with Stage(progress, "steps", total=self.restarts, unit="starts") as stage:
             found = search.run(short, stage.advance)
         self._keep(found, directions, search.sigma, rows)
         self.labels_ = self.predict(features)
+        if known is not None:
+            order = match_found(self.labels_, known, count)
+            self.centres_, self.times_ = self.centres_[order], self.times_[order]
+            pairs = zip(known, self.predict(features), strict=True)
+            self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
         slow = [calm(centre(video) @ directions, search.sigma) for video in rows]
         away = distances_as_new(slow, self.labels_, None if self.refine else found.axes, count)
         self.novelty_ = [distance / self.scale_ for distance in away]

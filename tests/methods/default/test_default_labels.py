@@ -1,0 +1,80 @@
+"""The default method learns from the labels of some videos: their numbers, their frames, their background stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stepcut.datasets.toy import STEPS, toy_features
+from stepcut.errors import OptionError
+from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
+
+RATE = 2.0
+Labels = NDArray[np.int64]
+Kitchen = tuple[list[NDArray[np.float32]], list[Labels]]
+
+
+@pytest.fixture(scope="module")
+def kitchen() -> Kitchen:
+    rows, timelines = toy_features(videos=6, rate=RATE, seed=3)
+    true = []
+    for video, timeline in zip(rows, timelines, strict=True):
+        labels = np.full(len(video), BACKGROUND)
+        times = np.arange(len(video)) / RATE
+        for segment in timeline:
+            labels[(times >= segment.start) & (times < segment.end)] = STEPS.index(segment.step)
+        true.append(labels)
+    return rows, true
+
+
+def some(true: list[Labels], count: int) -> list[Labels | None]:
+    return [labels if number < count else None for number, labels in enumerate(true)]
+
+
+@pytest.fixture(scope="module")
+def taught(kitchen: Kitchen) -> StepCut:
+    return StepCut(steps=len(STEPS), rate=RATE, restarts=9).fit(kitchen[0], labels=some(kitchen[1], 2))
+
+
+def test_what_a_person_said_stays(kitchen: Kitchen, taught: StepCut) -> None:
+    for found, true in zip(taught.labels_[:2], kitchen[1][:2], strict=True):
+        np.testing.assert_array_equal(found, true)
+
+
+def test_the_other_videos_take_the_numbers_of_the_labels(kitchen: Kitchen, taught: StepCut) -> None:
+    found, true = np.concatenate(taught.labels_[2:]), np.concatenate(kitchen[1][2:])
+    busy = true >= 0
+    assert (found == true)[busy].mean() > 0.7
+
+
+def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen: Kitchen) -> None:
+    labels = np.full(len(kitchen[0][0]), OPEN)
+    labels[:20] = 4
+    learned = StepCut(steps=3, rate=RATE, restarts=3).fit(kitchen[0], labels=[labels, None, None, None, None, None])
+    assert learned.steps_ == 5
+    assert (learned.labels_[0][:20] == 4).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "fact"),
+    [
+        ([None], "videos"),
+        ([np.zeros(3, dtype=np.int64), *[None] * 5], "shape"),
+        ([np.zeros(1, dtype=np.float64), *[None] * 5], "whole numbers"),
+        ([None] * 6, "open"),
+    ],
+)
+def test_labels_that_make_no_sense_are_told_so(kitchen: Kitchen, labels: list[Labels | None], fact: str) -> None:
+    with pytest.raises(OptionError, match=fact):
+        StepCut(steps=6, rate=RATE).fit(kitchen[0], labels=labels)
+
+
+def test_a_number_below_open_is_told_so(kitchen: Kitchen) -> None:
+    with pytest.raises(OptionError, match="-3"):
+        StepCut(steps=6).fit(kitchen[0], labels=[np.full(len(kitchen[0][0]), -3), *[None] * 5])
+
+
+def test_the_method_of_the_paper_takes_no_labels(kitchen: Kitchen) -> None:
+    with pytest.raises(OptionError, match="labels"):
+        CnC(steps=6).fit(kitchen[0], labels=some(kitchen[1], 1))
