@@ -43,6 +43,9 @@ class StepCut:
 
     labels_: list[Labels]
     steps_: int
+    centres_: Floats
+    times_: Floats
+    scale_: float
     novelty_: list[Floats]
     """Strangeness of the videos learned from, each as if it were new; not kept on disk."""
 
