@@ -15,7 +15,7 @@ from stepcut.checking.evidence import find_signs, learn_usual, look
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.likelihood import close_order, count_first, majority_order, reduce_order
-from stepcut.order.occurrences import graph_of_doings
+from stepcut.order.occurrences import graph_of_occurrences
 
 BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has
 WRONG = {"missing step", "order error"}
@@ -147,7 +147,7 @@ def suspicions(task: Task, cuts: dict[str, Cut]) -> dict[str, tuple[float, float
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in cuts}
     for left_out in normal:
         others = [seen[name] for name in normal if name != left_out]
-        usual = learn_usual(graph_of_doings([video.doings for video in others]), others)
+        usual = learn_usual(graph_of_occurrences([video.occurrences for video in others]), others)
         for name in cuts:
             if name == left_out or name not in normal:
                 signs = find_signs(seen[name], usual)

@@ -29,7 +29,7 @@ from stepcut.datasets.toy import STEPS, make_kitchen, toy_features
 from stepcut.evaluation import score
 from stepcut.guidance.guide import TRUST, Guide, State
 from stepcut.methods import METHODS
-from stepcut.order import doings, graph_of_labels
+from stepcut.order import find_occurrences, graph_of_labels
 from stepcut.tables import Cell, Table
 from use_figures import Labels, backbone_of, most_frequent, true_labels
 
@@ -154,7 +154,7 @@ def next_hits(states: Sequence[State], offline: Labels, rate: float, graph: Any)
     The guide's answer, then the baseline's: what most often followed the step that the guide sees now.
     """
     hits = []
-    walk = doings(offline, rate)
+    walk = find_occurrences(offline, rate)
     for now, later in pairwise(walk):
         state = states[min(int((now.start + now.end) / 2 * rate), len(states) - 1)]
         ours = [step for step, _ in state.next]

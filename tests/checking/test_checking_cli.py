@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from kitchen_kit import Eye, Kitchen, film
 
+from stepcut.cli.guide import follow
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.guidance.follow import follow
+from stepcut.guidance.follow import follow_pictures
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +80,9 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
             container.mux(track.encode(av.VideoFrame.from_ndarray(bright, format="rgb24")))
         container.mux(track.encode(None))
     heard = []
-    states = list(follow(tiny_task.procedure, str(path), heard.append, backbone=Eye()))
+    guide = tiny_task.procedure.guide()
+    guide.callback = heard.append
+    states = list(follow_pictures(guide, str(path), tiny_task.procedure.rate, Eye()))
     assert heard == states
     assert [state.time for state in states] == list(range(80))  # one a second, whatever the file's rate
     assert states[-1].done == (0, 2, 1, 3)
@@ -87,4 +90,4 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
 
 def test_the_network_of_a_procedure_is_the_one_it_was_learned_with(tiny_task: Kitchen) -> None:
     with pytest.raises(OptionError, match="no network is known that makes them of pictures"):
-        next(follow(tiny_task.procedure, "camera"))
+        follow(tiny_task.procedure, "camera")

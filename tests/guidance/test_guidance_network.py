@@ -13,7 +13,7 @@ from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import VideoError
-from stepcut.guidance.follow import follow
+from stepcut.guidance.follow import follow_pictures
 from stepcut.guidance.sources import frames_of_address, open_shots
 from stepcut.procedure.procedure import Procedure
 
@@ -37,7 +37,9 @@ def hasty(tiny_task: Kitchen) -> Procedure:
 def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_resolution(hasty: Procedure) -> None:
     states = []
     with RtspCamera([film(0, 60), film(2, 50, size=128)]) as camera:
-        for state in islice(follow(hasty, camera.address, backbone=Eye(), stall=5.0, **QUICK), 4000):
+        for state in islice(
+            follow_pictures(hasty.guide(), camera.address, hasty.rate, Eye(), stall=5.0, **QUICK), 4000
+        ):
             states.append(state)
             if set(state.done) >= {0, 2}:
                 break

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
-from stepcut.order.learn import in_earnest
+from stepcut.order.learn import main_places
 from stepcut.order.likelihood import OrderFit, close_order, reduce_order
 from stepcut.order.predict import next_weights
 
@@ -152,9 +152,9 @@ def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step() 
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 50)), max_size=12))
-def test_every_step_is_done_in_earnest_once(segments: list[tuple[int, float]]) -> None:
+def test_every_step_is_done_main_places_once(segments: list[tuple[int, float]]) -> None:
     steps, seconds = [step for step, _ in segments], [time for _, time in segments]
-    places = in_earnest(steps, seconds)
+    places = main_places(steps, seconds)
     assert places == sorted(places)
     assert sorted(steps[place] for place in places) == sorted(set(steps))
     for place in places:
@@ -162,7 +162,7 @@ def test_every_step_is_done_in_earnest_once(segments: list[tuple[int, float]]) -
         assert seconds[place] >= max(same) / 2
         earlier = [time for step, time in segments[:place] if step == steps[place]]
         assert all(time < max(same) / 2 for time in earlier)
-    assert [steps[at] for at in in_earnest(steps, [1.0] * len(steps))] == list(dict.fromkeys(steps))
+    assert [steps[at] for at in main_places(steps, [1.0] * len(steps))] == list(dict.fromkeys(steps))
 
 
 def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepcut.errors import OptionError
-from stepcut.order import Orders, doings, graph_of_labels, rank_orders, sequence, video_order
+from stepcut.order import Orders, find_occurrences, graph_of_labels, rank_orders, sequence, video_order
 
 label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
@@ -48,18 +48,18 @@ def test_a_sequence_never_repeats_at_once_and_loses_no_step(labels: list[int]) -
 
 
 @given(label_lists)
-def test_doings_without_slivers_are_the_sequence_with_times(labels: list[int]) -> None:
-    found = doings(labels, rate=2.0, sliver=0.0)
-    assert [doing.step for doing in found] == sequence(labels)
-    assert sum(doing.spent for doing in found) == sum(step != -1 for step in labels) / 2
-    for doing in found:
-        assert labels[round(doing.start * 2)] == labels[round(doing.end * 2) - 1] == doing.step
+def test_occurrences_without_slivers_are_the_sequence_with_times(labels: list[int]) -> None:
+    found = find_occurrences(labels, rate=2.0, sliver=0.0)
+    assert [one.step for one in found] == sequence(labels)
+    assert sum(one.spent for one in found) == sum(step != -1 for step in labels) / 2
+    for one in found:
+        assert labels[round(one.start * 2)] == labels[round(one.end * 2) - 1] == one.step
 
 
 def test_a_sliver_is_dropped_and_what_it_parted_is_joined() -> None:
     labels = [0] * 30 + [1] * 40 + [0] + [1] * 9
-    assert [doing.step for doing in doings(labels, rate=1.0)] == [0, 1]
-    assert doings(labels, rate=1.0)[1].spent == 49
+    assert [one.step for one in find_occurrences(labels, rate=1.0)] == [0, 1]
+    assert find_occurrences(labels, rate=1.0)[1].spent == 49
 
 
 def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:

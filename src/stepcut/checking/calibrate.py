@@ -11,7 +11,7 @@ from stepcut.checking.evidence import KINDS, Floats, Pace, Seen, Sign, Usual, fi
 from stepcut.checking.limits import find_limits, promised_rate
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import graph_of_doings
+from stepcut.order.occurrences import graph_of_occurrences
 from stepcut.order.orders import Labels
 
 FOLDS = 20
@@ -112,7 +112,7 @@ def _limit(number: float | None) -> float:
 
 
 def _usual(videos: Sequence[Seen]) -> Usual:
-    return learn_usual(graph_of_doings([video.doings for video in videos]), videos)
+    return learn_usual(graph_of_occurrences([video.occurrences for video in videos]), videos)
 
 
 def _folds(videos: int) -> list[list[int]]:

@@ -216,7 +216,7 @@ def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
     if sign.kind == "missed":
         reason = f"{name} was not done; {graph.occurs[sign.step]} of {counted(graph.videos)} do it"
-        later = [d.step for d in seen.doings if d.start == sign.start and d.step in graph.after(sign.step)]
+        later = [d.step for d in seen.occurrences if d.start == sign.start and d.step in graph.after(sign.step)]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":
         others = " and ".join(name_of(step, names) for step in sign.others)

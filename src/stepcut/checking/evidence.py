@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import Doing, doings, first_times
+from stepcut.order.occurrences import Occurrence, find_occurrences, first_times
 from stepcut.order.orders import Labels
 from stepcut.order.predict import smoothed
 
@@ -78,7 +78,7 @@ class Sign:
 class Seen(NamedTuple):
     """What the evidence is drawn from: what one video does when, and how surely and how strangely."""
 
-    doings: list[Doing]
+    occurrences: list[Occurrence]
     seconds: float
     rate: float
     novelty: Floats | None = None
@@ -99,7 +99,7 @@ def look(labels: Labels, rate: float, memberships: Floats | None = None, novelty
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
     strange = None if novelty is None else smooth(np.asarray(novelty), rate)
     odd = float(np.median(novelty)) if novelty is not None and len(novelty) else 0.0
-    return Seen(doings(labels, rate), len(labels) / rate, rate, strange, odd, peaks)
+    return Seen(find_occurrences(labels, rate), len(labels) / rate, rate, strange, odd, peaks)
 
 
 def smooth(values: Floats, rate: float) -> Floats:
@@ -116,14 +116,14 @@ def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
     """Durations and novelty of these videos beside a graph learned from them."""
     spent: dict[int, list[float]] = {}
     for video in videos:
-        for step, seconds in time_spent(video.doings).items():
+        for step, seconds in time_spent(video.occurrences).items():
             spent.setdefault(step, []).append(math.log(seconds))
     paces = {step: _pace(logs) for step, logs in spent.items()}
     length = _pace([math.log(video.seconds) for video in videos if video.seconds > 0])
     peaks = {
         step: float(np.median(sure))
         for step in paces
-        if (sure := [v.peaks[step] for v in videos if v.peaks is not None and step in {d.step for d in v.doings}])
+        if (sure := [v.peaks[step] for v in videos if v.peaks is not None and step in {d.step for d in v.occurrences}])
     }
     strange = [video.novelty for video in videos if video.novelty is not None]
     limit = float(np.quantile(np.concatenate(strange), 0.99)) if strange else math.inf
@@ -140,27 +140,27 @@ def _pace(logs: Sequence[float]) -> Pace:
     return Pace(middle, max(spread, NARROWEST), len(logs))
 
 
-def time_spent(video: Sequence[Doing]) -> dict[int, float]:
+def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
     """Seconds that a video spends on each step it does."""
     spent: dict[int, float] = {}
-    for doing in video:
-        spent[doing.step] = spent.get(doing.step, 0.0) + doing.spent
+    for one in video:
+        spent[one.step] = spent.get(one.step, 0.0) + one.spent
     return spent
 
 
 def find_signs(video: Seen, usual: Usual) -> list[Sign]:
     """Every way in which a video differs from what is usual, small and great."""
-    first = first_times(video.doings)
+    first = first_times(video.occurrences)
     return [
         *_missed(video, first, usual),
         *_misordered(first, usual.graph),
-        *_extra(video.doings, usual.graph),
+        *_extra(video.occurrences, usual.graph),
         *_unusual(video, first, usual),
         *_unknown(video, usual),
     ]
 
 
-def _missed(video: Seen, first: dict[int, Doing], usual: Usual) -> list[Sign]:
+def _missed(video: Seen, first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
     """A step that is not there; it is dated to the moment at which something was done that it should precede.
 
     A moment that looks like the step, though it was cut otherwise, takes away from the surprise.
@@ -186,7 +186,7 @@ def _likeness(video: Seen, step: int, usual: Usual) -> float:
     return min(1.0, max(0.0, 2 * float(video.peaks[step]) / max(usual.peaks[step], 1e-9) - 1))
 
 
-def _misordered(first: dict[int, Doing], graph: ProcedureGraph) -> list[Sign]:
+def _misordered(first: dict[int, Occurrence], graph: ProcedureGraph) -> list[Sign]:
     """The fewest steps that explain every relation that is not kept; a precondition that never came is missed instead.
 
     One step done far too late stands behind many others: it is named, once, and not all of them. Found greedily: the
@@ -211,8 +211,8 @@ def _misordered(first: dict[int, Doing], graph: ProcedureGraph) -> list[Sign]:
         own = early if sum(early.values()) >= sum(late.values()) else late
         kind = "early" if own is early else "late"
         rare = max([*early.values(), *late.values()])
-        doing = first[step]
-        signs.append(Sign("misordered", rare, doing.start, doing.end, step, _nearest(graph, own, kind), how=kind))
+        one = first[step]
+        signs.append(Sign("misordered", rare, one.start, one.end, step, _nearest(graph, own, kind), how=kind))
         swaps = {pair: rare for pair, rare in swaps.items() if step not in pair}
     return signs
 
@@ -229,23 +229,23 @@ def _rarity_of_swap(graph: ProcedureGraph, before: int, after: int) -> float:
     return -math.log(smoothed(swapped / together if together else 0.0, together))
 
 
-def _extra(video: Sequence[Doing], graph: ProcedureGraph) -> list[Sign]:
+def _extra(video: Sequence[Occurrence], graph: ProcedureGraph) -> list[Sign]:
     """A step done more often than in any of the videos: every time too many is counted."""
     signs = []
-    for step, times in Counter(doing.step for doing in video).items():
+    for step, times in Counter(one.step for one in video).items():
         most = max(graph.times.get(step, (1,)))
         if times <= most:
             continue
-        again = [doing for doing in video if doing.step == step][most]
+        again = [one for one in video if one.step == step][most]
         rare = -math.log(smoothed(0.0, graph.occurs.get(step, 0)))
         signs.append(Sign("extra", rare * (times - most), again.start, again.end, step, measure=times))
     return signs
 
 
-def _unusual(video: Seen, first: dict[int, Doing], usual: Usual) -> list[Sign]:
+def _unusual(video: Seen, first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
     """How far the seconds of each step, and of the whole, lie from the middle: z^2 / 2 nats, as if logs were normal."""
     signs = []
-    for step, seconds in time_spent(video.doings).items():
+    for step, seconds in time_spent(video.occurrences).items():
         if step in usual.paces:
             surprise, how = _distance(seconds, usual.paces[step])
             signs.append(Sign("unusual", surprise, first[step].start, first[step].end, step, how=how, measure=seconds))

@@ -6,8 +6,17 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepcut.cli.common import add_common
+
+if TYPE_CHECKING:
+    from stepcut.guidance.guide import State
+    from stepcut.procedure.procedure import Procedure
+
+FEATURES = (".npy", ".npz", ".safetensors")
 
 EXAMPLES = """examples:
   stepcut guide sandwich.proc new.mp4                     a JSON line per sample: time, step, done, next, alerts
@@ -37,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow the source to its end, or until Ctrl-C."""
-    from stepcut.guidance.follow import follow
     from stepcut.guidance.screen import Screen
     from stepcut.guidance.sources import hide_password
     from stepcut.procedure.storage import load
@@ -46,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if screen is not None:
         # What the source has to say is on the screen already; printed as well, it would tear the view.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
-    states = follow(load(args.procedure), args.source, realtime=args.realtime, patience=args.patience, stall=args.stall)
+    states = follow(load(args.procedure), args.source, args.realtime, patience=args.patience, stall=args.stall)
     try:
         for state in states:
             text = json.dumps(state.to_json(), ensure_ascii=False) + "\n" if screen is None else screen.draw(state)
@@ -59,3 +67,17 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write(screen.close())
             sys.stdout.flush()
     return 0
+
+
+def follow(procedure: Procedure, source: str, realtime: bool = False, **waits: float) -> Iterator[State]:
+    """The states of a procedure's guide on a feature file, a video, a camera or an address."""
+    from stepcut.features.backbones import load_backbone
+    from stepcut.features.read import recipe_of
+    from stepcut.guidance.follow import follow_pictures, follow_rows
+    from stepcut.guidance.sources import is_live
+
+    guide = procedure.guide()
+    if not is_live(source) and Path(source).suffix.lower() in FEATURES:
+        return follow_rows(guide, procedure.features(source).rows)
+    backbone = load_backbone(**recipe_of(procedure.config.get("backbone", {"name": "vectors"})))
+    return follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)

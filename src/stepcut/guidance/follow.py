@@ -1,53 +1,44 @@
-"""Follow a source with a procedure: pictures or given features in, states out."""
+"""Follow a source with a guide: pictures or feature rows in, states out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from stepcut.guidance.guide import Alert, State
-from stepcut.guidance.sources import is_live, open_shots
+from stepcut.guidance.sources import open_shots
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from stepcut.features.backbones import Backbone
-    from stepcut.procedure.procedure import Procedure
+    from stepcut.guidance.guide import Guide
+    from stepcut.methods.contract import Array
 
-FEATURES = (".npy", ".npz", ".safetensors")
 
+def follow_rows(guide: Guide, rows: Iterable[Array]) -> Iterator[State]:
+    """Follow the feature rows of a video; gives a state per row.
 
-def follow(
-    procedure: Procedure,
-    source: str,
-    callback: Callable[[State], None] | None = None,
-    realtime: bool = False,
-    backbone: Backbone | None = None,
-    **waits: float,
-) -> Iterator[State]:
-    """Follow a video file, a feature file, a camera or an address with a procedure; gives a state per sample.
-
-    callback    called with every state as well
-    realtime    play a file at its own pace and skip what the machine is too slow for
-    backbone    the network that sees, if it is at hand already; else the one that the procedure was learned with
-    waits       `patience` and `stall` of a live source, in seconds
+    guide   from `proc.guide()`
+    rows    (T, d), `guide.rate` of them a second
     """
-    guide = procedure.guide()
-    guide.callback = callback
-    if not is_live(source) and Path(source).suffix.lower() in FEATURES:
-        features = procedure.features(source)
-        for number, row in enumerate(features.rows):
-            yield guide.push(number / float(procedure.rate), row)
-        return
-    eye = backbone or eye_of(procedure)
-    with open_shots(source, procedure.rate, eye.size, realtime, **waits) as shots:
+    for number, row in enumerate(rows):
+        yield guide.push(number / guide.rate, row)
+
+
+def follow_pictures(
+    guide: Guide, source: str, rate: Fraction, backbone: Backbone, realtime: bool = False, **waits: float
+) -> Iterator[State]:
+    """Follow a video file, a camera or an address; gives a state per sample.
+
+    guide      from `proc.guide()`
+    source     a video file, `camera`, `camera:1`, or an address such as `rtsp://...`
+    rate       samples per second, those of the procedure
+    backbone   the network that the procedure was learned with
+    realtime   play a file at its own pace and skip what the machine is too slow for
+    waits      `patience` and `stall` of a live source, in seconds
+    """
+    with open_shots(source, rate, backbone.size, realtime, **waits) as shots:
         for shot in shots:
             alerts = [Alert("source", note) for note in shot.notes]
-            yield guide.push(shot.time, eye.extract(shot.picture[None])[0], shot.skipped, alerts)
-
-
-def eye_of(procedure: Procedure) -> Backbone:
-    """The network that a procedure was learned with."""
-    from stepcut.features.backbones import load_backbone
-    from stepcut.features.read import recipe_of
-
-    return load_backbone(**recipe_of(procedure.config.get("backbone", {"name": "vectors"})))
+            yield guide.push(shot.time, backbone.extract(shot.picture[None])[0], shot.skipped, alerts)

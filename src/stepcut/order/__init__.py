@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from stepcut.order.graph import Duration, ProcedureGraph, Support
+from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import learn_graph
-from stepcut.order.occurrences import Doing, doings, graph_of_labels
+from stepcut.order.occurrences import Occurrence, find_occurrences, graph_of_labels
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
+from stepcut.order.relations import Duration, Support
 
 __all__ = [
-    "Doing",
     "Duration",
+    "Occurrence",
     "Orders",
     "ProcedureGraph",
     "Support",
-    "doings",
+    "find_occurrences",
     "graph_of_labels",
     "learn_graph",
     "rank_orders",

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepcut.colours import colour, ink
 from stepcut.errors import choose
 from stepcut.files.atomic import write_text
 from stepcut.order.layout import columns, places
-
-if TYPE_CHECKING:
-    from stepcut.order.graph import ProcedureGraph
+from stepcut.order.relations import Relations
 
 
-def to_text(graph: ProcedureGraph) -> str:
+def to_text(graph: Relations) -> str:
     """One line per step, in an order that keeps all edges: what it needs, and what the videos say of it."""
     lines = [repr(graph)]
     for step in (step for column in columns(graph) for step in column):
@@ -30,13 +28,13 @@ def to_text(graph: ProcedureGraph) -> str:
     return "\n".join(lines)
 
 
-def support(graph: ProcedureGraph, before: int, after: int) -> str:
+def support(graph: Relations, before: int, after: int) -> str:
     """`11 of 12`: videos that keep an edge, of those that do both its steps."""
     kept, together = graph.support[before, after]
     return f"{kept} of {together}"
 
 
-def notes(graph: ProcedureGraph, step: int) -> list[str]:
+def notes(graph: Relations, step: int) -> list[str]:
     """What is worth knowing of a step beside its preconditions."""
     facts = []
     if step in graph.optional:
@@ -49,7 +47,7 @@ def notes(graph: ProcedureGraph, step: int) -> list[str]:
     return facts
 
 
-def to_dot(graph: ProcedureGraph) -> str:
+def to_dot(graph: Relations) -> str:
     """Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
 
     def quoted(text: str) -> str:
@@ -63,7 +61,7 @@ def to_dot(graph: ProcedureGraph) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def to_graphml(graph: ProcedureGraph) -> str:
+def to_graphml(graph: Relations) -> str:
     """GraphML with the name, the share of videos and the median duration of a step, and the support of an edge."""
     keys = [
         ("name", "node", "string"), ("occurs", "node", "int"), ("optional", "node", "boolean"),
@@ -91,7 +89,7 @@ def to_graphml(graph: ProcedureGraph) -> str:
     return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"
 
 
-def to_svg(graph: ProcedureGraph) -> str:
+def to_svg(graph: Relations) -> str:
     """A drawing that needs no program: time goes right, optional steps are dashed, thin lines have less support."""
     wide, high, box_w, box_h, margin = 190, 54, 150, 34, 20
     at = places(graph)
@@ -130,7 +128,7 @@ def to_svg(graph: ProcedureGraph) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def draw(graph: ProcedureGraph, ax: Any = None) -> Any:
+def draw(graph: Relations, ax: Any = None) -> Any:
     """The same drawing on matplotlib axes, which are made when none are given."""
     at = places(graph)
     if ax is None:
@@ -157,7 +155,7 @@ def draw(graph: ProcedureGraph, ax: Any = None) -> Any:
     return ax
 
 
-def save(graph: ProcedureGraph, path: str) -> None:
+def save(graph: Relations, path: str) -> None:
     """Write the graph; the suffix decides between `.dot`, `.graphml`, `.json` and `.svg`."""
     forms = {
         ".dot": to_dot,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from stepcut.order.graph import ProcedureGraph
+from stepcut.order.relations import Relations
 
 
-def columns(graph: ProcedureGraph) -> list[list[int]]:
+def columns(graph: Relations) -> list[list[int]]:
     """The steps in columns: each stands one to the right of the last of its preconditions."""
     depth: dict[int, int] = {}
     waiting = list(graph.steps)
@@ -21,7 +18,7 @@ def columns(graph: ProcedureGraph) -> list[list[int]]:
     return [[s for s in graph.steps if depth[s] == c] for c in range(max(depth.values(), default=-1) + 1)]
 
 
-def places(graph: ProcedureGraph) -> dict[int, tuple[float, float]]:
+def places(graph: Relations) -> dict[int, tuple[float, float]]:
     """`step -> (column, row)`; rows are centred on 0, and a step stands near the mean row of its preconditions."""
     found: dict[int, tuple[float, float]] = {}
     for x, column in enumerate(columns(graph)):

@@ -10,9 +10,10 @@ from itertools import pairwise
 import numpy as np
 
 from stepcut.errors import OptionError
-from stepcut.order.graph import Duration, ProcedureGraph, Support
+from stepcut.order.graph import ProcedureGraph
 from stepcut.order.likelihood import OrderFit, count_first, reduce_order
 from stepcut.order.predict import END, START
+from stepcut.order.relations import Duration, Support
 
 # Chosen on the true sequences of CaptainCook4D; benchmarks/use.py repeats the choice leaving one recipe out.
 SLIP = 0.05
@@ -47,7 +48,7 @@ def learn_graph(
     steps = sorted({step for sequence in done for step in sequence})
     number = {step: place for place, step in enumerate(steps)}
     laid_out = _seconds(done, durations)
-    orders = [[number[sequence[at]] for at in in_earnest(sequence, laid_out[v])] for v, sequence in enumerate(done)]
+    orders = [[number[sequence[at]] for at in main_places(sequence, laid_out[v])] for v, sequence in enumerate(done)]
     closed = OrderFit(orders, len(steps), slip, scrambled, penalty).search()
     first = count_first(orders, len(steps))
 
@@ -118,10 +119,10 @@ def _seconds(done: Sequence[Sequence[int]], durations: Sequence[Sequence[float]]
     return durations
 
 
-def in_earnest(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
+def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
     """The places, in the order of time, at which each step of one video is first done in earnest.
 
-    >>> in_earnest([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
+    >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
     [1, 2, 3]
     """
     longest: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Doings: the times at which a video does a step, from its labels; pauses are bridged and slips of the cut dropped."""
+"""Occurrences: when a video does a step, from its labels; pauses are bridged and slips of the cut dropped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import in_earnest, learn_graph
+from stepcut.order.learn import learn_graph, main_places
 from stepcut.order.orders import Labels
 from stepcut.timeline import BACKGROUND
 
@@ -18,7 +18,7 @@ SLIVER = 0.1
 """A segment that takes less than this share of the time its video spends on the step is a slip of the cut."""
 
 
-class Doing(NamedTuple):
+class Occurrence(NamedTuple):
     """One step from `start` to `end`, in seconds; `spent` leaves out the pauses in between."""
 
     step: int
@@ -27,12 +27,12 @@ class Doing(NamedTuple):
     spent: float
 
 
-def doings(labels: Labels, rate: float, sliver: float = SLIVER) -> list[Doing]:
+def find_occurrences(labels: Labels, rate: float, sliver: float = SLIVER) -> list[Occurrence]:
     """What was done when, in the order of time.
 
-    Segments of one step with nothing but background, or dropped slivers, in between are one doing.
+    Segments of one step with nothing but background, or dropped slivers, in between are one occurrence.
 
-    >>> [(d.step, d.start, d.end) for d in doings([0, 0, -1, 0, 1, 1], rate=1.0)]
+    >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
     numbers = np.asarray(labels, dtype=np.int64)
@@ -46,25 +46,25 @@ def doings(labels: Labels, rate: float, sliver: float = SLIVER) -> list[Doing]:
     for step, group in groupby(kept, key=lambda run: run[0]):
         parts = list(group)
         spent = sum(b - a for _, a, b in parts)
-        merged.append(Doing(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate))
+        merged.append(Occurrence(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate))
     return merged
 
 
-def first_times(video: Sequence[Doing]) -> dict[int, Doing]:
+def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
     """When each step is first done in earnest, in the order of time: what the graph is learned from."""
-    places = in_earnest([doing.step for doing in video], [doing.spent for doing in video])
+    places = main_places([one.step for one in video], [one.spent for one in video])
     return {video[place].step: video[place] for place in places}
 
 
 def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> ProcedureGraph:
     """The procedure graph of the videos `{name: (T,) step numbers}`, `rate` of them a second."""
-    return graph_of_doings([doings(numbers, rate) for numbers in labels.values()], names)
+    return graph_of_occurrences([find_occurrences(numbers, rate) for numbers in labels.values()], names)
 
 
-def graph_of_doings(videos: Sequence[Sequence[Doing]], names: Sequence[str] = ()) -> ProcedureGraph:
+def graph_of_occurrences(videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = ()) -> ProcedureGraph:
     """The procedure graph of what each video does."""
     return learn_graph(
-        [[doing.step for doing in video] for video in videos],
-        durations=[[doing.spent for doing in video] for video in videos],
+        [[one.step for one in video] for video in videos],
+        durations=[[one.spent for one in video] for video in videos],
         names=names,
     )

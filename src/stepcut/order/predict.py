@@ -12,10 +12,8 @@ ready when every step that is usually done was done. Weights divided by their su
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stepcut.order.graph import ProcedureGraph
+from stepcut.order.relations import Relations
 
 START, END = -1, -2
 """Stand-ins in `transitions` for "nothing done yet" and "nothing follows"; they are not among the steps or edges."""
@@ -23,7 +21,7 @@ START, END = -1, -2
 PRIOR = 0.5
 
 
-def next_steps(graph: ProcedureGraph, done: Sequence[int], ordered: bool) -> list[tuple[int, float]]:
+def next_steps(graph: Relations, done: Sequence[int], ordered: bool) -> list[tuple[int, float]]:
     """`(step, probability)`, the most probable first; the missing mass is the probability that nothing follows."""
     weights = next_weights(graph, done, ordered)
     total = sum(weights.values())
@@ -31,7 +29,7 @@ def next_steps(graph: ProcedureGraph, done: Sequence[int], ordered: bool) -> lis
     return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
 
-def next_weights(graph: ProcedureGraph, done: Sequence[int], ordered: bool, least: float = 0.0) -> dict[int, float]:
+def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0) -> dict[int, float]:
     """The weight of each step, and of `END`, to come next; `least`: how ready all are, where `done` may be mistaken."""
     before = set(done)
     last = (done[-1] if done else START) if ordered or not done else None
@@ -42,14 +40,14 @@ def next_weights(graph: ProcedureGraph, done: Sequence[int], ordered: bool, leas
     return weights
 
 
-def followed(graph: ProcedureGraph, last: int | None, step: int, done: set[int]) -> float:
+def followed(graph: Relations, last: int | None, step: int, done: set[int]) -> float:
     """How often a step followed the last one; where the last is not known, how often it followed any that was done."""
     if last is not None:
         return graph.transitions.get((last, step), 0)
     return sum(graph.transitions.get((y, step), 0) for y in done) / max(len(done), 1)
 
 
-def readiness(graph: ProcedureGraph, step: int, done: set[int]) -> float:
+def readiness(graph: Relations, step: int, done: set[int]) -> float:
     """How ready a step is, from 0 to 1: the least of what its unmet preconditions and its repetition allow."""
     if step == END:
         missing = [graph.occurs[other] / graph.videos for other in graph.steps if other not in done]
