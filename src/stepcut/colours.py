@@ -13,6 +13,8 @@ PALETTE = (
     "#ddcc77", "#332288", "#44aa99", "#aa4499", "#999933", "#661100",
 )  # fmt: skip
 BACKGROUND_COLOUR = "#d0d0d0"
+EMPTY_COLOUR = "#ececec"
+"""What a bar shows where no step is done."""
 
 
 def colour(step: int) -> str:

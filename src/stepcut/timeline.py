@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour
 from stepcut.errors import AnnotationError
 
 BACKGROUND = -1
 """The label of a frame that belongs to no step."""
+_WIDTH = 1000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -182,11 +185,42 @@ class Timeline:
         lines = [f"{clock(s.start)}  {clock(s.end)}  {s.step}" for s in self.segments]
         return "\n".join([repr(self), *lines])
 
-    def _repr_svg_(self) -> str:
-        """A bar with a coloured block per segment, for notebooks."""
-        from stepcut.drawing import draw_bar
+    def to_svg(
+        self,
+        colours: Mapping[str, str] | None = None,
+        end: float | None = None,
+        height: int = 26,
+        label: str = "",
+    ) -> str:
+        """A bar with a coloured block per segment, as SVG text; names, times and confidence appear on hover.
 
-        return draw_bar(self)
+        colours  of the steps by name; left out, those of their numbers
+        end      the time at the right edge, so that bars of several videos share one scale; left out, the video's end
+        height   of the bar in pixels
+        label    what a screen reader says; left out, the video and its steps
+
+        >>> Timeline(duration=3).to_svg().startswith("<svg")
+        True
+        """
+        whole = end or self.end or 1.0
+        known = {step: colour(number) for number, step in enumerate(self.steps)} if colours is None else colours
+        blocks = [f'<rect width="{self.end / whole * _WIDTH:.1f}" height="{height}" fill="{EMPTY_COLOUR}"/>']
+        for segment in self.segments:
+            left, width = segment.start / whole * _WIDTH, max(segment.duration / whole * _WIDTH, 1.0)
+            sure = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
+            tip = f"{escape(segment.step)}, {clock(segment.start)} to {clock(segment.end)}{sure}"
+            fill = known.get(segment.step, BACKGROUND_COLOUR)
+            blocks.append(
+                f'<rect x="{left:.1f}" width="{width:.1f}" height="{height}" fill="{fill}"><title>{tip}</title></rect>'
+            )
+        words = escape(label or f"{self.video}: " + ", ".join(self.sequence()), quote=True)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" preserveAspectRatio="none" '
+            f'width="100%" height="{height}" role="img" aria-label="{words}">{"".join(blocks)}</svg>'
+        )
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
 
 def clock(seconds: float) -> str:

@@ -11,9 +11,9 @@ import pytest
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.drawing import draw_axis, draw_bar, draw_curve
 from stepcut.errors import VideoError
 from stepcut.procedure.procedure import Procedure
+from stepcut.show.drawing import draw_axis, draw_curve
 from stepcut.show.moments import best_times, find_moments, picture_at
 from stepcut.show.report import make_report
 from stepcut.timeline import Segment, Timeline
@@ -129,7 +129,7 @@ def test_settings_are_in_the_page(procedure: Procedure) -> None:
 
 
 def test_bars_tell_name_times_and_confidence_on_hover() -> None:
-    bar = draw_bar(Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4))
+    bar = Timeline([Segment(1, 3, "pour & stir", 0.5)], duration=4).to_svg()
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
     assert ">1:00<" in draw_axis(125)

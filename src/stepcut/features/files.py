@@ -18,7 +18,8 @@ from stepcut.features.contract import Features
 from stepcut.features.store import read_rows
 from stepcut.features.video.find import name_videos, natural
 from stepcut.features.video.sample import Rate, as_rate
-from stepcut.files.addresses import Address, AnyPath, as_path, local
+from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files.copies import local
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 
@@ -58,7 +59,7 @@ def _find_at(address: Address) -> list[Address]:
     """The feature files at an address: a file or a folder."""
     if not address.is_dir():
         return [address]
-    files = [file for file in address.files() if file.suffix in SUFFIXES and not file.name.startswith(".")]
+    files = [file for file in files_below(address) if file.suffix in SUFFIXES and not file.name.startswith(".")]
     if not files:
         raise FeatureError(f"{address}: no feature file at this address. They end in {', '.join(SUFFIXES)}.")
     return sorted(files, key=natural)

@@ -14,7 +14,8 @@ from stepcut.features.compute import split_times
 from stepcut.features.store import content_hash, feature_file
 from stepcut.features.video import key_times, probe
 from stepcut.features.video.sample import JUMP
-from stepcut.files.addresses import Address, local
+from stepcut.files.addresses import Address
+from stepcut.files.copies import local
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from stepcut.features.files import SUFFIXES as FEATURE_SUFFIXES
 from stepcut.features.files import check_alike, check_rows, load_features
 from stepcut.features.video.find import SUFFIXES, find_videos, natural
 from stepcut.features.video.sample import Rate, as_rate
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.methods.contract import Array
 from stepcut.progress import Hook, silent
 
@@ -141,8 +141,8 @@ def feature_files(given: AnyPath) -> list[Path] | list[Address]:
     """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
     path = as_path(given)
     if isinstance(path, Address):
-        if not glob.has_magic(path.url) and path.is_dir():
-            held = list(path.files())
+        if not glob.has_magic(str(path)) and path.is_dir():
+            held = list(files_below(path))
             return [] if any(file.suffix.lower() in SUFFIXES for file in held) else _only_features(held)
         return _only_features([path])
     if path.is_dir():

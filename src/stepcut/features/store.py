@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError
-from stepcut.files.addresses import Address, AnyPath, as_path, local
+from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.files.copies import local
 
 VERSION = 1
 """Raised whenever sampling or backbones change what they give for the same video and settings."""
@@ -33,7 +34,7 @@ def content_hash(path: AnyPath, cache: Path | Address) -> str:
     seen: dict[str, Any] = {"path": str(file)}
     settled = True
     if isinstance(file, Address):
-        seen["changed"] = file.version()
+        seen["changed"] = version(file)
     else:
         state = file.stat()
         seen |= {"size": state.st_size, "changed": state.st_mtime_ns}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OutputError
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.addresses import Address, AnyPath, as_path, put
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
             temporary = Path(folder, target.name)
             temporary.touch()
             yield temporary
-            target.put(temporary)
+            put(temporary, target)
         return
     with output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -87,7 +87,7 @@ def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
     """The sub-folders of `root`, in natural order."""
     folders: list[Path | Address]
     if isinstance(root, Address):
-        folders = list(root.folders())
+        folders = [path for path in root.iterdir() if path.is_dir()]
     elif root.is_dir():
         folders = [path.absolute() for path in root.iterdir() if path.is_dir()]
     else:

@@ -24,7 +24,7 @@ from typing import Any
 
 from stepcut.colours import colour
 from stepcut.errors import OutputError, ProcedureError
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Segment, Timeline
@@ -69,9 +69,9 @@ def _save_at(procedure: Procedure, target: Address) -> None:
     with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
         write_files(procedure, Path(folder))
         (target / "config.json").unlink(missing_ok=True)
-        target.remove()
+        remove(target)
         for file in sorted(Path(folder).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
-            (target / file.name).put(file)
+            put(file, target / file.name)
 
 
 def write_files(procedure: Procedure, folder: Path) -> None:
@@ -115,7 +115,7 @@ def load(path: AnyPath) -> Procedure:
         return _load(where)
     read_config(where)
     with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
-        for file in where.files():
+        for file in files_below(where):
             write_bytes(Path(folder, file.name), file.read_bytes())
         return _load(Path(folder))
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from stepcut.colours import colour, ink
-from stepcut.drawing import EMPTY, draw_axis, draw_bar, draw_choice, draw_curve
+from stepcut.colours import EMPTY_COLOUR, colour, ink
 from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
+from stepcut.show.drawing import draw_axis, draw_choice, draw_curve
 from stepcut.show.moments import Moment, by_step, find_moments
 from stepcut.show.style import REPORT_STYLE
 from stepcut.show.truth import Compared, compare
@@ -113,8 +113,8 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
     for name, timeline in procedure.timelines.items():
         above = ""
         if compared is not None and name in compared.timelines:
-            above = draw_bar(compared.timelines[name], compared.colours, end, height=12, label=f"truth of {name}")
-        rows.append(f"<tr><th>{escape(name)}</th><td>{above}{draw_bar(timeline, end=end)}</td></tr>")
+            above = compared.timelines[name].to_svg(compared.colours, end, height=12, label=f"truth of {name}")
+        rows.append(f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(end=end)}</td></tr>")
     rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
     legend = "".join(
         f'<li><span style="background:{colour(number)}"></span>{escape(name)}</li>'
@@ -122,7 +122,7 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
     )
     note = " The narrow bar above each is the truth, in the colour of the step it was matched with." if compared else ""
     return (
-        f'<ul class="legend">{legend}<li><span style="background:{EMPTY}"></span>background</li></ul>'
+        f'<ul class="legend">{legend}<li><span style="background:{EMPTY_COLOUR}"></span>background</li></ul>'
         f'<table class="timelines">{"".join(rows)}</table>'
         f"<p>Point at a segment to read its times and how sure it is.{note}</p>"
     )

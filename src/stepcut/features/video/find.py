@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stepcut.errors import VideoError
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 
 SUFFIXES = frozenset(
     f".{name}"
@@ -80,12 +80,12 @@ def _find_one(given: AnyPath) -> list[Path] | list[Address]:
 
 def _find_at(address: Address) -> list[Address]:
     """The videos at an address: a folder, a file or a glob."""
-    if glob.has_magic(address.url):
-        before, _, pattern = address.url.partition("*")
+    if glob.has_magic(str(address)):
+        before, _, pattern = str(address).partition("*")
         folder, _, rest = before.rpartition("/")
-        found = list(Address(folder).files(f"{rest}*{pattern}"))
+        found = list(files_below(Address(folder), f"{rest}*{pattern}"))
     elif address.is_dir():
-        found = list(address.files())
+        found = list(files_below(address))
     elif address.exists():
         return [address]
     else:

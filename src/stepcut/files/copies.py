@@ -1,0 +1,45 @@
+"""Copies on this machine of files at addresses: made once for each version of a file, the oldest make room."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from stepcut.files.addresses import Address, AnyPath, as_path, version
+from stepcut.files.atomic import whole_file
+from stepcut.files.cache import cache_dir
+from stepcut.files.lock import exclusive
+
+_MOST = 50 * 2**30
+"""Bytes of copies that are kept on this machine; the ones not used for longest go first."""
+
+
+def local(where: AnyPath) -> Path:
+    """A file of this machine with what is at `where`: itself, or a copy, which the caller only reads."""
+    found = as_path(where)
+    if not isinstance(found, Address):
+        return found
+    key = hashlib.sha256(f"{found} {version(found)}".encode()).hexdigest()[:32]
+    copy = copies() / key / found.name
+    with exclusive(copies() / f"{key}.lock"):  # workers want the same video at once
+        if not copy.exists():
+            _make_room(int(found.fs.size(found.path) or 0))
+            with whole_file(copy) as temporary:
+                found.fs.get_file(found.path, str(temporary))
+    os.utime(copy)
+    return copy
+
+
+def copies() -> Path:
+    """The folder in which the copies are kept."""
+    return cache_dir() / "fetched"
+
+
+def _make_room(size: int) -> None:
+    """Remove the copies that were not used for longest until one of `size` bytes fits."""
+    kept = sorted((f for f in copies().glob("*/*") if f.is_file()), key=lambda f: f.stat().st_mtime, reverse=True)
+    for file in kept:
+        size += file.stat().st_size
+        if size > _MOST:
+            file.unlink(missing_ok=True)
