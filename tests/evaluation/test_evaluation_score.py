@@ -50,15 +50,25 @@ def paper_oracle(pred: np.ndarray, true: np.ndarray) -> set[float]:
     return figures
 
 
-def legacy_oracle(pred: np.ndarray, true: np.ndarray) -> tuple[float, float]:
-    """The recall is that of every best matching; precision among key-step frames in matched clusters may tie."""
-    kept = true != 0
-    p, t = pred[kept], true[kept]
-    clusters = sorted(set(p.tolist()) - {-1})
-    tried = [
-        sum(int(np.sum((p == k) & (t == s))) for k, s in m) for m in every_matching(sorted(set(t.tolist())), clusters)
-    ]
-    return 100 * max(tried, default=0) / len(t), float(len(t))
+def framewise_steps_oracle(pred: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+    """Precision over every frame given to a cluster, recall over every frame of a step."""
+    steps, clusters = sorted(set(true.tolist()) - {0}), sorted(set(pred.tolist()) - {-1})
+    matchings = every_matching(steps, clusters)
+    right = max((sum(int(np.sum((pred == k) & (true == s))) for k, s in m) for m in matchings), default=0)
+    return 100 * right / max(int(np.sum(pred >= 0)), 1), 100 * right / int(np.sum(true > 0))
+
+
+def framewise_oracle(pred: np.ndarray, true: np.ndarray, clusters: int) -> set[tuple[float, float]]:
+    """Precision and recall of every matching with the most frames right, empty clusters among them."""
+    best, figures = -1, set()
+    for pairs in every_matching(sorted(set(true.tolist())), list(range(clusters))):
+        right = sum(int(np.sum((pred == k) & (true == s))) for k, s in pairs)
+        given = sum(int(np.sum(pred == k)) for k, _ in pairs)
+        actual = sum(int(np.sum(true == s)) for _, s in pairs)
+        best, figures = (right, set()) if right > best else (best, figures)
+        if right == best:
+            figures.add((100 * right / max(given, 1), 100 * right / max(actual, 1)))
+    return figures
 
 
 frames = st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 3)), min_size=1, max_size=25).filter(
@@ -73,10 +83,13 @@ def test_protocols_agree_with_trying_every_matching(videos: list[list[tuple[int,
     true = [np.array([t for _, t in video]) for video in videos]
     all_pred, all_true = np.concatenate(pred), np.concatenate(true)
     assert score(pred, true).f1 == pytest.approx(strict_oracle(all_pred, all_true))
-    legacy = score(pred, true, "legacy")
-    assert legacy.recall == pytest.approx(legacy_oracle(all_pred, all_true)[0])
-    assert legacy.mof == pytest.approx(legacy.recall)
+    steps = score(pred, true, "framewise-steps")
+    assert (steps.precision, steps.recall) == pytest.approx(framewise_steps_oracle(all_pred, all_true))
+    assert steps.mof == pytest.approx(steps.recall)
     clusters = [np.maximum(p, 0) for p in pred]
+    whole = score(clusters, true, "framewise", clusters=4)
+    allowed = framewise_oracle(np.concatenate(clusters), all_true, 4)
+    assert any((whole.precision, whole.recall) == pytest.approx(figures) for figures in allowed)
     found = score(clusters, true, "paper").f1
     assert any(found == pytest.approx(f, abs=1e-4) for f in paper_oracle(np.concatenate(clusters), all_true))
     for video, (p, t) in enumerate(zip(clusters, true, strict=True)):
@@ -90,8 +103,10 @@ def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfec
     true = [rng.integers(0, 5, 50) for _ in range(4)]
     perfect = score([t.copy() for t in true], true, protocol)
     assert (perfect.f1, perfect.iou, perfect.precision, perfect.recall) == pytest.approx((100, 100, 100, 100)) or (
-        protocol == "strict"
+        protocol in ("strict", "framewise-steps")
     )
+    if protocol == "named":
+        return
     shuffled = rng.permutation(7)
     pred = [rng.integers(0, 7, 50) for _ in range(4)]
     one, other = score(pred, true, protocol), score([shuffled[p] for p in pred], true, protocol)
@@ -125,12 +140,54 @@ def test_a_step_without_a_cluster_scores_zero_under_strict_and_is_dropped_under_
     assert "no cluster = step" in score(pred, true).explain()
 
 
-def test_background_counts_against_precision_under_strict_and_not_under_legacy() -> None:
+def test_background_counts_against_precision_unless_it_is_dropped() -> None:
     true = [np.array([1, 1, 0, 0])]
     pred = [np.array([0, 0, 0, 0])]
     assert score(pred, true).precision == 50.0
     assert score(pred, true, background="drop").precision == 100.0
-    assert score(pred, true, "legacy").precision == 100.0
+
+
+def test_the_two_framewise_readings_of_one_big_cluster_on_much_background() -> None:
+    true = [np.array([0] * 80 + [1] * 10 + [2] * 10)]
+    pred = [np.zeros(100, dtype=int)]
+    whole = score(pred, true, "framewise")
+    assert (whole.precision, whole.recall, whole.f1) == pytest.approx((80, 80, 80))
+    assert score(pred, true, "framewise", clusters=7).f1 == pytest.approx(80)
+    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(100)  # the two steps are not matched
+    steps = score(pred, true, "framewise-steps")
+    assert (steps.precision, steps.recall) == pytest.approx((10, 50))
+
+
+def test_framewise_by_hand() -> None:
+    # background 6, step 1: 3, step 2: 1; cluster 0: 5 of background; 1: 1 of background and step 1; 2: step 2
+    true = [np.array([0] * 6 + [1] * 3 + [2])]
+    pred = [np.array([0] * 5 + [1] * 4 + [2])]
+    whole = score(pred, true, "framewise")
+    assert (whole.precision, whole.recall, whole.matching) == (90, 90, {0: 0, 1: 1, 2: 2})
+    assert whole.iou == pytest.approx(100 * 9 / 11)
+    steps = score(pred, true, "framewise-steps")
+    assert (steps.precision, steps.recall) == (40, 100)
+    unmatched = score([np.where(pred[0] == 0, 4, pred[0])], true, "framewise-steps")
+    assert unmatched.precision == 40  # a cluster without a step counts all the same
+    silent = score([np.where(pred[0] == 0, -1, pred[0])], true, "framewise-steps")
+    assert silent.precision == 80  # frames given to no step do not
+
+
+def test_named_needs_the_right_number_and_matches_nothing() -> None:
+    true = [np.array([1, 1, 2, 2, 0, 0])]
+    right = score([np.array([1, 1, 2, 2, -1, 0])], true, "named")
+    assert (right.f1, right.mof, right.edit) == (100, 100, 100)
+    swapped = score([np.array([2, 2, 1, 1, 0, 0])], true, "named")
+    assert (swapped.f1, swapped.mof) == (0, 0)
+    part = score([np.array([1, 1, 1, 2, 2, 5])], true, "named")
+    assert part.precision == pytest.approx(100 * (2 / 3 + 1 / 2) / 2)
+    assert part.recall == pytest.approx(100 * (1 + 1 / 2) / 2)
+    assert part.f1 == pytest.approx(100 * (4 / 5 + 1 / 2) / 2)
+
+
+def test_legacy_answers_with_the_new_names() -> None:
+    with pytest.raises(OptionError, match=r"'framewise'.*'framewise-steps'"):
+        score([[0]], [[1]], "legacy")
 
 
 def test_no_step_is_a_miss_under_strict_and_background_under_paper() -> None:

@@ -25,11 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--truth", required=True, metavar="DIR", help="annotation files, each named after its video")
     parser.add_argument(
-        "--protocol", default="strict", help="strict (default), paper, paper-per-video or legacy; see docs/protocols.md"
+        "--protocol",
+        default="strict",
+        help="strict (default), named, paper, paper-per-video, framewise or framewise-steps",
     )
     parser.add_argument("--background", default="count", help="frames of true background: count (default) or drop")
     parser.add_argument("--seeds", type=int, default=5, help="how often the random row is drawn (default 5)")
-    parser.add_argument("--clock", type=float, default=10.0, help="ticks a second for comparing (default 10)")
+    parser.add_argument("--clock", type=float, default=2.0, help="ticks a second for comparing (default 2)")
     parser.add_argument("--format", default="text", help="text (default), csv, latex, json or markdown")
     parser.add_argument("--per-step", action="store_true", help="the figures of every step, and what it was found as")
     parser.add_argument("--per-video", action="store_true", help="the figures of every video")

@@ -1,9 +1,9 @@
-"""Judge: scores under named protocols, tables with the rows that need no video, and the experiments of the paper."""
+"""Evaluation: scores under named protocols, tables with the rows that need no video, the experiments of the paper."""
 
 from __future__ import annotations
 
 from stepcut.evaluation.evaluate import Evaluation, evaluate
-from stepcut.evaluation.protocols import PROTOCOLS
+from stepcut.evaluation.protocols import PROTOCOLS, Protocol
 from stepcut.evaluation.score import Score, score
 
-__all__ = ["PROTOCOLS", "Evaluation", "Score", "evaluate", "score"]
+__all__ = ["PROTOCOLS", "Evaluation", "Protocol", "Score", "evaluate", "score"]

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.timeline import Timeline
 
-CLOCK = 10.0
-"""Ticks a second at which found and true timelines are compared, whatever rates they come from."""
+CLOCK = 2.0
+"""Ticks a second at which found and true timelines are compared, whatever rates they come from. At 2 a second the
+published random row comes out; more ticks draw `random` anew more often, and its figures fall."""
 SLACK = 1.0
 """Seconds by which lengths may differ before it is said."""
 
@@ -33,6 +34,13 @@ class Pair:
     clock: float
     notes: list[str] = field(default_factory=list)
 
+    def by_name(self) -> list[NDArray[np.int64]]:
+        """The found labels in numbers of the true steps of the same name; other names get numbers of their own."""
+        known = {_plain(step): number for number, step in enumerate(self.steps, start=1)}
+        numbers = [known.get(_plain(name), len(known) + 1 + i) for i, name in enumerate(self.clusters)]
+        translate = np.array([*numbers, -1], dtype=np.int64)
+        return [translate[labels] for labels in self.pred]
+
 
 def put_on_one_clock(
     found: Mapping[str, Timeline], true: Mapping[str, Timeline], clock: float = CLOCK, all_found: Sequence[str] = ()
@@ -43,7 +51,7 @@ def put_on_one_clock(
     names found steps that no timeline may hold, so that K is right.
     """
     if not clock > 0:
-        raise OptionError(f"clock={clock!r} ticks a second; it must be above zero, for example 10.")
+        raise OptionError(f"clock={clock!r} ticks a second; it must be above zero, for example 2.")
     names, notes = match_names(found, true)
     canonical, more = merge_names([true[theirs] for _, theirs in names])
     notes += more
@@ -90,7 +98,7 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
     """One spelling for step names that differ only in case or spaces, and a note for each that was merged."""
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
-        spellings.setdefault(" ".join(name.split()).casefold(), []).append(name)
+        spellings.setdefault(_plain(name), []).append(name)
     notes = [
         f"the step names {', '.join(map(repr, same))} differ only in case or spaces and were taken as one."
         for same in spellings.values()
@@ -122,6 +130,10 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
                 "the one that starts later was taken."
             )
     return notes
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 def _vocabularies(found: list[Timeline], clusters: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
+from stepcut.evaluation.protocols import find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
 from stepcut.tables import Cell, Spread, Table
@@ -52,12 +53,14 @@ class Evaluation(Table):
     @property
     def matching(self) -> str:
         """Which found step is which true step, in words."""
+        if self.score.protocol == "named":
+            return "steps are told by their names; nothing was matched"
         return self.score.explain(self.clusters)
 
     def json(self) -> str:
         """The table with the matching beside it: found step -> true step."""
         record = json.loads(super().json())
-        if self.score.protocol != "paper-per-video":
+        if self.score.protocol not in ("paper-per-video", "named"):
             record["matching"] = {self._cluster(k): self.score.name(s) for k, s in self.score.matching.items()}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
@@ -66,7 +69,7 @@ class Evaluation(Table):
         rows: list[list[Cell]] = [
             [
                 s.name,
-                None if s.cluster is None else self._cluster(s.cluster),
+                s.name if self.score.protocol == "named" else None if s.cluster is None else self._cluster(s.cluster),
                 s.f1,
                 s.iou,
                 s.precision,
@@ -121,12 +124,13 @@ def evaluate(
         raise OptionError(
             f"the procedures have K = {sizes} steps; seeds of one method have the same K. Evaluate apart."
         )
-    to_score = [("ours", pair.pred, pair.true, pair.steps) for pair in pairs]
+    named = find_protocol(protocol).name == "named"
+    to_score = [("ours", pair.by_name() if named else pair.pred, pair.true, pair.steps) for pair in pairs]
     for row in BASELINES:
         for number in range(seed, seed + (seeds if row == "random" else 1)):
             pair = pairs[0]
             to_score.append((row, baseline(row, pair.true, sizes[0], number), pair.true, pair.steps))
-    work = partial(_score, options=options)
+    work = partial(_score, options=options, clusters=sizes[0])
     answers = [work(one) for one in to_score] if engine is None else engine.map(work, to_score)
     scores: dict[str, list[Score]] = {row: [] for row in ("ours", *BASELINES)}
     for (row, *_), answer in zip(to_score, answers, strict=True):
@@ -149,13 +153,16 @@ def evaluate(
             f"stepcut {__version__}",
         ]
     )
-    notes = [verdict(scores), *dict.fromkeys(note for pair in pairs for note in pair.notes)]
+    blind = ["Rows that look at no video name nothing; they are given the names that suit them best."] if named else []
+    notes = [verdict(scores), *blind, *dict.fromkeys(note for pair in pairs for note in pair.notes)]
     return Evaluation(columns, rows, caption, notes, scores=scores, videos=pairs[0].videos, clusters=pairs[0].clusters)
 
 
-def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any]) -> Score:
-    _, found, true, names = job
-    return score(found, true, names=names, **options)
+def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any], clusters: int) -> Score:
+    row, found, true, names = job
+    # What looks at no video names nothing: under `named` it is given the best names, those of strict.
+    protocol = "strict" if row in BASELINES and options["protocol"] == "named" else options["protocol"]
+    return score(found, true, names=names, clusters=clusters, **{**options, "protocol": protocol})
 
 
 def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:

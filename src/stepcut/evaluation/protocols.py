@@ -8,8 +8,11 @@ frames that were given to no step at all (-1). A matching is a dict from column 
                       the classes that found a cluster, and F1 is the harmonic mean of the two means
     paper-per-video   as paper, with a matching of its own for every video, then the means of precision, recall and IoU
                       over videos; all classes of the task take part in each matching
-    legacy            one-to-one over all videos, maximising overlap, frames of true background left out; one precision
-                      and one recall over the whole set
+    framewise         one-to-one over all videos, maximising overlap, background is one more class, empty clusters take
+                      part; one precision and one recall over the frames of all matched pairs together
+    framewise-steps   one-to-one over all videos, maximising overlap, steps only; recall over all frames of steps,
+                      precision over every frame that was given to any cluster
+    named             as strict without any matching: number k (a step that carries a name) is right where k is true
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from stepcut.errors import OptionError, choose
 from stepcut.evaluation.metrics import Rates, rates
 
 Counts = NDArray[np.int64]
@@ -43,6 +47,18 @@ class Protocol:
     rate: Callable[[Counts, Matching], Rates]
     per_video: bool = False
     background_is_a_class: bool = False
+
+
+def find_protocol(protocol: str | Protocol) -> Protocol:
+    """The protocol of this name; an object is taken as it is."""
+    if isinstance(protocol, Protocol):
+        return protocol
+    if protocol == "legacy":
+        raise OptionError(
+            "protocol='legacy' is now two readings with names of their own: choose 'framewise' (background is a class "
+            "and is matched) or 'framewise-steps' (steps only, precision over every frame given to any cluster)."
+        )
+    return choose("protocol", protocol, PROTOCOLS)
 
 
 def assign(gain: NDArray[Any], rows: Places, columns: Places) -> Matching:
@@ -71,11 +87,25 @@ def match_overlap(counts: Counts, rows: Places) -> Matching:
     return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], columns[columns != NO_STEP])}
 
 
+def match_all_clusters(counts: Counts, rows: Places) -> Matching:
+    """As `match_overlap`, with the clusters that hold no frame: a class that falls to one of them is matched too."""
+    columns = np.arange(counts.shape[1])
+    if counts[:, NO_STEP].any():
+        return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], columns[columns != NO_STEP])}
+    return assign(_overlap(counts), rows, columns[columns != NO_STEP])
+
+
 def match_steps(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that most frames agree; background takes no part."""
-    steps = _without_background(counts)
+    steps = counts.copy()
+    steps[BACKGROUND] = 0
     columns = _present(steps.sum(axis=0), NO_STEP)
     return _useful(assign(_overlap(steps), rows[rows != BACKGROUND], columns), counts)
+
+
+def match_names(counts: Counts, _rows: Places) -> Matching:
+    """Number k is step k, and 0 is background; there is nothing to choose."""
+    return {step + 1: step for step in range(min(counts.shape[0], counts.shape[1] - 1))}
 
 
 def rate_strict(counts: Counts, matching: Matching) -> Rates:
@@ -93,12 +123,18 @@ def rate_paper(counts: Counts, matching: Matching) -> Rates:
     return harmonic(mean)
 
 
-def rate_legacy(counts: Counts, matching: Matching) -> Rates:
-    """Precision = correct / frames given to a matched cluster, recall = correct / frames of steps, of the whole set."""
-    steps = _without_background(counts)
-    correct = sum(int(steps[step, cluster]) for cluster, step in matching.items())
-    assigned = sum(int(steps[:, cluster].sum()) for cluster in matching)
-    return rates(correct, assigned, int(steps.sum()))
+def rate_framewise(counts: Counts, matching: Matching) -> Rates:
+    """Of all matched pairs together: right / frames of the matched clusters, right / frames of the matched classes."""
+    right = sum(int(counts[step, cluster]) for cluster, step in matching.items())
+    clusters = sum(int(counts[:, cluster].sum()) for cluster in matching)
+    classes = sum(int(counts[step].sum()) for step in matching.values())
+    return rates(right, clusters, classes)
+
+
+def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
+    """Right / frames given to any cluster, background among them; right / frames of all steps, matched or not."""
+    right = sum(int(counts[step, cluster]) for cluster, step in matching.items())
+    return rates(right, int(counts[:, NO_STEP + 1 :].sum()), int(counts[BACKGROUND + 1 :].sum()))
 
 
 def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
@@ -134,12 +170,6 @@ def _overlap(counts: Counts) -> NDArray[np.float64]:
     return gain
 
 
-def _without_background(counts: Counts) -> Counts:
-    steps = counts.copy()
-    steps[BACKGROUND] = 0
-    return steps
-
-
 def _useful(matching: Matching, counts: Counts) -> Matching:
     """Without the pairs that have no frame in common: they say nothing, and score 0 either way."""
     return {cluster: step for cluster, step in matching.items() if counts[step, cluster]}
@@ -156,6 +186,8 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol("strict", match_f1, rate_strict),
         Protocol("paper", match_overlap, rate_paper, background_is_a_class=True),
         Protocol("paper-per-video", match_overlap, rate_paper, per_video=True, background_is_a_class=True),
-        Protocol("legacy", match_steps, rate_legacy),
+        Protocol("framewise", match_all_clusters, rate_framewise, background_is_a_class=True),
+        Protocol("framewise-steps", match_steps, rate_framewise_steps),
+        Protocol("named", match_names, rate_strict),
     )
 }

@@ -16,11 +16,11 @@ from stepcut.evaluation.metrics import Labels, Rates
 from stepcut.evaluation.protocols import (
     BACKGROUND,
     NO_STEP,
-    PROTOCOLS,
     Counts,
     Matching,
     Protocol,
     each_step,
+    find_protocol,
     harmonic,
     mean_rates,
 )
@@ -65,12 +65,15 @@ class Score:
         protocol: Protocol,
         names: Sequence[str] | None,
         rate: float,
+        clusters: int | None = None,
     ) -> None:
         self.protocol = protocol.name
         self.rate = rate
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
         # Column 0 is "no step", so clusters move up by one; the labels below are positions in the counts.
-        self._shape = (max(int(t.max()) for t in true) + 1, max(int(p.max()) for p in pred) + 2)
+        classes = len(np.unique(np.concatenate(true)))
+        most = max(clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1)
+        self._shape = (max(int(t.max()) for t in true) + 1, most + 1)
         rows = np.flatnonzero(self._total.sum(axis=1))
         if protocol.per_video:
             self._matchings = [protocol.match(counts, rows) for counts in self._counts]
@@ -89,7 +92,8 @@ class Score:
     @property
     def matchings(self) -> list[dict[int, int]]:
         """For every video, cluster number -> true step (0 is background, cluster -1 is "no step")."""
-        return [{k - 1: s for k, s in sorted(self._matching(i).items())} for i in range(len(self._pred))]
+        used = self._total.any(axis=0)
+        return [{k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]} for i in range(len(self._pred))]
 
     @property
     def matching(self) -> dict[int, int]:
@@ -240,16 +244,20 @@ class Score:
 def score(
     pred: Sequence[Labels],
     true: Sequence[Labels],
-    protocol: str = "strict",
+    protocol: str | Protocol = "strict",
     background: str = "count",
     names: Sequence[str] | None = None,
     rate: float = 1.0,
+    clusters: int | None = None,
 ) -> Score:
     """Score predicted labels against true ones.
 
     `pred` and `true` hold an array of numbers per video: true steps count from 1 and 0 is background; clusters count
-    from 0 and -1 is "no step". `background="count"` treats frames of true background as the protocol says, `"drop"`
-    leaves them out altogether. `names[s - 1]` is the name of true step `s`; `rate` is in frames a second, for lengths.
+    from 0 and -1 is "no step" (under `named` both sides count alike: 0 is background, step k is k). `protocol`: a name
+    of `PROTOCOLS`, or a `Protocol`. `background="count"` treats frames of true background as the protocol says,
+    `"drop"` leaves them out altogether. `names[s - 1]` is the name of true step `s`; `rate` is in frames a second, for
+    lengths. `clusters`: how many there are, for `framewise`, where one that holds no frame counts too; unless said, at
+    least as many as there are true classes.
 
     >>> result = score([[0, 0, 1, 1]], [[2, 2, 1, 0]], names=["pour", "stir"])
     >>> result.matching
@@ -258,7 +266,7 @@ def score(
     cluster 0 = stir, 100 % of its frames
     cluster 1 = pour, 50 % of its frames
     """
-    chosen = choose("protocol", protocol, PROTOCOLS)
+    chosen = find_protocol(protocol)
     drop = choose("background", background, BACKGROUNDS)
     found, actual = _videos(pred, "pred", -1), _videos(true, "true", 0)
     if len(found) != len(actual):
@@ -277,7 +285,7 @@ def score(
         actual = [t[keep] for t, keep in zip(actual, kept, strict=True) if keep.any()]
     if not any(t.any() for t in actual):
         raise OptionError("true holds background only, so there is nothing to score; number the true steps from 1.")
-    return Score(found, actual, chosen, names, rate)
+    return Score(found, actual, chosen, names, rate, clusters)
 
 
 def _percent(figures: Rates) -> dict[str, float]:

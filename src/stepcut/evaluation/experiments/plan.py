@@ -100,7 +100,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "ProceL and CrossTask",
             (*_BLIND, *_learned(["tc3i"], ["kmeans", "procut"])),
             figures=("precision", "recall", "F1"),
-            protocol="legacy",
+            protocol="framewise",
         ),
     )
 }

@@ -12,7 +12,7 @@ import numpy as np
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.experiments import published
 from stepcut.evaluation.experiments.plan import EXPERIMENTS
-from stepcut.evaluation.protocols import PROTOCOLS
+from stepcut.evaluation.protocols import find_protocol
 from stepcut.files.atomic import read_json, write_json
 from stepcut.tables import Cell, Spread, Table
 
@@ -51,7 +51,7 @@ class Results:
     def table(self, protocol: str | None = None) -> Table:
         """Ours, and beneath each row the published one where there is one. The default protocol is the paper's."""
         name = protocol or self.experiment.protocol
-        choose("protocol", name, PROTOCOLS)
+        find_protocol(name)
         columns = self._columns()
         body: list[list[Cell]] = []
         for keys in self.rows():
@@ -160,7 +160,7 @@ class Results:
 
     def _only_published(self, protocol: str, columns: list[str]) -> list[list[Cell]]:
         """Rows of others that the paper compares with, in the third-person table."""
-        if self.experiment.name != "third-person" or protocol != "legacy":
+        if self.experiment.name != "third-person" or protocol not in ("framewise", "framewise-steps"):
             return []
         ours = {row for row, _, _ in self.experiment.rows}
         rows = [row for row in published.THIRD_PERSON if row not in ours]
