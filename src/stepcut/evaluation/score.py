@@ -92,7 +92,7 @@ class Score:
     @property
     def matchings(self) -> list[dict[int, int]]:
         """For every video, cluster number -> true step (0 is background, cluster -1 is "no step")."""
-        used = self._total.any(axis=0)
+        used = self._total.sum(axis=0)
         return [{k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]} for i in range(len(self._pred))]
 
     @property
