@@ -50,6 +50,11 @@ def silent(event: Event) -> None:
     """Show nothing."""
 
 
+def default_hook() -> Hook:
+    """What is shown when nobody chose: a bar in a notebook, where people wait and look, and nothing elsewhere."""
+    return Bar() if "ipykernel" in sys.modules else silent
+
+
 class Stage:
     """One stage of work that tells its hook how far it is.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
-from stepcut.errors import choose
+from stepcut.errors import ExtraNeeded, choose
 
 
 class Spread(NamedTuple):
@@ -120,6 +120,10 @@ class Table:
         form = choose("format", name, forms)
         return form()
 
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with the figures in full."""
+        return data_frame(*self._plain())
+
     def __str__(self) -> str:
         return self.text()
 
@@ -155,6 +159,15 @@ class Table:
         return bool(cells) and all(
             isinstance(cell, int | float | Spread) or _looks_numeric(str(cell)) for cell in cells
         )
+
+
+def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
+    """A pandas DataFrame of `rows` under `columns`, where pandas is installed."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ExtraNeeded("to_pandas() needs pandas, which is not installed. Run: pip install pandas") from error
+    return pandas.DataFrame(list(rows), columns=list(columns))
 
 
 def _looks_numeric(text: str) -> bool:

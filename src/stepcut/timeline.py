@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour
+from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour, ink
 from stepcut.errors import AnnotationError
+from stepcut.tables import data_frame
 
 BACKGROUND = -1
 """The label of a frame that belongs to no step."""
@@ -219,8 +220,41 @@ class Timeline:
             f'width="100%" height="{height}" role="img" aria-label="{words}">{"".join(blocks)}</svg>'
         )
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row per segment: video, step, start, end, duration, confidence."""
+        columns = ("video", "step", "start", "end", "duration", "confidence")
+        rows = [(self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments]
+        return data_frame(columns, rows)
+
+    def _repr_html_(self) -> str:
+        """The names on their colours, the bar and its axis, for notebooks."""
+        used = set(self.sequence())
+        chips = legend({step: colour(number) for number, step in enumerate(self.steps) if step in used})
+        return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{self.to_svg()}{draw_axis(self.end)}</div>"
+
+
+def legend(colours: Mapping[str, str]) -> str:
+    """The names of steps on their `colours`, as HTML."""
+    style = "display:inline-block;padding:0 8px;margin:1px;border-radius:8px"
+    return " ".join(
+        f'<span style="{style};background:{fill};color:{ink(fill)}">{escape(step)}</span>'
+        for step, fill in colours.items()
+    )
+
+
+def draw_axis(end: float, height: int = 18) -> str:
+    """The scale beneath bars that share it, as SVG text `height` pixels high: a mark at round times up to `end`."""
+    whole = end or 1.0
+    spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+    span = next((each for each in spans if whole / each <= 10), 3600)
+    marks = []
+    for number in range(int(whole / span) + 1):
+        left = 100 * number * span / whole
+        anchor = "start" if number == 0 else "end" if left > 97 else "middle"
+        shown = clock(number * span)[:-2].lstrip("0:") or 0
+        marks.append(f'<text x="{left:.2f}%" y="13" text-anchor="{anchor}">{shown}</text>')
+    style = 'style="font:11px sans-serif;fill:#7a838e"'
+    return f'<svg class="axis" width="100%" height="{height}" {style} aria-hidden="true">{"".join(marks)}</svg>'
 
 
 def clock(seconds: float) -> str:

@@ -92,6 +92,31 @@ def test_what_cannot_be_drawn_says_why(tmp_path: Path) -> None:
 
 def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
-    assert "<script>" not in hostile._repr_svg_()
-    assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_svg_()
-    assert len(re.findall("<svg", procedure._repr_html_())) == 2
+    assert "<script>" not in hostile._repr_html_()
+    assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()
+    assert len(re.findall("<svg", procedure._repr_html_())) == 3  # two videos and the axis they share
+
+
+def test_nothing_is_dropped_without_a_word(procedure: Procedure) -> None:
+    few = plots.orders(procedure, most=1).axes[0].get_xlabel()
+    assert ("1 of" in few) == (len(procedure.orders) > 1)
+    long = {f"the long name of a step that ends in {k}": colour(k) for k in range(4)}
+    one = {"v": Timeline([Segment(k, k + 1, name) for k, name in enumerate(long)], duration=4)}
+    shown = [text.get_text() for text in plots.timelines(one).legends[0].get_texts()]
+    assert shown == list(long)
+
+
+def test_a_name_by_a_sliver_of_overlap_is_not_shown_as_one() -> None:
+    # "a" lies almost all in "pour"; one second of "stir" is all that is left to match "b" with, which is mostly "pour".
+    true = {"v": Timeline([Segment(0, 60, "pour"), Segment(60, 61, "stir")], duration=100)}
+    found = {"v": Timeline([Segment(0, 40, "a"), Segment(40, 61, "b")], duration=100)}
+    entries = [text.get_text() for text in plots.timelines(found, truth=true).legends[0].get_texts()]
+    assert "a = pour" in entries
+    assert "b" in entries
+
+
+def test_timelines_and_tables_as_data_frames() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = Timeline([Segment(0, 2, "pour", 0.5)], duration=3, video="v").to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.loc[0, ["video", "step", "end"]].tolist() == ["v", "pour", 2]

@@ -13,10 +13,10 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.procedure.procedure import Procedure
-from stepcut.show.drawing import draw_axis, draw_curve
+from stepcut.show.drawing import draw_curve
 from stepcut.show.moments import best_times, find_moments, picture_at
 from stepcut.show.report import make_report
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment, Timeline, draw_axis
 
 
 class Outside(HTMLParser):
@@ -133,4 +133,4 @@ def test_bars_tell_name_times_and_confidence_on_hover() -> None:
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
     assert ">1:00<" in draw_axis(125)
-    assert "over 2 training steps" in draw_curve(["loss"], [[2.0], [1.0]])
+    assert "over 2 iterations" in draw_curve(["loss"], [[2.0], [1.0]])

@@ -165,17 +165,18 @@ class Procedure:
         return f"{self!r}\n{names}\n{self.orders}"
 
     def _repr_html_(self) -> str:
+        """The names on their colours, and the timelines of all videos on one scale, for notebooks."""
         from html import escape
 
-        from stepcut.colours import colour, ink
+        from stepcut.colours import colour
+        from stepcut.timeline import draw_axis, legend
 
-        chip = "padding:1px 8px;border-radius:8px"
-        chips = " ".join(
-            f'<span style="{chip};background:{colour(k)};color:{ink(colour(k))}">{escape(name)}</span>'
-            for k, name in enumerate(self.steps)
+        chips = legend({name: colour(number) for number, name in enumerate(self.steps)})
+        end = max((timeline.end for timeline in self.timelines.values()), default=0.0)
+        bars = "".join(
+            f"<div>{escape(name)}</div>{timeline.to_svg(end=end)}" for name, timeline in self.timelines.items()
         )
-        bars = "".join(f"<div>{escape(name)}</div>{timeline._repr_svg_()}" for name, timeline in self.timelines.items())
-        return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{bars}</div>"
+        return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{bars}{draw_axis(end)}</div>"
 
 
 _COMPARED: tuple[str, ...] = ("steps", "timelines", "samples", "videos", "rate", "expectations", "config")

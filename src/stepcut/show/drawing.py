@@ -1,4 +1,4 @@
-"""Axes and curves as SVG text, for pages that need nothing else: figures appear on hover."""
+"""Curves as SVG text, for pages that need nothing else: figures appear on hover."""
 
 from __future__ import annotations
 
@@ -6,22 +6,6 @@ from collections.abc import Sequence
 from html import escape
 
 from stepcut.colours import colour
-from stepcut.timeline import clock
-
-
-def draw_axis(end: float, height: int = 18) -> str:
-    """The scale beneath bars that share it: a mark at round times."""
-    whole = end or 1.0
-    spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-    span = next((each for each in spans if whole / each <= 10), 3600)
-    marks = []
-    for number in range(int(whole / span) + 1):
-        left = 100 * number * span / whole
-        anchor = "start" if number == 0 else "end" if left > 97 else "middle"
-        marks.append(
-            f'<text x="{left:.2f}%" y="13" text-anchor="{anchor}">{clock(number * span)[:-2].lstrip("0:") or 0}</text>'
-        )
-    return f'<svg class="axis" width="100%" height="{height}" aria-hidden="true">{"".join(marks)}</svg>'
 
 
 def draw_curve(names: Sequence[str], values: Sequence[Sequence[float]], width: int = 640, height: int = 200) -> str:
@@ -48,11 +32,11 @@ def draw_curve(names: Sequence[str], values: Sequence[Sequence[float]], width: i
     bottom = height - 30
     return (
         f'<svg class="curve" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'role="img" aria-label="loss over {len(values)} training steps">'
+        f'role="img" aria-label="loss over {len(values)} iterations">'
         f'<path d="M40 10V{bottom}H{width - 10}" fill="none" stroke="#888"/>'
         f'<text x="36" y="16" text-anchor="end">{most:.3g}</text>'
         f'<text x="36" y="{bottom}" text-anchor="end">{least:.3g}</text>'
-        f'<text x="{width - 10}" y="{height - 12}" text-anchor="end">training step {len(values)}</text>'
+        f'<text x="{width - 10}" y="{height - 12}" text-anchor="end">iteration {len(values)}</text>'
         f"{''.join(lines)}{''.join(legend)}</svg>"
     )
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, choose
 from stepcut.files.atomic import whole_file
-from stepcut.show.truth import compare, steps_of, timelines_of
+from stepcut.show.truth import compare, confusion_counts, steps_of, timelines_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,13 +90,9 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     axes.spines["left"].set_visible(False)
     entries = dict(paint)
     if compared:
-        names: dict[str, list[str]] = {}
-        for step, fill in compared.colours.items():
-            names.setdefault(fill, []).append(step)
-        entries = {
-            f"{step} = {', '.join(names[fill])}" if fill in names else step: fill for step, fill in paint.items()
-        }
-        entries |= {f"not found: {' '.join(names[fill])}": fill for fill in names if fill not in paint.values()}
+        entries = {_named(step, compared.names.get(step)): fill for step, fill in paint.items()}
+        missing = {step: fill for step, fill in compared.colours.items() if fill not in paint.values()}
+        entries |= {f"not found: {step}": fill for step, fill in missing.items()}
     _legend(figure, entries)
     return figure
 
@@ -156,7 +152,8 @@ def graph(procedure: Procedure) -> Figure:
 @styled
 def orders(procedure: Procedure, most: int = 10) -> Figure:
     """The orders in which people do the steps, the most followed first, with the number of videos that follow each."""
-    ranked = procedure.orders.ranked[:most]
+    found = procedure.orders.ranked
+    ranked = found[:most]
     longest = max((len(order) for order, _ in ranked), default=1)
     figure, axes = _figure(WIDTH, 0.7 + 0.32 * len(ranked))
     for row, (order, _) in enumerate(ranked):
@@ -170,7 +167,7 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
     axes.set_ylim(len(ranked) - 0.4, -0.6)
     axes.set_xlim(0, longest)
     axes.set_xticks([place + 0.5 for place in range(longest)], [str(place + 1) for place in range(longest)])
-    axes.set_xlabel("place in the order")
+    axes.set_xlabel("place in the order" + (f"; {most} of {len(found)} orders are shown" if len(found) > most else ""))
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     return figure
@@ -178,7 +175,7 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 
 @styled
 def loss(procedure: Procedure) -> Figure:
-    """The loss and its parts after every training step, thin, and their running mean, thick."""
+    """The loss and its parts after every iteration, thin, and their running mean, thick."""
     curve = getattr(procedure.method, "curve_", None)
     if curve is None or not curve.values:
         raise NotLearned(f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot.")
@@ -189,7 +186,7 @@ def loss(procedure: Procedure) -> Figure:
         axes.plot(np.arange(1, len(values) + 1), values[:, number], color=colour(number), lw=0.4, alpha=0.35)
         smooth = np.convolve(values[:, number], np.ones(span) / span, mode="valid")
         axes.plot(np.arange(span, len(values) + 1), smooth, color=colour(number), lw=1.4, label=name)
-    axes.set_xlabel("training step")
+    axes.set_xlabel("iteration")
     axes.set_ylabel("loss")
     axes.legend()
     return figure
@@ -203,8 +200,7 @@ def confusion(found: Found, truth: Any) -> Figure:
 
     evaluation = compare(found, truth).evaluation
     pair = put_on_one_clock(timelines_of(found), read_truth(truth)[0], all_found=steps_of(found))
-    counts = np.zeros((len(pair.steps) + 1, len(pair.clusters) + 1))
-    np.add.at(counts, (np.concatenate(pair.true) - 1, np.concatenate(pair.pred)), 1)  # -1, the last, is background
+    counts = confusion_counts(pair)
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _figure(1.8 + 0.55 * len(counts[0]), 1.2 + 0.34 * len(counts))
     axes.imshow(share, cmap="Blues", vmin=0, vmax=100, aspect="auto")
@@ -256,9 +252,17 @@ def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mappi
 
 
 def _legend(figure: Figure, entries: Mapping[str, str]) -> None:
+    """Names under the figure, none of them cut: as many columns as the longest one leaves room for."""
     marks = [_rectangle(0, 0, 1, 1, color=fill) for fill in entries.values()]
-    columns = 3 if max(map(len, entries), default=0) > 18 else 6
-    figure.legend(marks, [_short(name, 44) for name in entries], loc="outside lower center", ncols=columns, fontsize=7)
+    longest = max(map(len, entries), default=1)
+    width = figure.get_figwidth() / (0.35 + 0.055 * longest)  # inches: the mark, and a letter at 7 points
+    columns = max(1, min(6, int(width)))
+    figure.legend(marks, list(entries), loc="outside lower center", ncols=columns, fontsize=7)
+
+
+def _named(step: str, true: str | None) -> str:
+    """A found step and the true one it was matched with, unless they have one name."""
+    return step if true is None or true == step else f"{step} = {true}"
 
 
 def _rectangle(*args: float, **options: Any) -> Any:
@@ -268,7 +272,11 @@ def _rectangle(*args: float, **options: Any) -> Any:
 
 
 def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """At most `most` letters; the end stays, which tells names apart that begin alike."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    return text[: most - 1 - end] + "…" + text[len(text) - end :]
 
 
 def _shades(count: int) -> list[str]:

@@ -12,10 +12,11 @@ from stepcut.colours import EMPTY_COLOUR, colour, ink
 from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
-from stepcut.show.drawing import draw_axis, draw_choice, draw_curve
+from stepcut.show.drawing import draw_choice, draw_curve
 from stepcut.show.moments import Moment, by_step, find_moments
 from stepcut.show.style import REPORT_STYLE
 from stepcut.show.truth import Compared, compare
+from stepcut.timeline import draw_axis
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def make_report(
     compared = None if truth is None else compare(procedure, truth)
     parts = [
         _section("What was learned", f"<p>{escape(_in_words(procedure))}</p>"),
-        _section("The steps", _gallery(procedure, find_moments(procedure, pictures))),
+        _section("The steps", _gallery(procedure, find_moments(procedure, pictures, height=360))),
         _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
         _section("What must precede what", procedure.graph._repr_svg_() + _listed(str(procedure.graph))),
@@ -95,8 +96,8 @@ def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
         length = graph.durations.get(number)
         often = f"in {seen} of {len(procedure.timelines)} videos" + (f", about {length.median:.0f} s" if length else "")
         pictures = "".join(
-            f'<img src="{moment.address}" alt="{escape(name)} in {escape(moment.video)} at {moment.time:.0f} s" '
-            f'title="{escape(moment.video)}, {moment.time:.0f} s">'
+            f'<img tabindex="0" src="{moment.address}" title="{escape(moment.video)}, {moment.time:.0f} s" '
+            f'alt="{escape(name)} in {escape(moment.video)} at {moment.time:.0f} s">'
             for moment in mine
         )
         paint = f"background:{colour(number)};color:{ink(colour(number))}"

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stepcut.colours import colour
 from stepcut.timeline import Timeline
 
@@ -23,11 +26,13 @@ class Compared:
     """The truth by the name that the procedure has for the video."""
     colours: dict[str, str]
     """By true step: the colour of the found step it was matched with, or one of its own where it was not found."""
+    names: dict[str, str]
+    """By found step: the true step it was matched with, where no other true step fills more of its time."""
 
 
 def compare(found: Procedure | Mapping[str, Timeline], truth: Any) -> Compared:
     """Evaluate and match; `truth` is whatever `stepcut.evaluate` takes."""
-    from stepcut.evaluation.clock import match_names, merge_names
+    from stepcut.evaluation.clock import match_names, merge_names, put_on_one_clock
     from stepcut.evaluation.evaluate import evaluate, read_truth
 
     evaluation = evaluate(found, truth)
@@ -38,9 +43,22 @@ def compare(found: Procedure | Mapping[str, Timeline], truth: Any) -> Compared:
     score, count = evaluation.score, len(evaluation.clusters)
     matched = {score.name(step): colour(k) for k, step in score.matching.items() if k >= 0 and step > 0}
     alone = [step for step in dict.fromkeys(canonical.values()) if step not in matched]
-    return Compared(
-        evaluation, timelines, {**matched, **{step: colour(count + place) for place, step in enumerate(alone)}}
-    )
+    colours = {**matched, **{step: colour(count + place) for place, step in enumerate(alone)}}
+    pair = put_on_one_clock(timelines_of(found), true, all_found=steps_of(found))
+    counts = confusion_counts(pair)
+    names = {
+        pair.clusters[k]: score.name(step)
+        for k, step in score.matching.items()
+        if k >= 0 and step > 0 and counts[step - 1, k] == counts[:-1, k].max() > 0
+    }
+    return Compared(evaluation, timelines, colours, names)
+
+
+def confusion_counts(pair: Any) -> NDArray[np.float64]:
+    """Frames of each true step (rows; the last is background) given to each found step (columns; the last is none)."""
+    counts = np.zeros((len(pair.steps) + 1, len(pair.clusters) + 1))
+    np.add.at(counts, (np.concatenate(pair.true) - 1, np.concatenate(pair.pred)), 1)  # -1, the last, is background
+    return counts
 
 
 def timelines_of(found: Procedure | Mapping[str, Timeline]) -> Mapping[str, Timeline]:
