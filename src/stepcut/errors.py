@@ -28,6 +28,10 @@ T = TypeVar("T")
 class StepcutError(Exception):
     """Every error that stepcut raises on purpose; the command line prints it in one line and exits with 2."""
 
+    def __str__(self) -> str:
+        """The message, without characters that a terminal would obey: a file may be called anything."""
+        return printable(super().__str__())
+
 
 class OptionError(StepcutError, ValueError):
     """A setting is wrong."""
@@ -71,6 +75,20 @@ class WorkerDied(StepcutError):
 
 class ExtraNeeded(StepcutError, ImportError):
     """An optional package is absent; the message holds the pip command."""
+
+
+def printable(text: str) -> str:
+    r"""Text in which characters that cannot be seen stand as %XX; line breaks and tabs stay.
+
+    >>> printable("a\x1b[2J b")
+    'a%1B[2J b'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "".join(f"%{b:02X}" for b in c.encode(errors="surrogateescape"))
+        for c in text
+    )
 
 
 def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:

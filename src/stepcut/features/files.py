@@ -6,6 +6,7 @@ import glob
 import os
 import zipfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError, OptionError
 from stepcut.features.contract import Features
 from stepcut.features.store import read_rows
-from stepcut.features.video.find import name_videos, natural
+from stepcut.features.video.find import name_videos, natural, unique_names
 from stepcut.features.video.sample import Rate, as_rate
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.files.copies import local
@@ -73,9 +74,11 @@ def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
     """
     files = find_features(paths)
     given = None if rate is None else as_rate(rate, "rate")
-    loaded = [_load_one(file, name, given) for file, name in zip(files, name_videos(files), strict=True)]
+    paths = name_videos(files)
+    loaded = [_load_one(file, name, given) for file, name in zip(files, paths, strict=True)]
     check_alike(loaded)
-    return loaded
+    names = unique_names([[one.name for one in loaded], paths])
+    return [replace(one, name=name) for one, name in zip(loaded, names, strict=True)]
 
 
 def check_alike(features: Sequence[Features]) -> None:

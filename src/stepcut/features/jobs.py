@@ -13,7 +13,7 @@ from stepcut.errors import VideoError, WorkerDied
 from stepcut.features.compute import split_times
 from stepcut.features.store import content_hash, feature_file
 from stepcut.features.video import key_times, probe
-from stepcut.features.video.sample import JUMP
+from stepcut.features.video.container import JUMP, blame, check_file
 from stepcut.files.addresses import Address
 from stepcut.files.copies import local
 
@@ -44,13 +44,10 @@ def look(
     killed finds its pieces again.
     """
     name, path = video
-    try:
+    if not isinstance(path, Address):
+        check_file(path)  # before its content is read: a pipe has no end
+    with blame(path):
         target = feature_file(content_hash(path, cache), fps, fingerprint, cache)
-    except OSError as error:
-        if isinstance(path, Address):
-            raise VideoError(f"{path}: cannot be fetched ({error}). Check the address and your rights.") from error
-        probe(path)  # says in words what is wrong with the file
-        raise
     if target.exists():
         return Job(name, path, target, None)
     cuts: list[Fraction] = []
@@ -60,14 +57,15 @@ def look(
             keys = key_times(file)
             # A jump in time is a splice, which only one pass sees as such.
             if all(after - before < JUMP for before, after in pairwise(keys)):
-                cuts = split_times(keys, fps, batch, int(duration // piece), duration)
+                cuts = split_times(keys, fps, batch, min(int(duration // piece), len(keys)), duration)
     return Job(name, path, target, max(1, round(duration * fps)), tuple(cuts) if len(cuts) > 1 else ())
 
 
 @contextmanager
 def named(path: Path | Address) -> Iterator[Path]:
     """A file of this machine with the video at `path`; errors inside name `path`, not the copy."""
-    file = local(path)
+    with blame(path):
+        file = local(path)
     try:
         yield file
     except VideoError as error:

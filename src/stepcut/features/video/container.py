@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +16,13 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import VideoError
+from stepcut.errors import StepcutError, VideoError
 from stepcut.features.video.truncation import cut_short
+from stepcut.files.addresses import Address
+from stepcut.timeline import clock
+
+JUMP = 600
+"""Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause."""
 
 # FFmpeg reads these too (a text file as a film of letters, a picture as a film of one frame), but nobody means them.
 _NOT_VIDEOS = {
@@ -37,28 +44,57 @@ _NOT_VIDEOS = {
 
 @contextmanager
 def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple[Any, Any]]:
-    """Open `path`; gives the PyAV container and the stream to decode, by `threads` threads (0: all cores)."""
+    """Open `path`; gives the PyAV container and the stream to decode, by `threads` threads (0: all cores).
+
+    All that touches the decoder happens inside such a block, and whatever goes wrong there is a VideoError.
+    """
     file = Path(path)
-    _check_file(file)
+    with blame(file):
+        check_file(file)
+        try:
+            # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
+            container = av.open(f"file:{file}", options={"protocol_whitelist": "file"}, metadata_errors="replace")
+        except (av.error.FFmpegError, OSError) as error:
+            raise _cannot_open(file, error) from error
+        with container:
+            stream = _choose_stream(file, container)
+            stream.thread_type = "AUTO"
+            stream.codec_context.thread_count = threads
+            yield container, stream
+
+
+@contextmanager
+def blame(path: Path | Address) -> Iterator[None]:
+    """Any exception inside is the fault of the video at `path`, and raised as its VideoError."""
     try:
-        # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
-        container = av.open(f"file:{file}", options={"protocol_whitelist": "file"}, metadata_errors="replace")
-    except (av.error.FFmpegError, OSError) as error:
-        raise _cannot_open(file, error) from error
-    with container:
-        stream = _choose_stream(file, container)
-        stream.thread_type = "AUTO"
-        stream.codec_context.thread_count = threads
-        yield container, stream
+        yield
+    except StepcutError:
+        raise
+    except Exception as error:
+        if isinstance(path, Address):
+            raise VideoError(f"{path}: cannot be fetched ({error}). Check the address and your rights.") from error
+        said = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        raise VideoError(
+            f"{path}: cannot be read ({said}). Copy it again from where it came from, or try: "
+            f"ffmpeg -i {path.name} fixed.mp4"
+        ) from error
 
 
-def _check_file(file: Path) -> None:
+def check_file(file: Path) -> None:
+    """Raise a VideoError unless `file` is a plain file with something in it, which may be read."""
+    try:
+        str(file).encode()
+    except UnicodeEncodeError as error:
+        raise VideoError(f"{file}: its name holds bytes that are not UTF-8 text. Rename the file.") from error
     if file.is_dir():
         raise VideoError(
             f"{file}: this is a folder, not a video. Give the files in it, or use it as the source of videos."
         )
     try:
-        size = file.stat().st_size
+        state = file.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise VideoError(f"{file}: a pipe, a socket or a device, not a file. Leave it out.")
+        size = state.st_size
         with open(file, "rb"):
             pass
     except FileNotFoundError as error:
@@ -147,13 +183,25 @@ def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]
     ):  # its lengths count from zero, not from there
         late = max(late, stream.start_time * stream.time_base)
     for key in ("DURATION", "DURATION-eng"):  # Matroska: per stream, "00:00:02.000000000"
-        text = stream.metadata.get(key)
-        if text:
-            hours, minutes, seconds = text.split(":")
-            return Fraction(hours) * 3600 + Fraction(minutes) * 60 + Fraction(seconds.strip("\x00 ")) - late, True
+        words = re.match(r"(\d{1,6}):(\d\d):(\d\d(?:\.\d{1,12})?)[\0 ]*$", stream.metadata.get(key, ""))
+        if words:  # a tag that says something else says nothing
+            return Fraction(words[1]) * 3600 + Fraction(words[2]) * 60 + Fraction(words[3]) - late, True
     if container.duration:
         return Fraction(container.duration, 1_000_000) - late, len(container.streams) == 1
     return None, False
+
+
+def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -> None:
+    """Raise a VideoError where `frames` frames are said to fill so many `seconds` that nobody can have filmed them.
+
+    A picture may stand still for ten minutes, and all of them for a minute each; what claims more has a damaged index,
+    and would fill the memory with copies of one picture.
+    """
+    if seconds > JUMP + 60 * frames:
+        raise VideoError(
+            f"{path}: its index claims that {frames} frames last {clock(float(seconds))}; at most a minute a frame is "
+            f"believed. The index is damaged. Try: ffmpeg -i {os.path.basename(path)} -c copy -bsf:v setts=N fixed.mp4"
+        )
 
 
 def stated_rate(stream: Any) -> Fraction | None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from stepcut.errors import VideoError
+from stepcut.errors import VideoError, printable
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 
 SUFFIXES = frozenset(
@@ -67,7 +67,7 @@ def _find_one(given: AnyPath) -> list[Path] | list[Address]:
         return [path]
     if glob.has_magic(item):
         matches = [Path(match) for match in glob.glob(str(path), recursive=True)]
-        videos = [match for match in matches if match.is_file() and match.suffix.lower() in SUFFIXES]
+        videos = [match for match in matches if not match.is_dir() and match.suffix.lower() in SUFFIXES]
         if not videos:
             seen = f"{len(matches)} files match, none of them a video" if matches else "nothing matches"
             raise VideoError(
@@ -134,6 +134,8 @@ def natural(path: Path | Address) -> list[tuple[int, int, str]]:
 def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     """A name for each video: its stem; where stems collide, its path from the common folder, with suffix if need be.
 
+    All names differ, and hold only characters that can be seen.
+
     >>> name_videos(["a/x.mp4", "b/x.mp4", "b/y.mp4"])
     ['a/x', 'b/x', 'y']
     """
@@ -148,8 +150,23 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
         [file.as_posix() for file in relative],
         [file.as_posix() for file in absolute],
     ]
-    names = choices[0]
-    for longer in choices[1:]:
+    return unique_names(choices)
+
+
+def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
+    """For each place the first of its `choices` that no other place has taken; the last one with a number if need be.
+
+    >>> unique_names([["a", "a", "b"], ["x/a", "y/a", "x/b"]])
+    ['x/a', 'y/a', 'b']
+    """
+    seen = [[printable(name) for name in names] for names in choices]
+    names = seen[0]
+    for longer in seen[1:]:
         count = Counter(names)
         names = [name if count[name] == 1 else long for name, long in zip(names, longer, strict=True)]
+    taken: set[str] = set()
+    for place, name in enumerate(names):
+        numbered = (f"{name}-{number}" for number in range(2, len(names) + 2))
+        names[place] = name if name not in taken else next(other for other in numbered if other not in {*taken, *names})
+        taken.add(names[place])
     return names

@@ -11,7 +11,7 @@ from typing import Any
 import av
 
 from stepcut.errors import VideoError
-from stepcut.features.video.container import open_video, stated_duration, stated_rate, turn_of
+from stepcut.features.video.container import check_length, open_video, stated_duration, stated_rate, turn_of
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,16 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
             width, height = first.width, first.height
             if turn_of(first).transpose:
                 width, height = height, width
-        format_name = container.format.name
-    if not width or not height:
-        raise VideoError(
-            f"{path}: not a single frame could be decoded (codec {codec}). "
-            "Copy it again from where it came from, or leave it out."
-        )
-    if duration is None:
-        duration = scan_duration(path)
-    return VideoInfo(Path(path), float(duration), rate, width, height, codec, frames, format_name)
+        if not width or not height:
+            raise VideoError(
+                f"{path}: not a single frame could be decoded (codec {codec}). "
+                "Copy it again from where it came from, or leave it out."
+            )
+        if duration is None:
+            duration = scan_duration(path)
+        if frames is not None:
+            check_length(path, duration, frames)
+        return VideoInfo(Path(path), float(duration), rate, width, height, codec, frames, container.format.name)
 
 
 def scan_duration(path: str | os.PathLike[str]) -> Fraction:

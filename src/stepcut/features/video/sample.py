@@ -15,15 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, VideoError
-from stepcut.features.video.container import Turn, open_video, stated_duration, stated_rate, turn_of
+from stepcut.features.video.container import (
+    JUMP,
+    Turn,
+    check_length,
+    open_video,
+    stated_duration,
+    stated_rate,
+    turn_of,
+)
 from stepcut.features.video.truncation import cut_short
 from stepcut.timeline import clock
 
 Picture = NDArray[np.uint8]
 Rate = int | float | str | Fraction
-
-JUMP = 600
-"""Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause."""
 
 
 def as_rate(value: Rate, setting: str = "fps") -> Fraction:
@@ -94,9 +99,9 @@ def _sample(
 ) -> Iterator[tuple[float, Picture]]:
     """The frame of sample i is the last one whose time is at most i / fps; so it is known when the next one comes."""
     fps, number = samples.fps, first
-    scale = Scaler(size)
     with ExitStack() as files:
         container, stream = files.enter_context(open_video(samples.path, threads))
+        scale = Scaler(size)
         zero: int | None = None
         frames: Iterator[Any] | None = None
         if first > 0:
@@ -105,7 +110,11 @@ def _sample(
                 container, stream = files.enter_context(open_video(samples.path, threads))
         shown: Any = None
         reached, corrupt = Fraction(0), 0
-        for time, length, frame in _timed(frames or _decode(samples, container, stream), stream, zero):
+        begun: Fraction | None = None
+        timed = _timed(frames or _decode(samples, container, stream), stream, zero)
+        for count, (time, length, frame) in enumerate(timed, start=1):
+            begun = time if begun is None else begun
+            check_length(samples.path, time + length - begun, count)
             while shown is not None and number < time * fps:
                 if last is not None and number >= last:
                     return

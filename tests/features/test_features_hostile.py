@@ -1,0 +1,265 @@
+"""Nothing in a video file may stop the others: every exception of the decoder, every strange file, every odd name."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from features_films import make_film
+from numpy.typing import NDArray
+
+from stepcut.cli.main import main
+from stepcut.errors import VideoError
+from stepcut.features.extract import export, extract, load_features
+from stepcut.features.video import key_times, probe, sample_frames
+
+
+class Grey:
+    """A backbone of one number: how bright the picture is."""
+
+    name, dim, size, fingerprint = "grey", 1, 16, "grey"
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+        return frames.mean(axis=(1, 2, 3))[:, None]
+
+
+class Injected(Exception):
+    """What no decoder is known to raise."""
+
+
+class Trap:
+    """Raises at one call or look into the decoder, the `place`-th."""
+
+    def __init__(self, place: int, error: Exception) -> None:
+        self.place, self.error, self.count = place, error, 0
+
+    def pass_by(self) -> None:
+        self.count += 1
+        if self.count == self.place:
+            raise self.error
+
+
+class Watched:
+    """An object of PyAV behind a trap: attributes, calls and iterations all count; what they give is watched too."""
+
+    def __init__(self, inside: Any, trap: Trap) -> None:
+        self.__dict__.update(inside=inside, trap=trap)
+
+    def __getattr__(self, name: str) -> Any:
+        self.trap.pass_by()
+        return watch(getattr(self.inside, name), self.trap)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.trap.pass_by()
+        setattr(self.inside, name, value)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        self.trap.pass_by()
+        return watch(self.inside(*map(bare, args), **{k: bare(v) for k, v in options.items()}), self.trap)
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        self.trap.pass_by()
+        if not hasattr(self.inside, "__next__"):
+            self.__dict__["inside"] = iter(self.inside)
+        return watch(next(self.inside), self.trap)
+
+    def __enter__(self) -> Any:
+        return watch(self.inside.__enter__(), self.trap)
+
+    def __exit__(self, *error: Any) -> Any:
+        return self.inside.__exit__(*error)
+
+    def __len__(self) -> int:
+        return len(self.inside)
+
+
+def watch(value: Any, trap: Trap) -> Any:
+    ours = type(value).__module__.startswith("av.") or callable(value) or hasattr(value, "__next__")
+    if isinstance(value, list | tuple) and value and type(value[0]).__module__.startswith("av."):
+        return [watch(one, trap) for one in value]
+    return Watched(value, trap) if ours and not isinstance(value, Exception | type | int) else value
+
+
+def bare(value: Any) -> Any:
+    return value.inside if isinstance(value, Watched) else value
+
+
+WAYS: dict[str, Callable[[Path], object]] = {
+    "probe": probe,
+    "key_times": key_times,
+    "samples": lambda film: [time for time, _ in sample_frames(film, 20, 16)],
+    "a part": lambda film: [time for time, _ in sample_frames(film, 20, 16, start=0.1, end=0.2)],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "error",
+    [Injected("ouch"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), av.error.InvalidDataError(1, "bad")],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, error: Exception
+) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=4)
+    real_open, real_reformatter = av.open, av.video.reformatter.VideoReformatter
+    for place in range(1, 10_000):
+        trap = Trap(place, error)
+        with monkeypatch.context() as patched:
+            patched.setattr(av, "open", Watched(real_open, trap))
+            patched.setattr(av.video.reformatter, "VideoReformatter", Watched(real_reformatter, trap))
+            with suppress(VideoError):
+                WAYS[way](film)
+        if trap.count < place:
+            break
+    assert place > 30
+
+
+def test_a_video_that_fails_leaves_the_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    films = [make_film(tmp_path / f"film{n}.mp4", frames=4 + n) for n in range(3)]
+    real_open = av.open
+
+    def refuse(path: str, *args: Any, **options: Any) -> Any:
+        if path.endswith("film1.mp4"):
+            raise Injected("ouch")
+        return real_open(path, *args, **options)
+
+    monkeypatch.setattr(av, "open", refuse)
+    features, failures = extract(films, Grey())
+    assert [one.name for one in features] == ["film0", "film2"]
+    assert [one.name for one in failures] == ["film1"]
+    assert "Injected: ouch" in str(failures[0])
+
+
+def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mkv")
+    data = film.read_bytes()
+    assert data.count(b"00:00:02.000000000") == 1
+    for wrong in (b"00:00:0x.000000000", b"0000:02.0000000000", b"\xff0:00:02.000000000", b"99:99:99.999999999"):
+        film.write_bytes(data.replace(b"00:00:02.000000000", wrong))
+        if wrong[0] != ord("9"):
+            assert len(list(sample_frames(film, 2))) == 4
+        else:
+            with pytest.raises(VideoError, match=r"no frame after 00:00:02\.0"):
+                list(sample_frames(film, 2))
+
+
+def test_an_index_that_claims_days_is_not_believed(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=100, bf="0")
+    data = bytearray(film.read_bytes())
+    table = data.index(b"stts") + 12  # version, number of entries; then (how many frames, how long each)
+    length = int.from_bytes(data[table + 4 : table + 8], "big")
+    for hours in (30, 1000):
+        data[table + 4 : table + 8] = (length * 20 * 36 * hours).to_bytes(4, "big")
+        film.write_bytes(data)
+        seen = []
+        with pytest.raises(VideoError, match="its index claims that .* frames last"):
+            seen.extend(time for time, _ in sample_frames(film, 2, 16))
+        assert not seen
+    film = make_film(tmp_path / "film.avi", frames=100, codec="mpeg4")
+    data = bytearray(film.read_bytes())
+    scale = data.index(b"strh") + 28  # the length of a frame
+    data[scale : scale + 4] = (100_000).to_bytes(4, "little")
+    film.write_bytes(data)
+    with pytest.raises(VideoError, match="its index claims that 100 frames last"):
+        probe(film)
+
+
+def test_a_picture_that_stands_for_minutes_is_believed(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "slides.mkv", frames=4, times=[0, 20, 20 * 300, 20 * 301])
+    assert len(list(sample_frames(film, 1, 16))) == 302
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
+def test_pipes_sockets_and_devices_are_refused(tmp_path: Path) -> None:
+    make_film(tmp_path / "film.mp4", frames=4)
+    os.mkfifo(tmp_path / "pipe.mp4")
+    (tmp_path / "zero.mp4").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(tmp_path / "door.mp4"))
+        for source in (tmp_path, f"{tmp_path}/*.mp4", list(tmp_path.iterdir())):
+            features, failures = extract(source, Grey())
+            assert [one.name for one in features] == ["film"]
+            assert sorted(one.name for one in failures) == ["door", "pipe", "zero"]
+            assert all("a pipe, a socket or a device" in str(one) for one in failures)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
+def test_names_of_bytes_and_control_characters(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_film(tmp_path / "film.mp4", frames=4)
+    os.link(tmp_path / "film.mp4", os.fsencode(tmp_path) + b"/\xff.mp4")
+    os.link(tmp_path / "film.mp4", tmp_path / "\x1b[2Jred.mp4")
+    (tmp_path / "\x1b]0;bad\x07.mp4").touch()
+    assert main(["features", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    said = "".join(capfd.readouterr())
+    assert "not UTF-8" in said
+    assert "%1B]0;bad%07.mp4: the file is empty" in said
+    assert "Traceback" not in said
+    assert all(c.isprintable() or c in "\n\r" for c in said)
+    assert sorted(one.name for one in load_features(tmp_path / "out")) == ["%1B[2Jred", "film"]
+
+
+def test_features_with_equal_names_are_told_apart_before_any_work(tmp_path: Path) -> None:
+    for camera in ("cam1", "cam2"):
+        (tmp_path / camera).mkdir()
+        film = make_film(tmp_path / "take.mp4", frames=8 if camera == "cam1" else 12)
+        export(extract(film, Grey())[0][0], tmp_path / camera)
+    features = load_features([tmp_path / "cam1", tmp_path / "cam2"])
+    assert [one.name for one in features] == ["cam1/take", "cam2/take"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "codec"), [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.webm", "libvpx")]
+)
+def test_mutated_videos_give_rows_or_a_sentence(tmp_path: Path, name: str, codec: str) -> None:
+    """Bytes changed, removed, doubled and moved at random: a VideoError or frames of the right size, nothing else."""
+    film = make_film(tmp_path / name, frames=30, codec=codec, g="10")
+    data, chance = film.read_bytes(), random.Random(0)
+    until = time.monotonic() + float(os.environ.get("SECONDS", 40)) / 4
+    tried = 0
+    while time.monotonic() < until and (tried < 400 or "SECONDS" in os.environ):
+        tried += 1
+        film.write_bytes(mutate(data, chance))
+        with suppress(VideoError):
+            probe(film)
+            key_times(film)
+            for _, picture in sample_frames(film, 5, (24, 32), threads=2):
+                assert picture.shape == (24, 32, 3)
+
+
+def mutate(data: bytes, chance: random.Random) -> bytes:
+    """Up to eight changes, most of them near the ends, where containers keep what they know."""
+    made = bytearray(data)
+    for _ in range(chance.randint(1, 8)):
+        span = chance.choice([64, 1024, len(made)])
+        at = chance.randrange(min(span, len(made)))
+        at = at if chance.random() < 0.5 else len(made) - 1 - at
+        size = chance.randint(1, 16)
+        match chance.randrange(5):
+            case 0:
+                made[at] = chance.randrange(256)
+            case 1:
+                made[at] ^= 1 << chance.randrange(8)
+            case 2:
+                made[at : at + size] = bytes(chance.choice([0, 255, chance.randrange(256)]) for _ in range(size))
+            case 3:
+                del made[at : at + size]
+            case _:
+                made[at:at] = made[at : at + size]
+        if len(made) < 16:
+            return bytes(made)
+    return bytes(made)
