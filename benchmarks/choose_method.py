@@ -20,11 +20,11 @@ from threadpoolctl import threadpool_limits
 
 from results import SHORT, Recipe, recipes
 from stepcut.evaluation import score
-from stepcut.methods.default.em import evidence
-from stepcut.methods.default.forward_backward import smoothed
+from stepcut.methods.default.em import log_likelihood
+from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.default.method import LIGHT
 from stepcut.methods.default.restarts import PER_STEP, Search, choose_sigma
-from stepcut.methods.default.slow_features import calm, centre, nearly_unit, principal_directions
+from stepcut.methods.default.slow_features import centre, principal_directions, smooth, soft_normalise
 from stepcut.methods.segmenter import fingerprint, normalised_times
 from stepcut.tables import Table
 
@@ -52,14 +52,16 @@ def learn(task: tuple[int, int, tuple[int, float, float]]) -> list[tuple[str, fl
     place, seed, (per_step, prior, balance) = task
     recipe, videos = found[place], short[place]
     sigma = choose_sigma(videos, recipe.steps, 0.0) * PER_STEP / per_step
-    tries = Search(recipe.steps, sigma, seed, prior, balance=balance).tries(videos)
+    tries = Search(recipe.steps, sigma, seed, prior, balance=balance).run_restarts(videos)
     out = []
     for background in BACKGROUND:
-        end = Search(recipe.steps, sigma, seed, prior, background, balance=balance).settle(tries)
+        end = Search(recipe.steps, sigma, seed, prior, background, balance=balance).combine(tries)
         cuts = []
         for video in videos:
-            view = nearly_unit(calm(video @ end.axes, sigma), end.usual)
-            cut = smoothed(evidence(view, normalised_times(len(view)), end.steps, end.prior, background)).argmax(axis=1)
+            view = soft_normalise(smooth(video @ end.axes, sigma), end.norm)
+            cut = forward_backward(
+                log_likelihood(view, normalised_times(len(view)), end.steps, end.prior, background)
+            ).argmax(axis=1)
             cuts.append(np.where(cut == recipe.steps, -1, cut))
         name = json.dumps([recipe.key, seed, per_step, prior, balance, background])
         out.append((name, score(cuts, recipe.true).f1))

@@ -56,6 +56,8 @@ class Plain:
 
     rate: float = 1.0
     steps_: int = 4
+    choice_: None = None
+    curve_: None = None
 
     def memberships(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
         return [np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True)) for rows in features]

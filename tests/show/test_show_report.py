@@ -113,14 +113,14 @@ def test_how_the_number_of_steps_was_chosen_is_shown(kitchen: Path, tmp_path: Pa
     videos = [str(video) for video in sorted((kitchen / "videos").iterdir())]
     sc.learn(videos, cache=tmp_path / "cache").save(tmp_path / "auto.proc")
     procedure = sc.load(tmp_path / "auto.proc")
-    choice = procedure.method.choice_  # type: ignore[attr-defined]
+    choice = procedure.method.choice_
+    assert choice is not None
     page = make_report(procedure, pictures=0)
     assert f"<p>{choice.reason}</p>" in page
     assert f"{choice.count} chosen" in page
-    for number, score in zip(choice.curve[:, 0], choice.scores, strict=True):
+    for number, score in choice.candidates:
         assert f"<title>{number:.0f} steps, score {score:.2f}" in page
-    best = int(choice.curve[choice.scores.argmax(), 0])
-    assert best == choice.count
+    assert choice.candidates[choice.candidates[:, 1].argmax(), 0] == choice.count
 
 
 def test_settings_are_in_the_page(procedure: Procedure) -> None:

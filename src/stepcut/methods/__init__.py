@@ -1,27 +1,38 @@
-"""Methods: how features become steps. Choose one by name, or hand over your own object with the same seven verbs.
+"""Methods: how features become steps. Choose one by name, or hand over your own object with the same nine verbs.
 
     fit(features) -> self        takes a list of arrays (T, d) or maps (T, C, h, w), one per video, `rate` rows a second
     embed(features)              (T, D) per video: where the same step of different videos lies close
     memberships(features)        (T, K) per video, rows sum to 1: how much a frame belongs to each step
     predict(features)            (T,) per video: the step of each frame, -1 for background
-    novelty(features)        (T,) per video: 0 on a frame it knows well, growing with the distance from all steps
+    novelty(features)            (T,) per video: 0 on a frame it knows well, growing with the distance from all steps
     online()                     an object whose `push(row) -> (K,)` gives memberships from the past alone
-    settings(), state()          JSON-able settings and arrays, from which `restore(settings, state)` builds it again
+    settings(), state()          JSON-able settings and arrays, from which
+    restore(settings, state)     builds it again
 
-`fit` also takes `labels` (per video None or (T,): a step, -1 for background, -2 where nobody said anything; a method
-that cannot learn from them says so), `progress` (a hook) and `checkpoint` (a file where long training keeps its state,
-so that it resumes).
-After `fit`: `labels_` (a list of (T,) step numbers) and `steps_` (K, also when `steps="auto"` chose it). A method that
-knows its own videos better than new ones also keeps `novelty_`, their novelty as if they were new.
-`__init__` only stores settings.
+`fit` also takes `progress` (a hook), `checkpoint` (a file where long training keeps its state, so that it resumes) and
+`labels` (one entry per video: None, or the step number of each frame with -1 for background and -2 where nobody said
+anything); a method that cannot learn from labels says so. After `fit`: `labels_` (a list of (T,) step numbers) and
+`steps_` (K, also when `steps="auto"` chose it); where the method has them, `novelty_` (leave-one-out novelty of the
+videos learned from), `choice_` (how K was chosen) and `curve_` (the loss of training). `__init__` only stores settings.
 """
 
 from __future__ import annotations
 
 from stepcut.methods.cnc.method import CnC
-from stepcut.methods.contract import BACKGROUND, OPEN, Method, Online, Window, leave_one_out_novelty
+from stepcut.methods.contract import BACKGROUND, OPEN, Choice, Method, Online, Window, leave_one_out_novelty
 from stepcut.methods.default.method import StepCut
 
 METHODS: dict[str, type[Method]] = {"stepcut": StepCut, "cnc": CnC}
 
-__all__ = ["BACKGROUND", "METHODS", "OPEN", "CnC", "Method", "Online", "StepCut", "Window", "leave_one_out_novelty"]
+__all__ = [
+    "BACKGROUND",
+    "METHODS",
+    "OPEN",
+    "Choice",
+    "CnC",
+    "Method",
+    "Online",
+    "StepCut",
+    "Window",
+    "leave_one_out_novelty",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -20,9 +21,9 @@ Labels = NDArray[np.int64]
 T = TypeVar("T")
 
 BACKGROUND = -1
-"""In labels: a person says that no step is going on."""
+"""In labels: a person says that no step is done here."""
 OPEN = -2
-"""In labels: nobody has said anything about this frame."""
+"""In labels: nobody said anything about this frame."""
 
 
 class Online(Protocol):
@@ -32,12 +33,64 @@ class Online(Protocol):
         """Take the next feature row; give its memberships (K,)."""
 
 
+class Curve(Protocol):
+    """The loss after every iteration of training, for methods that train."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The loss and its parts."""
+
+    @property
+    def values(self) -> Sequence[Sequence[float]]:
+        """A row per iteration, a column per name."""
+
+    def save(self, path: Path) -> None:
+        """Write it as CSV."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a number of steps was chosen."""
+
+    count: int
+    """The number chosen."""
+    candidates: NDArray[np.float64]
+    """(n, 2): every number tried and its score; the highest was chosen."""
+    reason: str
+    """The choice in words."""
+
+    def state(self) -> dict[str, Array]:
+        """As arrays, for a method's `state`."""
+        return {"choice": self.candidates, "choice.reason": np.frombuffer(self.reason.encode(), dtype=np.uint8)}
+
+    @classmethod
+    def restore(cls, count: int, state: Mapping[str, Array]) -> Choice | None:
+        """The choice of `count` steps that a method's `state` holds; version 0.1.0 kept other scores and no reason."""
+        candidates = state.get("choice", np.zeros((0, 2)))
+        if not len(candidates):
+            return None
+        reason = state["choice.reason"].tobytes().decode() if "choice.reason" in state else f"{count} steps"
+        return cls(count, np.asarray(candidates[:, :2], dtype=np.float64), reason)
+
+
 class Method(Protocol):
-    """From features to steps; see `stepcut.methods` for the verbs in words."""
+    """From features to steps; see `stepcut.methods` for the verbs in words. Inherit from it, or have the same names."""
 
     rate: float
     labels_: list[Labels]
     steps_: int
+    novelty_: list[NDArray[np.float64]] | None = None
+    """Leave-one-out novelty of the videos learned from, where the method knows it."""
+
+    @property
+    def choice_(self) -> Choice | None:
+        """How the number of steps was chosen, where it was not given."""
+        return None
+
+    @property
+    def curve_(self) -> Curve | None:
+        """The loss of training, where there is training."""
+        return None
 
     def fit(
         self,
@@ -57,11 +110,18 @@ class Method(Protocol):
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self: ...
 
 
+def complete(method: Method) -> Method:
+    """The same method; what only some methods learn (`novelty_`, `choice_`, `curve_`) is None where it is absent."""
+    for name in ("novelty_", "choice_", "curve_"):
+        if name not in dir(method):
+            setattr(method, name, None)
+    return method
+
+
 def leave_one_out_novelty(method: Method, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-    """Strangeness of the videos that a method was fitted to as if they were new, where it knows that: limits that are
-    set by what it has seen too often would call new videos strange."""
-    kept: list[NDArray[np.float64]] | None = getattr(method, "novelty_", None)
-    return method.novelty(features) if kept is None else kept
+    """Novelty of the videos that a method was fitted to as if they were new, where the method knows it: limits set by
+    videos that it was fitted to would be too low for new ones."""
+    return method.novelty(features) if method.novelty_ is None else method.novelty_
 
 
 def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:

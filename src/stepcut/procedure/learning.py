@@ -115,7 +115,7 @@ def learn_features(
     from stepcut.files.cache import cache_dir
     from stepcut.methods import METHODS
     from stepcut.methods.cnc.ddp import is_first_process
-    from stepcut.methods.contract import build
+    from stepcut.methods.contract import build, complete
     from stepcut.procedure.storage import load, save
 
     per_second = features[0].rate
@@ -145,7 +145,7 @@ def learn_features(
     kept = None if cache is None else as_path(cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
-    method.fit([one.rows for one in features], progress=progress, checkpoint=checkpoint)
+    method = complete(method.fit([one.rows for one in features], progress=progress, checkpoint=checkpoint))
     config["settings"] = method.settings()
     procedure = assemble(method, features, config, names, progress)
     if output is not None and is_first_process():

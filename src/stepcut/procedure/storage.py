@@ -103,7 +103,7 @@ def write_files(procedure: Procedure, folder: Path) -> None:
     write_json(folder / "orders.json", procedure.orders.to_json())
     write_json(folder / "graph.json", procedure.graph.to_json())
     write_json(folder / "check.json", procedure.expectations.to_json())
-    if hasattr(procedure.method, "curve_"):
+    if procedure.method.curve_ is not None:
         procedure.method.curve_.save(folder / "loss.csv")
     write_text(folder / "README.md", model_card(procedure))
 

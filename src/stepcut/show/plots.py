@@ -176,7 +176,7 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 @styled
 def loss(procedure: Procedure) -> Figure:
     """The loss and its parts after every iteration, thin, and their running mean, thick."""
-    curve = getattr(procedure.method, "curve_", None)
+    curve = procedure.method.curve_
     if curve is None or not curve.values:
         raise NotLearned(f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot.")
     figure, axes = _figure(WIDTH * 0.6, 2.6)

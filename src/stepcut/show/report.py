@@ -55,11 +55,12 @@ def make_report(
         parts.append(_section("Checked videos", "".join(check._repr_html_() for check in checks)))
     if compared is not None:
         parts.append(_section("Scores", _scores(compared)))
-    choice = getattr(procedure.method, "choice_", None)
+    choice = procedure.method.choice_
     if choice is not None:
-        drawn = draw_choice(choice.curve[:, 0].astype(int).tolist(), choice.scores.tolist(), choice.count)
+        tried, scores = choice.candidates.T
+        drawn = draw_choice(tried.astype(int).tolist(), scores.tolist(), choice.count)
         parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{drawn}"))
-    curve = getattr(procedure.method, "curve_", None)
+    curve = procedure.method.curve_
     if curve is not None and curve.values:
         parts.append(_section("Learning", draw_curve(curve.names, curve.values)))
     parts.append(_section("Settings and versions", f"<pre>{escape(json.dumps(procedure.config, indent=1))}</pre>"))

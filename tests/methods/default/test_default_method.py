@@ -195,3 +195,14 @@ def test_what_is_wrong_is_said() -> None:
         StepCut(background=2).fit([np.zeros((3, 2))])
     with pytest.raises(OptionError, match="steps=9 is more than the 3 rows"):
         StepCut(steps=9).fit([np.zeros((3, 2))])
+
+
+def test_numbers_are_kept_by_name_and_those_of_version_0_1_0_by_place_are_read(plain, learned) -> None:
+    state = learned.state()
+    assert float(state["sigma_"]) == learned.sigma_
+    old = {name: array for name, array in state.items() if name not in StepCut.NUMBERS}
+    old |= {"numbers": np.array([state[name] for name in StepCut.NUMBERS]), "choice": np.array([[6.0, 0.5, 5.0]])}
+    back = StepCut.restore(learned.settings(), old)
+    assert np.array_equal(back.memberships(plain[0])[0], learned.memberships(plain[0])[0])
+    assert back.choice_ is not None
+    assert back.choice_.count == 6

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from stepcut.errors import OptionError
-from stepcut.methods.default.change_points import cut_pieces
-from stepcut.methods.default.consensus import agree, clearness, likeness, overlap, punctuality
-from stepcut.methods.default.em import Steps, estimate, evidence, learn_steps
-from stepcut.methods.default.forward_backward import filtered, smoothed
+from stepcut.methods.default.change_points import find_change_points
+from stepcut.methods.default.consensus import agreement, consensus, overlap, silhouette, time_regularity
+from stepcut.methods.default.em import Steps, estimate, log_likelihood, run_em
+from stepcut.methods.default.forward_backward import forward, forward_backward
 from stepcut.methods.default.restarts import choose_sigma
-from stepcut.methods.default.slow_features import calm, centre, nearly_unit, refined_axes, slow_axes
-from stepcut.methods.default.step_count import memory
+from stepcut.methods.default.slow_features import centre, refined_axes, slow_axes, smooth, soft_normalise
+from stepcut.methods.default.step_count import correlation_time
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_pieces_are_the_best_of_all(seed: int) -> None:
+def test_change_points_are_the_best_of_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(11, 2))
     shortest, longest, count = 2, 6, 3
@@ -32,12 +32,12 @@ def test_pieces_are_the_best_of_all(seed: int) -> None:
         if all(shortest <= b - a <= longest for a, b in zip((0, *inner), (*inner, 11), strict=True))
     ]
     best = min(every, key=cost)
-    assert tuple(cut_pieces(rows, count, shortest, longest)) == best
+    assert tuple(find_change_points(rows, count, shortest, longest)) == best
 
 
-def test_pieces_that_cannot_be_are_refused() -> None:
-    with pytest.raises(OptionError, match="3 rows cannot be cut in 4 pieces"):
-        cut_pieces(np.zeros((3, 1)), 4)
+def test_change_points_that_cannot_be_are_refused() -> None:
+    with pytest.raises(OptionError, match="3 rows cannot be cut into 4 segments"):
+        find_change_points(np.zeros((3, 1)), 4)
 
 
 def test_smoothed_is_the_sum_over_all_paths() -> None:
@@ -50,22 +50,22 @@ def test_smoothed_is_the_sum_over_all_paths() -> None:
             weight *= stay * (a == b) + (1 - stay) / 3
         for t, k in enumerate(path):
             total[t, k] += weight
-    assert np.allclose(smoothed(seen, stay), total / total.sum(axis=1, keepdims=True))
+    assert np.allclose(forward_backward(seen, stay), total / total.sum(axis=1, keepdims=True))
 
 
-def test_filtered_ends_where_smoothed_ends() -> None:
+def test_forward_ends_where_forward_backward_ends() -> None:
     rng = np.random.default_rng(2)
     seen = rng.normal(size=(9, 4)) * 3
     belief = None
     for t in range(9):
-        belief = filtered(belief, seen[t], 0.9)
-        assert np.allclose(belief, smoothed(seen[: t + 1], 0.9)[-1])
+        belief = forward(belief, seen[t], 0.9)
+        assert np.allclose(belief, forward_backward(seen[: t + 1], 0.9)[-1])
 
 
 def test_smoothed_stands_evidence_of_any_size() -> None:
     seen = np.zeros((50, 3))
     seen[:25, 0], seen[25:, 2] = 1e6, 1e6
-    shares = smoothed(seen)
+    shares = forward_backward(seen)
     assert np.isfinite(shares).all()
     assert shares.argmax(axis=1).tolist() == [0] * 25 + [2] * 25
 
@@ -94,49 +94,49 @@ def test_refined_axes_leave_out_what_differs_between_videos() -> None:
     assert abs(axis[0]) > abs(axis[1])
 
 
-def test_overlap_and_likeness() -> None:
+def test_overlap_and_agreement() -> None:
     a, b = np.array([0, 0, 1, 1, -1]), np.array([1, 1, 1, 0, 0])
     slow = [[2 * sum((a == i) & (b == j)) / (sum(a == i) + sum(b == j)) for j in range(2)] for i in range(2)]
     assert np.allclose(overlap(a, b, 2), slow)
     best = max(np.mean([slow[i][p[i]] for i in range(2)]) for p in permutations(range(2)))
-    assert likeness(a, b, 2) == pytest.approx(best)
+    assert agreement(a, b, 2) == pytest.approx(best)
 
 
-def test_cuts_agree_whatever_their_numbers() -> None:
+def test_consensus_whatever_their_numbers() -> None:
     rng = np.random.default_rng(5)
     true = np.repeat(np.arange(4), 25)
     cuts = []
     for _ in range(7):
         noisy = np.where(rng.random(100) < 0.3, rng.integers(0, 4, 100), true)
         cuts.append(rng.permutation(4)[noisy])
-    votes = agree(cuts, 4)
-    assert likeness(votes.argmax(axis=1), true, 4) > max(likeness(cut, true, 4) for cut in cuts)
+    votes = consensus(cuts, 4)
+    assert agreement(votes.argmax(axis=1), true, 4) > max(agreement(cut, true, 4) for cut in cuts)
 
 
-def test_clearness_prefers_the_true_cut() -> None:
+def test_silhouette_prefers_the_true_cut() -> None:
     rng = np.random.default_rng(6)
     true = [np.repeat([0, 1, 2], [10, 60, 10]) for _ in range(4)]
     places = np.eye(3)
     videos = [places[cut] + 0.2 * rng.normal(size=(80, 3)) for cut in true]
     # The long step split in two, the two short ones taken together: smaller squared error per frame is not the aim.
     split = [np.where(cut == 1, np.where(np.arange(80) < 40, 1, 2), 0) for cut in true]
-    assert clearness(videos, true, 3, 3) > clearness(videos, split, 3, 3)
-    assert clearness(videos, [np.zeros(80, dtype=np.int64)] * 4, 1, 3) == -1
+    assert silhouette(videos, true, 3, 3) > silhouette(videos, split, 3, 3)
+    assert silhouette(videos, [np.zeros(80, dtype=np.int64)] * 4, 1, 3) == -1
 
 
-def test_punctuality_is_one_for_a_fixed_order_and_nothing_for_any_order() -> None:
+def test_time_regularity_is_one_for_a_fixed_order_and_nothing_for_any_order() -> None:
     fixed = [np.repeat([0, 1, 2, 3], length) for length in (3, 5, 9)]
-    assert punctuality(fixed, 4, 1) == pytest.approx(1)
+    assert time_regularity(fixed, 4, 1) == pytest.approx(1)
     free = [np.repeat(order, 4) for order in permutations(range(4))]
-    assert punctuality(free, 4, 1) == pytest.approx(0, abs=1e-9)
+    assert time_regularity(free, 4, 1) == pytest.approx(0, abs=1e-9)
     one_late = [*fixed, np.repeat([1, 2, 3, 0], 4)]
-    assert 0.2 < punctuality(one_late, 4, 1) < 1
+    assert 0.2 < time_regularity(one_late, 4, 1) < 1
 
 
-def test_punctuality_of_steps_that_no_two_videos_share_is_nothing() -> None:
-    assert punctuality([np.array([0, 0]), np.array([1, 1])], 2, 1) == 0
-    assert punctuality([np.array([-1, -1])], 2, 1) == 0
-    assert punctuality([np.array([0, 0, 1]), np.array([0, 0, 0])], 2, 2) == 0  # a step of one row is not there
+def test_time_regularity_of_steps_that_no_two_videos_share_is_nothing() -> None:
+    assert time_regularity([np.array([0, 0]), np.array([1, 1])], 2, 1) == 0
+    assert time_regularity([np.array([-1, -1])], 2, 1) == 0
+    assert time_regularity([np.array([0, 0, 1]), np.array([0, 0, 0])], 2, 2) == 0  # a step of one row is not there
 
 
 def test_estimate_counts_every_video_once() -> None:
@@ -149,16 +149,16 @@ def test_estimate_counts_every_video_once() -> None:
 def test_the_prior_never_forbids_a_step() -> None:
     steps = Steps(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.1, 0.9]), 0.05)
     late = np.array([[1.0, 0.0]])
-    seen = evidence(late, np.array([0.99]), steps, 2.0, 0.0)
+    seen = log_likelihood(late, np.array([0.99]), steps, 2.0, 0.0)
     assert seen[0, 0] > seen[0, 1]  # looks like step 0 at the time of step 1: step 0, done late
-    alike = evidence(np.array([[0.5, 0.5]]), np.array([0.99]), steps, 2.0, 0.0)
+    alike = log_likelihood(np.array([[0.5, 0.5]]), np.array([0.99]), steps, 2.0, 0.0)
     assert alike[0, 1] > alike[0, 0]  # looks like both: the time decides
 
 
 def test_background_is_nearer_to_nothing_than_to_any_step() -> None:
     steps = Steps(np.array([[1.0, 0.0]]), np.array([0.5]), 0.05)
     rows = np.array([[0.9, 0.1], [-0.9, 0.1], [0.2, 0.9]])
-    seen = evidence(rows, np.full(3, 0.5), steps, 0.0, 2 / 3)
+    seen = log_likelihood(rows, np.full(3, 0.5), steps, 0.0, 2 / 3)
     assert seen.argmax(axis=1).tolist() == [0, 1, 1]
 
 
@@ -167,8 +167,8 @@ def test_learning_moves_a_bad_start_to_the_steps() -> None:
     true = [np.repeat(rng.permutation(3), 20) for _ in range(6)]
     videos = [np.eye(3)[cut] + 0.3 * rng.normal(size=(60, 3)) for cut in true]
     bad = [np.eye(3)[np.where(rng.random(60) < 0.5, rng.integers(0, 3, 60), cut)] for cut in true]
-    _, shares = learn_steps(videos, bad, 10, 0.0, 0.0, 2.0)
-    assert likeness(np.concatenate([s.argmax(axis=1) for s in shares]), np.concatenate(true), 3) > 0.95
+    _, shares = run_em(videos, bad, 10, 0.0, 0.0, 2.0)
+    assert agreement(np.concatenate([s.argmax(axis=1) for s in shares]), np.concatenate(true), 3) > 0.95
 
 
 def test_memory_is_about_how_long_things_last() -> None:
@@ -176,18 +176,18 @@ def test_memory_is_about_how_long_things_last() -> None:
     lengths = []
     for lasting in (10, 40):
         videos = [centre(np.repeat(rng.normal(size=(800 // lasting, 16)), lasting, axis=0)) for _ in range(6)]
-        lengths.append(memory(videos, 2))
+        lengths.append(correlation_time(videos, 2))
     assert 6 <= lengths[0] <= 11
     assert 25 <= lengths[1] <= 42
 
 
-def test_nearly_unit_keeps_short_rows_short() -> None:
-    rows = nearly_unit(np.array([[10.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), 1.0)
+def test_soft_normalise_keeps_short_rows_short() -> None:
+    rows = soft_normalise(np.array([[10.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), 1.0)
     assert np.allclose(np.linalg.norm(rows, axis=1), [10 / 10.3, 1 / 1.3, 0])
 
 
-def test_calming_a_short_video_is_its_mean_at_most() -> None:
-    assert np.isfinite(calm(np.ones((2, 1)), 1000.0)).all()
+def test_smoothing_a_short_video_is_its_mean_at_most() -> None:
+    assert np.isfinite(smooth(np.ones((2, 1)), 1000.0)).all()
 
 
 def _made(noise: float, rows: int) -> list[np.ndarray]:
@@ -197,10 +197,10 @@ def _made(noise: float, rows: int) -> list[np.ndarray]:
     return [centre(video + noise * rng.normal(size=video.shape)) for video in videos]
 
 
-def test_restless_features_are_calmed_over_a_quarter_of_a_step_and_calm_ones_over_less() -> None:
+def test_noisy_features_are_smoothed_over_a_quarter_of_a_step_and_others_over_less() -> None:
     assert choose_sigma(_made(3.0, 80), 5, 0.7) == 20
     little, less = choose_sigma(_made(0.7, 80), 5, 0.7), choose_sigma(_made(0.3, 80), 5, 0.7)
-    # Where calming takes n and leaves s, sqrt(n / s): the noise is 0.49, then 0.09, against steps of about 1.
+    # Where smoothing takes n and leaves s, sqrt(n / s): the noise is 0.49, then 0.09, against steps of about 1.
     assert 10 < little < 20
     assert less == pytest.approx(little * 0.3 / 0.7, rel=0.25)
     assert choose_sigma([np.zeros((400, 4))], 5, 0.7) == 20

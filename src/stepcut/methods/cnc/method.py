@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.methods.contract import Array, Labels, Online, Window, build
+from stepcut.methods.contract import Array, Choice, Labels, Online, Window, build
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class CnC:
 
     labels_: list[Labels]
     steps_: int
+    novelty_: list[NDArray[np.float64]] | None = None
+    choice_: Choice | None = None
 
     def __init__(
         self,

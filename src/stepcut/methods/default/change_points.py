@@ -1,4 +1,4 @@
-"""Pieces: one video cut where its features change, by exact dynamic programming; no step is named yet."""
+"""Change points: one video cut into segments of similar rows, by exact dynamic programming."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ from stepcut.errors import OptionError
 from stepcut.jit import compiled_later
 
 
-def cut_pieces(rows: NDArray[Any], count: int, shortest: int = 1, longest: int | None = None) -> NDArray[np.int64]:
-    """The bounds (count + 1,) of the `count` pieces of rows (T, d) whose rows lie closest to their piece's mean.
+def find_change_points(
+    rows: NDArray[Any], count: int, shortest: int = 1, longest: int | None = None
+) -> NDArray[np.int64]:
+    """Cut the rows of one video into segments whose rows lie as close as possible to the mean of their segment.
 
-    Minimises  sum over pieces of sum over t in piece |x_t - mean|^2,  every piece `shortest` to `longest` rows long.
+    Minimises  sum over segments of sum over t in segment |x_t - mean|^2.
 
-    >>> cut_pieces(np.repeat([[0.0], [1.0], [5.0]], [4, 2, 3], axis=0), 3).tolist()
+    rows      (T, d), the video
+    count     how many segments
+    shortest  the fewest rows of a segment
+    longest   the most rows of a segment; None is no limit
+
+    Returns the bounds (count + 1,), from 0 to T.
+
+    >>> find_change_points(np.repeat([[0.0], [1.0], [5.0]], [4, 2, 3], axis=0), 3).tolist()
     [0, 4, 6, 9]
     """
     frames = len(rows)
     limit = frames if longest is None else min(longest, frames)
     if not (count >= 1 and shortest >= 1 and count * shortest <= frames <= count * limit):
         raise OptionError(
-            f"{frames} rows cannot be cut in {count} pieces of {shortest} to {limit} rows; ask for fewer."
+            f"{frames} rows cannot be cut into {count} segments of {shortest} to {limit} rows; ask for fewer."
         )
     return _cut(np.ascontiguousarray(rows, dtype=np.float64), count, shortest, limit)
 

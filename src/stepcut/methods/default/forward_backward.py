@@ -1,4 +1,4 @@
-"""Follow the steps through a video: how likely each is at each frame, when steps last and any may come next."""
+"""Forward-backward: how likely each step is at each frame of a video, when steps last and any may come next."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from numpy.typing import NDArray
 from stepcut.jit import compiled_later
 
 STAY = 0.99
-"""The chance that the step of a frame goes on; the rest is shared by all steps. Steps may come in any order."""
+"""Probability that the step of a frame goes on in the next; the rest is shared by all steps, in any order."""
 
 
-def smoothed(evidence: NDArray[np.float64], stay: float = STAY) -> NDArray[np.float64]:
-    """Posterior (T, K) from log-likelihoods (T, K), looking at the whole video: forward-backward in O(T K)."""
-    return _smoothed(np.ascontiguousarray(evidence), stay)
+def forward_backward(evidence: NDArray[np.float64], stay: float = STAY) -> NDArray[np.float64]:
+    """Posterior probability of each step at each frame, given the whole video: (T, K), in O(T K).
+
+    evidence  log-likelihood of each frame under each step, (T, K)
+    stay      probability that a step goes on in the next frame
+    """
+    return _forward_backward(np.ascontiguousarray(evidence), stay)
 
 
-def filtered(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: float = STAY) -> NDArray[np.float64]:
-    """The next belief (K,) from the last one and the evidence (K,) of one more frame: the past alone."""
+def forward(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: float = STAY) -> NDArray[np.float64]:
+    """One step of the forward pass: the probability of each step (K,) given the frames so far.
+
+    belief    what the last call returned, None before the first frame
+    evidence  log-likelihood of the new frame under each step, (K,)
+    stay      probability that a step goes on in the next frame
+    """
     steps = len(evidence)
     before = np.full(steps, 1 / steps) if belief is None else stay * belief + (1 - stay) / steps
     after = before * np.exp(evidence - evidence.max())
@@ -27,7 +36,7 @@ def filtered(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: f
 
 
 @compiled_later
-def _smoothed(evidence: NDArray[np.float64], stay: float) -> NDArray[np.float64]:
+def _forward_backward(evidence: NDArray[np.float64], stay: float) -> NDArray[np.float64]:
     """a_t = (stay a_{t-1} + (1 - stay)/K) L_t,   b_t = stay L_{t+1} b_{t+1} + (1 - stay)/K sum(L_{t+1} b_{t+1})."""
     frames, steps = evidence.shape
     change = (1 - stay) / steps

@@ -1,4 +1,4 @@
-"""The default method: slow axes, many starts that agree, steps followed through every video. No training, no labels."""
+"""The default method: slow feature analysis, a consensus of restarts of EM, forward-backward in every video."""
 
 from __future__ import annotations
 
@@ -12,33 +12,37 @@ from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.baselines.smooth import as_vectors
-from stepcut.methods.contract import OPEN, Array, Labels, Online
-from stepcut.methods.default.em import Steps, evidence, squared_distances
-from stepcut.methods.default.forward_backward import filtered, smoothed
+from stepcut.methods.contract import OPEN, Array, Choice, Curve, Labels, Online
+from stepcut.methods.default.em import Steps, log_likelihood, squared_distances
+from stepcut.methods.default.forward_backward import forward, forward_backward
 from stepcut.methods.default.labels import check_labels, match_found
-from stepcut.methods.default.leave_one_out import distances_as_new
-from stepcut.methods.default.restarts import Found, Search, choose_sigma
-from stepcut.methods.default.slow_features import calm, centre, nearly_unit, principal_directions
-from stepcut.methods.default.step_count import RESTARTS, Choice, choose_count
+from stepcut.methods.default.leave_one_out import leave_one_out_distances
+from stepcut.methods.default.restarts import Search, Solution, choose_sigma
+from stepcut.methods.default.slow_features import centre, principal_directions, smooth, soft_normalise
+from stepcut.methods.default.step_count import RESTARTS, choose_count
 from stepcut.methods.segmenter import check_number, check_videos, fingerprint, normalised_times
 from stepcut.progress import Hook, Stage, silent
 
 Floats = NDArray[np.float64]
 
 LIGHT = 360
-"""Principal directions are those of rows calmed over this part of a video: lightly, whatever a step may last."""
+"""Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
 SOFTEN = 8.0
-"""Calmed rows beside each other say almost the same, so the memberships count the evidence of each this much less."""
+"""Neighbouring smoothed rows say almost the same, so memberships count the log-likelihood of each this much less."""
 
 
 class StepCut:
     """Finds the steps that videos share, without labels and without training a network.
 
-    `steps`: how many, or "auto". `seconds`: the Gaussian over time that calms features; None is a quarter of what a
-    step lasts when a video of median length has `steps` of them, and less where features are calm. `prior`: weight of a
-    step's usual time, less where steps come at any time, 0 is off. `background`: 0 gives every frame a step, 1 gives
-    frames that resemble no step much none (-1). `restarts`: how many starts are tried. `refine`: learn the axes once
-    more from the steps found.
+    steps       how many, or "auto"
+    rate        rows of features per second
+    seed        of the restarts
+    seconds     width of the Gaussian over time that smooths features; None is a quarter of what a step lasts when a
+                video of median length has `steps` of them, and less where features have little noise
+    prior       weight of a step's usual time; it is less by itself where steps come at any time; 0 is off
+    background  0 gives every frame a step, 1 gives frames that resemble no step much none (-1)
+    restarts    from how many starts EM is run
+    refine      learn the axes once more from the steps found
     """
 
     labels_: list[Labels]
@@ -46,8 +50,12 @@ class StepCut:
     centres_: Floats
     times_: Floats
     scale_: float
-    novelty_: list[Floats]
-    """Strangeness of the videos learned from, each as if it were new; not kept on disk."""
+    novelty_: list[Floats] | None = None
+    """Leave-one-out novelty of the videos learned from; not kept on disk."""
+    choice_: Choice | None = None
+    """How the number of steps was chosen, where it was not given."""
+    curve_: Curve | None = None
+    """There is no training, so no loss."""
 
     def __init__(
         self,
@@ -73,10 +81,13 @@ class StepCut:
         checkpoint: Path | None = None,
         labels: Sequence[Labels | None] | None = None,
     ) -> Self:
-        """Find the steps of all videos together. Seconds, not hours, so `checkpoint` is not needed.
+        """Find the steps of all videos together.
 
-        `labels`: None, or for every video None or (T,) with the step, -1 for background, -2 where nobody said anything.
-        The steps found keep the numbers of the labels.
+        features    (T, d) or (T, C, h, w) per video
+        progress    is told how far this is
+        checkpoint  not needed: this takes seconds, not hours
+        labels      None, or for every video None or (T,) with the step, -1 for background, -2 where nobody said
+                    anything; the steps found keep the numbers of the labels
         """
         del checkpoint
         self._check_settings()
@@ -87,7 +98,7 @@ class StepCut:
         median = float(np.median([len(video) for video in centred]))
         directions = principal_directions(centred, median / LIGHT)
         short = [video @ directions for video in centred]
-        self.choice_: Choice | None = None
+        self.choice_ = None
         if self.steps == "auto":
             with Stage(progress, "count", unit="numbers") as stage:
                 make = partial(self._search, short, restarts=RESTARTS)
@@ -100,7 +111,7 @@ class StepCut:
         if known is not None:
             count = max(count, *(int(given.max()) + 1 for given in known))
         search = self._search(short, count)
-        with Stage(progress, "steps", total=self.restarts, unit="starts") as stage:
+        with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
             found = search.run(short, stage.advance)
         self._keep(found, directions, search.sigma, rows)
         self.labels_ = self.predict(features)
@@ -109,8 +120,8 @@ class StepCut:
             self.centres_, self.times_ = self.centres_[order], self.times_[order]
             pairs = zip(known, self.predict(features), strict=True)
             self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
-        slow = [calm(centre(video) @ directions, search.sigma) for video in rows]
-        away = distances_as_new(slow, self.labels_, None if self.refine else found.axes, count)
+        slow = [smooth(centre(video) @ directions, search.sigma) for video in rows]
+        away = leave_one_out_distances(slow, self.labels_, None if self.refine else found.axes, count)
         self.novelty_ = [distance / self.scale_ for distance in away]
         return self
 
@@ -119,15 +130,15 @@ class StepCut:
         sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
         return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
 
-    def _keep(self, found: Found, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
+    def _keep(self, found: Solution, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
         order = np.argsort(found.steps.times, kind="stable")  # steps are numbered by when they usually come
         self.plane_ = directions @ found.axes
         self.steps_ = len(order)
         self.centres_, self.times_ = found.steps.centres[order], found.steps.times[order]
-        self.spread_, self.usual_, self.sigma_ = found.steps.spread, found.usual, sigma
+        self.spread_, self.norm_, self.sigma_ = found.steps.spread, found.norm, sigma
         self.prior_ = found.prior
         self.mean_ = np.mean([np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0)
-        self.rows_ = float(np.median([len(video) for video in rows]))
+        self.length_ = float(np.median([len(video) for video in rows]))
         nearest = [self._distance(view) for view in self._views(rows)]
         self.scale_ = float(np.median(np.concatenate(nearest))) or 1.0
 
@@ -139,11 +150,14 @@ class StepCut:
 
     def memberships(self, features: Sequence[Array]) -> list[Floats]:
         """How much each frame belongs to each step, (T, K) per video."""
-        return [self._shares(smoothed(self._evidence(view) / SOFTEN)) for view in self._views(features)]
+        return [
+            self._without_background(forward_backward(self._log_likelihood(view) / SOFTEN))
+            for view in self._views(features)
+        ]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
-        """Follow the steps through videos, new ones too; -1 is background."""
-        cuts = [smoothed(self._evidence(view)).argmax(axis=1) for view in self._views(features)]
+        """Find the steps in videos, new ones too: (T,) per video, -1 is background."""
+        cuts = [forward_backward(self._log_likelihood(view)).argmax(axis=1) for view in self._views(features)]
         return [np.where(cut == self.steps_, -1, cut).astype(np.int64) for cut in cuts]
 
     def novelty(self, features: Sequence[Array]) -> list[Floats]:
@@ -156,17 +170,17 @@ class StepCut:
         return Causal(self)
 
     def _views(self, features: Sequence[Array]) -> list[Floats]:
-        """z = calm(x - mean) on the axes, scaled to nearly 1."""
+        """z = smooth(x - mean) on the axes, softly normalised."""
         self._check_learned()
         rows = check_videos([as_vectors(video) for video in features], len(self.plane_))
-        return [nearly_unit(calm(centre(video) @ self.plane_, self.sigma_), self.usual_) for video in rows]
+        return [soft_normalise(smooth(centre(video) @ self.plane_, self.sigma_), self.norm_) for video in rows]
 
-    def _evidence(self, view: Floats, times: Floats | None = None) -> Floats:
+    def _log_likelihood(self, view: Floats, times: Floats | None = None) -> Floats:
         steps = Steps(self.centres_, self.times_, self.spread_)
         when = normalised_times(len(view)) if times is None else times
-        return evidence(view, when, steps, self.prior_, self.background)
+        return log_likelihood(view, when, steps, self.prior_, self.background)
 
-    def _shares(self, posterior: Floats) -> Floats:
+    def _without_background(self, posterior: Floats) -> Floats:
         """Posterior without the column of background, rows sum to 1."""
         steps = posterior[:, : self.steps_] + 1e-12
         return np.asarray(steps / steps.sum(axis=1, keepdims=True))
@@ -177,7 +191,8 @@ class StepCut:
     # ------------------------------------------------------------------ keeping
 
     LEARNED = ("plane_", "centres_", "times_", "mean_")
-    NUMBERS = ("spread_", "usual_", "sigma_", "rows_", "scale_", "prior_")
+    NUMBERS = ("spread_", "norm_", "sigma_", "length_", "scale_", "prior_")
+    """Stored by name; version 0.1.0 stored them as one array `numbers`, in this order."""
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
@@ -187,11 +202,9 @@ class StepCut:
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
         self._check_learned()
-        tried = self.choice_.curve if self.choice_ else np.zeros((0, 3))
         return {
-            **{name: getattr(self, name) for name in self.LEARNED},
-            "numbers": np.array([getattr(self, name) for name in self.NUMBERS]),
-            "choice": tried,
+            **{name: np.asarray(getattr(self, name)) for name in (*self.LEARNED, *self.NUMBERS)},
+            **(self.choice_.state() if self.choice_ else {}),
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
         }
 
@@ -201,10 +214,11 @@ class StepCut:
         method = cls(**settings)
         for name in cls.LEARNED:
             setattr(method, name, np.asarray(state[name], dtype=np.float64))
-        for name, value in zip(cls.NUMBERS, state["numbers"], strict=True):
-            setattr(method, name, float(value))
+        numbers = dict(zip(cls.NUMBERS, state["numbers"], strict=True)) if "numbers" in state else state
+        for name in cls.NUMBERS:
+            setattr(method, name, float(numbers[name]))
         method.steps_ = len(method.centres_)
-        method.choice_ = Choice(method.steps_, state["choice"]) if len(state["choice"]) else None
+        method.choice_ = Choice.restore(method.steps_, state)
         names = sorted(name for name in state if name.startswith("labels."))
         method.labels_ = [state[name].astype(np.int64) for name in names]
         return method
@@ -226,14 +240,14 @@ class StepCut:
 
 
 class Causal:
-    """The online form: a running mean in place of the video's, an exponential in place of the Gaussian, a filter in
-    place of forward-backward. Memory does not grow."""
+    """The online form: a running mean in place of the video's, an exponential in place of the Gaussian, the forward
+    pass alone in place of forward-backward. Memory does not grow."""
 
     def __init__(self, method: StepCut) -> None:
         self.method = method
         self.seen = 0
         self.total = np.zeros_like(method.mean_)
-        self.calmed = np.zeros_like(method.mean_)
+        self.smoothed = np.zeros_like(method.mean_)
         self.weight = 0.0
         self.belief: Floats | None = None
 
@@ -244,14 +258,14 @@ class Causal:
         self.seen += 1
         self.total += vector
         # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
-        trust = learned.rows_ / learned.steps_
+        trust = learned.length_ / learned.steps_
         mean = (trust * learned.mean_ + self.total) / (trust + self.seen)
         fade = learned.sigma_ / (1 + learned.sigma_)
-        self.calmed = fade * self.calmed + (1 - fade) * vector
+        self.smoothed = fade * self.smoothed + (1 - fade) * vector
         self.weight = fade * self.weight + (1 - fade)
-        view = nearly_unit(((self.calmed / self.weight - mean) @ learned.plane_)[None], learned.usual_)
+        view = soft_normalise(((self.smoothed / self.weight - mean) @ learned.plane_)[None], learned.norm_)
         # The end is not known: time is measured against the usual length of a video.
-        when = np.array([min(1.0, (self.seen - 0.5) / learned.rows_)])
-        self.belief = filtered(self.belief, learned._evidence(view, when)[0] / SOFTEN)
-        shares: Floats = learned._shares(self.belief[None])[0]
+        when = np.array([min(1.0, (self.seen - 0.5) / learned.length_)])
+        self.belief = forward(self.belief, learned._log_likelihood(view, when)[0] / SOFTEN)
+        shares: Floats = learned._without_background(self.belief[None])[0]
         return shares

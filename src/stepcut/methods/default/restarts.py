@@ -1,4 +1,4 @@
-"""Search: from centred features to steps, for a given number of them. Many starts, the clearest agree, then refine."""
+"""Restarts: from centred videos to a given number of steps. EM from many starts, a consensus of the best, refined."""
 
 from __future__ import annotations
 
@@ -10,63 +10,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.baselines.kmeans import find_means
-from stepcut.methods.default.change_points import cut_pieces
-from stepcut.methods.default.consensus import agree, clearness, punctuality
-from stepcut.methods.default.em import BALANCE, Steps, learn_steps, squared_distances
-from stepcut.methods.default.slow_features import calm, nearly_unit, refined_axes, restlessness, slow_axes, usual_length
+from stepcut.methods.default.change_points import find_change_points
+from stepcut.methods.default.consensus import consensus, majority, silhouette, time_regularity
+from stepcut.methods.default.em import BALANCE, Steps, run_em, squared_distances
+from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
 from stepcut.methods.segmenter import normalised_times, one_hot
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 PER_STEP = 4
-"""A step lasts this many times the standard deviation of the Gaussian that calms restless features; calm ones less."""
-PIECES = 1.5
-"""Pieces per step into which a video is cut for a start."""
+"""A step lasts this many times the standard deviation of the Gaussian that smooths noisy features; less for others."""
+SEGMENTS = 1.5
+"""Segments per step into which a video is cut for a start."""
 TIME = 1.0
 """Weight of the normalised time in a start, against rows of length 1."""
-ROUNDS = 12
-"""Rounds of learning from each start; half as many after the starts have agreed."""
+ITERATIONS = 12
+"""Iterations of EM from each start; half as many after the consensus."""
 LATE = 0.7
-"""Up to this `background` the starts know none: a step that is not yet known is easily taken for background. Beyond,
+"""Up to this `background` the restarts know none: a step that is not yet known is easily taken for background. Beyond,
 more and more, and at 1 as much as the end: where most of a video is background, steps are not found in spite of it."""
 BUSY = 0.5
 """The part of a video that steps fill where `background` is 1; all of it up to `LATE`."""
-SCOUTS = 6
-"""Starts that look, before all others and without any time, whether steps have a time of their own."""
+PROBES = 6
+"""Restarts without any time, before all others, that measure whether steps have a time of their own."""
 FREE, FIXED = 0.4, 0.5
-"""At this punctuality and below the order is free and the prior off; at this and above it has its full weight."""
+"""At this time regularity and below the time prior is off; at this and above it has its full weight."""
 BEST = 3
-"""Of the starts, one in so many is heard when they agree."""
+"""One in so many restarts takes part in the consensus."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search ends with: `axes` (d, p), the usual length of a row on them, and the steps there."""
+class Solution:
+    """What a search ends with."""
 
     axes: Floats
-    usual: float
+    """(d, p)"""
+    norm: float
+    """Median norm of a row on the axes."""
     steps: Steps
     prior: float
-    """The weight of a step's usual time that these videos deserve."""
+    """The weight of the time prior that these videos deserve."""
 
 
 @dataclass(frozen=True)
-class Tries:
-    """What the starts led to: calmed rows, the same on the axes, and of each start its cut of every video and how
-    clear-cut its steps are."""
+class Restarts:
+    """What all restarts led to."""
 
     axes: Floats
     prior: float
     slow: list[Floats]
+    """Smoothed videos (T, d)."""
     views: list[Floats]
-    cuts: list[list[Labels]]
-    clear: Floats
+    """The same on the axes, softly normalised (T, p)."""
+    labels: list[list[Labels]]
+    """Of each restart, the labels of every video."""
+    silhouettes: Floats
+    """Of each restart, how distinct its steps are."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """The settings of a search. `sigma` is in rows."""
+    """The settings of a search for `count` steps; `sigma`, the width of the Gaussian over time, is in rows."""
 
     count: int
     sigma: float
@@ -79,73 +84,82 @@ class Search:
 
     @property
     def stride(self) -> int:
-        """Of calmed rows every so many-th is learned from: those between say nothing more."""
+        """Only every so many rows are learned from: smoothed rows in between say nothing more."""
         return max(1, int(self.sigma / 6))
 
     @property
-    def least(self) -> float:
-        """Rows learned from that a step lasts at least to be counted as there."""
+    def shortest(self) -> float:
+        """Rows (of those learned from) that a step must last to count as present in a video."""
         return max(1.0, 0.4 * self.sigma / self.stride)
 
-    def run(self, videos: Sequence[Floats], tick: Callable[[], None] = lambda: None) -> Found:
-        """Steps of centred videos (T, d)."""
-        return self.settle(self.tries(videos, tick))
+    def run(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Solution:
+        """Find the steps of centred videos (T, d); `advance` is called after every restart."""
+        return self.combine(self.run_restarts(videos, advance))
 
-    def tries(self, videos: Sequence[Floats], tick: Callable[[], None] = lambda: None) -> Tries:
-        """Learn from every start."""
-        background = strictness(self.background)
+    def run_restarts(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Restarts:
+        """EM from every start, on centred videos (T, d); `advance` is called after each."""
+        background = early_background(self.background)
         axes = slow_axes(videos, self.sigma)
-        slow = [calm(rows, self.sigma)[:: self.stride] for rows in videos]
-        light = [(calm(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
-        _, views = look(slow, axes)
-        prior = self.prior * self.trust_in_time(light, views) if self.prior > 0 else 0.0
-        cuts, clear = [], []
+        slow = [smooth(rows, self.sigma)[:: self.stride] for rows in videos]
+        light = [(smooth(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
+        _, views = project(slow, axes)
+        prior = self.prior * self.time_weight(light, views) if self.prior > 0 else 0.0
+        labels, silhouettes = [], []
         for start in self.starts(light, views, self.restarts):
-            _, shares = learn_steps(views, start, ROUNDS, prior, background, self.least, self.balance)
-            cuts.append([label(share) for share in shares])
-            clear.append(clearness(views, cuts[-1], self.count, self.least))
-            tick()
-        return Tries(axes, prior, slow, views, cuts, np.array(clear))
+            _, memberships = run_em(views, start, ITERATIONS, prior, background, self.shortest, self.balance)
+            labels.append([majority(share) for share in memberships])
+            silhouettes.append(silhouette(views, labels[-1], self.count, self.shortest))
+            advance()
+        return Restarts(axes, prior, slow, views, labels, np.array(silhouettes))
 
-    def trust_in_time(self, light: Sequence[Floats], views: Sequence[Floats]) -> float:
-        """0 to 1: how far the prior may be followed. Where steps that were found without it come at any time, it would
-        only cut a step that moves into several."""
+    def time_weight(self, light: Sequence[Floats], views: Sequence[Floats]) -> float:
+        """0 to 1, by how regular the times of steps are that are found without any time. Where they are not, the time
+        prior would only cut a step that moves into several."""
         found = []
-        for start in self.starts(light, views, SCOUTS, time=0.0):
-            _, shares = learn_steps(views, start, ROUNDS, 0.0, 0.0, self.least, self.balance)
-            found.append(punctuality([label(share) for share in shares], self.count, self.least))
+        for start in self.starts(light, views, PROBES, time=0.0):
+            _, memberships = run_em(views, start, ITERATIONS, 0.0, 0.0, self.shortest, self.balance)
+            found.append(time_regularity([majority(share) for share in memberships], self.count, self.shortest))
         return float(np.clip((np.mean(found) - FREE) / (FIXED - FREE), 0, 1))
 
-    def settle(self, tries: Tries) -> Found:
-        """The clearest starts agree; the axes are refined by what they agree on, and the steps learned once more."""
-        best = np.argsort(-tries.clear, kind="stable")[: max(1, len(tries.clear) // BEST)]
-        joined = agree([np.concatenate(tries.cuts[i]) for i in best], self.count)
-        votes = _split(joined, tries.views)
-        axes = tries.axes
+    def combine(self, restarts: Restarts) -> Solution:
+        """The consensus of the restarts with the most distinct steps; from it, refined axes and EM once more."""
+        best = np.argsort(-restarts.silhouettes, kind="stable")[: max(1, len(restarts.silhouettes) // BEST)]
+        joined = consensus([np.concatenate(restarts.labels[i]) for i in best], self.count)
+        votes = _split(joined, restarts.views)
+        axes = restarts.axes
         if self.refine:
-            axes = refined_axes(tries.slow, [label(share) for share in votes], self.count)
-        usual, views = look(tries.slow, axes)
-        steps, _ = learn_steps(views, votes, ROUNDS // 2, tries.prior, self.background, self.least, self.balance)
-        return Found(axes, usual, steps, tries.prior)
+            axes = refined_axes(restarts.slow, [majority(share) for share in votes], self.count)
+        norm, views = project(restarts.slow, axes)
+        steps, _ = run_em(views, votes, ITERATIONS // 2, restarts.prior, self.background, self.shortest, self.balance)
+        return Solution(axes, norm, steps, restarts.prior)
 
     def starts(
         self, light: Sequence[Floats], views: Sequence[Floats], restarts: int, time: float = TIME
     ) -> list[list[Floats]]:
-        """First guesses as shares (T, K) per video: k-means with the time appended, two of three on the
-        means of pieces, where a long step weighs no more than a short one, the others on all frames."""
+        """Memberships (T, K) per video to start from: k-means with the time appended.
+
+        Two of three cluster the means of segments between change points, where a long step weighs no more than a short
+        one; the others cluster all frames.
+
+        light     lightly smoothed videos on the axes, cut at change points
+        views     smoothed videos on the axes
+        restarts  how many starts
+        time      weight of the normalised time
+        """
         bounds, means, clocks = [], [], []
         for rows in light:
-            bounds.append(self.pieces(rows))
+            bounds.append(self.change_points(rows))
             for first, last in zip(bounds[-1][:-1], bounds[-1][1:], strict=True):
                 means.append(rows[first:last].mean(axis=0))
                 clocks.append((first + last) / 2 / len(rows))
-        pieces = np.column_stack([_unit(np.array(means)), time * np.array(clocks)])
+        segments = np.column_stack([_unit(np.array(means)), time * np.array(clocks)])
         clock = np.concatenate([normalised_times(len(rows)) for rows in views])
         frames = np.column_stack([_unit(np.concatenate(views)), time * clock])
         guesses = []
         for number in range(restarts):
             seed = self.seed * 1000 + number
-            rows, whole = (frames, True) if number % 3 == 2 or len(pieces) < self.count else (pieces, False)
+            whole = number % 3 == 2 or len(segments) < self.count
+            rows = frames if whole else segments
             centres = find_means(rows.astype(np.float32), self.count, seed, 1).astype(np.float64)
             labels = squared_distances(rows, centres).argmin(axis=1)
             if not whole:
@@ -154,47 +168,38 @@ class Search:
             guesses.append(_split(one_hot(labels, self.count).astype(np.float64), views))
         return guesses
 
-    def pieces(self, rows: Floats) -> NDArray[np.int64]:
-        """Where one video changes; a short video is cut in fewer pieces."""
-        shortest = max(1, round(self.least))
-        count = max(1, min(round(PIECES * self.count), len(rows) // shortest))
-        longest = max(round(60 * self.least), -(-len(rows) // count))
-        return cut_pieces(rows, count, shortest if count > 1 else 1, longest)
+    def change_points(self, rows: Floats) -> NDArray[np.int64]:
+        """Where one video (T, p) changes; a short video is cut into fewer segments."""
+        shortest = max(1, round(self.shortest))
+        count = max(1, min(round(SEGMENTS * self.count), len(rows) // shortest))
+        longest = max(round(60 * self.shortest), -(-len(rows) // count))
+        return find_change_points(rows, count, shortest if count > 1 else 1, longest)
 
 
-def strictness(background: float) -> float:
-    """0 for a `background` up to `LATE`, from there to 1."""
+def early_background(background: float) -> float:
+    """The `background` that restarts know: 0 up to `LATE`, from there to 1."""
     return max(0.0, (background - LATE) / (1 - LATE))
 
 
 def choose_sigma(videos: Sequence[Floats], count: int, background: float) -> float:
-    """Rows over which to calm centred videos for `count` steps: a quarter of what a step lasts, or less,
+    """The width in rows of the Gaussian that smooths centred videos: a quarter of what a step lasts, or less.
 
-    sigma = busy L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the restlessness over L / 16.
+    sigma = busy L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the noise ratio over L / 16.
 
-    Calming leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
+    Smoothing leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
     sqrt(n / s). Where much is background, steps are shorter: `busy` is the part of a video that they fill.
+
+    videos      (T, d) each, centred
+    count       the number of steps
+    background  the setting of the method
     """
     most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
-    busy = 1 - (1 - BUSY) * strictness(background)
-    return busy * most * min(1.0, math.sqrt(restlessness(videos, most / 4)))
-
-
-def look(slow: Sequence[Floats], axes: Floats) -> tuple[float, list[Floats]]:
-    """Calmed videos on the axes, rows scaled to nearly 1, and the usual length of a row before that."""
-    turned = [rows @ axes for rows in slow]
-    usual = usual_length(turned)
-    return usual, [nearly_unit(rows, usual) for rows in turned]
+    busy = 1 - (1 - BUSY) * early_background(background)
+    return busy * most * min(1.0, math.sqrt(noise_ratio(videos, most / 4)))
 
 
 def _unit(rows: Floats) -> Floats:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
-
-
-def label(share: Floats) -> Labels:
-    """The strongest step, or -1 where the shares leave more than half to background."""
-    best = share.argmax(axis=1)
-    return np.where(share.max(axis=1) >= 1 - share.sum(axis=1), best, -1).astype(np.int64)
 
 
 def _split(rows: Floats, videos: Sequence[Floats]) -> list[Floats]:

@@ -1,65 +1,40 @@
-"""How many steps there are, without labels: how long features remember sets the scale, clearness chooses near it."""
+"""The number of steps without labels: how long features stay similar sets the scale, the silhouette chooses near it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.contract import Choice
 from stepcut.methods.default.restarts import Search
-from stepcut.methods.default.slow_features import restlessness
+from stepcut.methods.default.slow_features import noise_ratio
 
 Floats = NDArray[np.float64]
 
 FORGOTTEN = 0.2
-"""Features have forgotten what was going on when their autocorrelation has fallen to this."""
-PER_MEMORY = 2.3
-"""Times that features forget during a step, when they are as restless as lasting: steps have phases. Calibrated on
-recipes and toy kitchens, see docs/results.md."""
-CALMEST = 0.1
-"""Features that are less restless than this say no more about how often they change."""
+"""The correlation time is the lag at which the autocorrelation of features has fallen to this."""
+PER_STEP = 2.3
+"""Correlation times in a step, when features have as much noise as signal. Calibrated on recipes and toy kitchens, see
+docs/results.md."""
+LEAST_NOISE = 0.1
+"""Features with a lower noise ratio than this say no more about how often they change."""
 LEAST = 3
-"""Fewer steps than this are no procedure, and two are always clear-cut: before and after."""
+"""Fewer steps than this are no procedure, and two are always distinct: before and after."""
 FEWER, MORE = 1.0, 0.8
-"""What half or twice the number of the memory must make up for in clearness, as a share of the best. Too few steps
-join what differs; one too many is only a step in two parts."""
+"""What half or twice the expected number must make up for in silhouette, as a share of the best. Too few steps join
+what differs; one too many is only a step in two parts."""
 RESTARTS = 9
-"""Starts per number tried."""
+"""Restarts per number tried."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The number chosen, and why: `curve` has a row (number, clearness, memory's number) for every one tried."""
+def correlation_time(videos: Sequence[Floats], base: int) -> float:
+    """Rows after which centred features have become dissimilar: the first lag at which  C(lag) / C(base) < FORGOTTEN.
 
-    count: int
-    curve: Floats
-
-    @property
-    def scores(self) -> Floats:
-        """What every number tried is worth: see `choose_count`."""
-        return weigh(*self.curve.T)
-
-    @property
-    def reason(self) -> str:
-        """The choice in words."""
-        if not len(self.curve):
-            return f"{self.count} steps"
-        clear = dict(zip(self.curve[:, 0].astype(int).tolist(), self.curve[:, 1].tolist(), strict=True))
-        return (
-            f"{self.count} steps: features change as if there were about {self.curve[0, 2]:.0f}, and of "
-            f"{', '.join(map(str, sorted(clear)))} tried, {self.count} is the clearest near that "
-            f"(clearness {clear[self.count]:.2f})"
-        )
-
-
-def memory(videos: Sequence[Floats], base: int) -> float:
-    """Rows after which centred features have forgotten: the first lag at which  C(lag) / C(base) < FORGOTTEN.
-
-    C(lag) = mean over t of x_t . x_{t + lag}, over all videos. Noise has no memory, so C is measured against a lag
-    `base` that is short and not 0.
+    C(lag) = mean over t of x_t . x_{t + lag}, over all videos. White noise has no autocorrelation, so C is measured
+    against a lag `base` that is short and not 0.
     """
     longest = max(2, max(len(rows) for rows in videos) // 2)
 
@@ -76,37 +51,50 @@ def memory(videos: Sequence[Floats], base: int) -> float:
     return float(longest)
 
 
-def expect_count(videos: Sequence[Floats], rate: float) -> float:
-    """The number of steps by how long centred features remember: restless ones forget sooner,
+def expected_count(videos: Sequence[Floats], rate: float) -> float:
+    """The number of steps by the correlation time c of centred features; noisy ones become dissimilar sooner.
 
-    K = L / (PER_MEMORY memory sqrt(n / s)),   L the median length, n / s the restlessness over a quarter of the memory.
+    K = L / (PER_STEP c sqrt(n / s)),   L the median length, n / s the noise ratio over a quarter of c.
+
+    videos  (T, d) each, centred
+    rate    rows per second
     """
-    lasts = memory(videos, max(1, round(2 * rate)))
-    restless = max(restlessness(videos, lasts / 4), CALMEST)
-    return float(np.median([len(rows) for rows in videos])) / (PER_MEMORY * lasts * math.sqrt(restless))
+    lasts = correlation_time(videos, max(1, round(2 * rate)))
+    noise = max(noise_ratio(videos, lasts / 4), LEAST_NOISE)
+    return float(np.median([len(rows) for rows in videos])) / (PER_STEP * lasts * math.sqrt(noise))
 
 
-def weigh(tried: Floats, clear: Floats, expected: Floats) -> Floats:
-    """score(K) = clearness(K) / max clearness - doubt log2(K / K_memory)^2,   doubt FEWER below K_memory, or MORE."""
+def score_counts(tried: Floats, silhouettes: Floats, expected: float) -> Floats:
+    """silhouette(K) / max silhouette - doubt log2(K / expected)^2,   doubt FEWER below the expected number, or MORE."""
     away = np.log2(tried / expected)
     doubt = np.where(away < 0, FEWER, MORE) * away**2
-    return np.asarray(clear / max(clear.max(), 1e-9) - doubt)
+    return np.asarray(silhouettes / max(silhouettes.max(), 1e-9) - doubt)
 
 
 def choose_count(
-    videos: Sequence[Floats], rate: float, make: Callable[[int], Search], tick: Callable[[], None] = lambda: None
+    videos: Sequence[Floats], rate: float, make: Callable[[int], Search], advance: Callable[[], None] = lambda: None
 ) -> Choice:
-    """Try numbers of steps around what the memory of the features says; take the one with the best score, `weigh`.
+    """Try numbers of steps around the expected one; take the one with the best score, see `score_counts`.
 
-    The clearness of a number is the mean of the clearer half of its starts.
+    The silhouette of a number is the mean over the better half of its restarts.
+
+    videos   (T, d) each, centred
+    rate     rows per second
+    make     the search for a number of steps
+    advance  called after every number tried
     """
-    expected = max(float(LEAST), expect_count(videos, rate))
+    expected = max(float(LEAST), expected_count(videos, rate))
     tried = sorted({max(LEAST, round(expected * factor)) for factor in (0.6, 0.75, 0.87, 1, 1.15, 1.33, 1.6)})
     tried = [count for count in tried if count <= max(LEAST, sum(map(len, videos)) // 4)]
-    clear = []
+    silhouettes = []
     for count in tried:
-        scores = np.sort(make(count).tries(videos).clear)
-        clear.append(float(scores[-max(1, len(scores) // 2) :].mean()))
-        tick()
-    curve = np.column_stack([tried, clear, np.full(len(tried), expected)]).astype(np.float64)
-    return Choice(tried[int(np.argmax(weigh(*curve.T)))], curve)
+        found = np.sort(make(count).run_restarts(videos).silhouettes)
+        silhouettes.append(float(found[-max(1, len(found) // 2) :].mean()))
+        advance()
+    scores = score_counts(np.array(tried, dtype=np.float64), np.array(silhouettes), expected)
+    count = tried[int(np.argmax(scores))]
+    reason = (
+        f"{count} steps: features change as if there were about {expected:.0f}, and of {', '.join(map(str, tried))} "
+        f"tried, {count} has the most distinct steps near that (silhouette {silhouettes[tried.index(count)]:.2f})"
+    )
+    return Choice(count, np.column_stack([tried, scores]).astype(np.float64), reason)
