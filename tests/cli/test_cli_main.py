@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.cli.parser import COMMANDS, make_parser, options
+from stepcut.procedure.learning import learn
 from stepcut.version import __version__
 
 
@@ -144,3 +146,19 @@ def test_interrupting_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr("stepcut.cli.main.run_command", interrupted)
     assert main(["learn", "x"]) == 130
     assert "run the same command again to go on" in capsys.readouterr().err
+
+
+def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
+    films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def last_event(*words: str) -> tuple[str, float, str]:
+        capsys.readouterr()
+        assert main([*words, "--log", "json"]) in (0, 1)
+        event = json.loads(capsys.readouterr().err.splitlines()[-1])
+        return event["stage"], event["done"], event["unit"]
+
+    place = str(tmp_path / "p.proc")
+    learn([films / name for name in ("v0.mp4", "v1.mp4", "v2.mp4")], steps=2, output=place)
+    assert last_event("check", place, str(films / "v3.mp4"))[2] == "frames"
+    for command in ("check", "segment"):
+        assert last_event(command, place, str(films / "v3.mp4"), str(films / "v2.mp4")) == (command, 2, "videos")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-
 if TYPE_CHECKING:
     from stepcut.guidance.guide import State
     from stepcut.procedure.procedure import Procedure

@@ -22,9 +22,13 @@ def for_each_video(
     procedure  the folder of a procedure
     videos     paths or addresses
     engine     whose workers do it; None: this process
-    progress   told after each video
+    progress   told after each video; of one video alone, of its frames
     """
     word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
+    if engine is None:
+        _open(str(procedure), word)  # one that is not there is told before anything is said of the videos
+        if len(videos) == 1:
+            return [attempt(partial(do, verb, str(procedure), word, progress=progress), videos[0])]
     with Stage(progress, verb, total=len(videos), unit="videos") as stage:
         if engine is None:
             answers = []
@@ -38,9 +42,9 @@ def for_each_video(
         return engine.map(work, whole, lambda place, _: stage.advance(item=videos[place]))
 
 
-def do(verb: str, procedure: str, word: str, video: str) -> Any:
+def do(verb: str, procedure: str, word: str, video: str, progress: Hook = silent) -> Any:
     """What a worker does."""
-    return getattr(_open(procedure, word), verb)(video)
+    return getattr(_open(procedure, word), verb)(video, progress=progress)
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepcut.errors import OptionError, unknown
+from stepcut.progress import Hook, silent
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -98,24 +99,24 @@ class Procedure:
 
     # ------------------------------------------------------------------ a new video
 
-    def features(self, video: Video) -> Features:
-        """The features of a video as this procedure sees it: same backbone, same rate."""
+    def features(self, video: Video, progress: Hook = silent) -> Features:
+        """The features of a video as this procedure sees it: same backbone, same rate. `progress` counts its frames."""
         from stepcut.features.read import read_like
 
-        return read_like(self.config, self.rate, video)
+        return read_like(self.config, self.rate, video, progress)
 
-    def segment(self, video: Video) -> Timeline:
+    def segment(self, video: Video, progress: Hook = silent) -> Timeline:
         """Cut a new video (a path, a feature file or an array) into the steps, without learning anything anew."""
-        features = self.features(video)
+        features = self.features(video, progress)
         rows = [features.rows]
         labels, memberships = self.method.predict(rows)[0], self.method.memberships(rows)[0]
         return timeline_of(labels, memberships, self.rate, self.steps, features)
 
-    def check(self, video: Video) -> Report:
+    def check(self, video: Video, progress: Hook = silent) -> Report:
         """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step."""
         from stepcut.checking.check import check_labels
 
-        features = self.features(video)
+        features = self.features(video, progress)
         rows = [features.rows]
         return check_labels(
             self.method.predict(rows)[0],
