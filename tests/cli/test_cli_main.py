@@ -116,7 +116,7 @@ def test_no_error_is_a_traceback(
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "a\x1b]0;owned\x07.csv", "b.json"]) == 2
     printed = capsys.readouterr().err
-    assert "\\x1b" in printed
+    assert "owned" in printed
     assert "\x1b" not in printed
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from stepcut.errors import StepcutError
+from stepcut.errors import StepcutError, printable
 from stepcut.progress import Bar, Hook, JsonLog, silent
 
 if TYPE_CHECKING:
@@ -71,16 +71,4 @@ def tell_failures(answers: Sequence[object]) -> bool:
 
 def say(text: str) -> None:
     """One line on standard error."""
-    print(f"stepcut: {shown(' '.join(text.split()))}", file=sys.stderr)
-
-
-def shown(text: object) -> str:
-    """A text for the terminal: control characters, which a file's name may hold, become \\x1b and the like.
-
-    >>> shown("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
-    """
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode("ascii")
-        for letter in str(text)
-    )
+    print(f"stepcut: {printable(' '.join(text.split()))}", file=sys.stderr)
