@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.contract import Array, Labels, Online, Window
+from stepcut.methods.contract import Array, Choice, Curve, Labels, Online, Window
 from stepcut.progress import Hook, silent
 
 
@@ -25,6 +25,8 @@ class BaseMethod(ABC):
     labels_: list[Labels]
     steps_: int
     novelty_: list[NDArray[np.float64]] | None = None
+    choice_: Choice | None = None
+    curve_: Curve | None = None
 
     def __init__(self, steps: int = 7, rate: float = 1.0, seed: int = 0) -> None:
         self.steps, self.rate, self.seed = steps, rate, seed
