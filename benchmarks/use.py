@@ -31,7 +31,6 @@ from use_figures import (
     Tally,
     area,
     backbone_of,
-    choose_settings,
     count_edges,
     f1,
     is_wrong,
@@ -65,12 +64,9 @@ def graph_table(tasks: Sequence[Task]) -> Table:
     rows: list[list[Cell]] = []
     for task in tasks:
         true, every, clean = true_edges(task), everything(task), walks(task.name, True)
-        others = [other for other in tasks if other is not task]
-        chosen = choose_settings(others, everything) if others else {}
         ours = learn_graph(every).edges
         figures = [
             f1(ours, true),
-            f1(learn_graph(every, **chosen).edges, true),
             f1(learn_graph(clean).edges, true),
             f1(with_ends(ours, range(len(task.steps))), with_ends(true, range(len(task.steps)))),
             f1(count_edges(every, len(task.steps), 0.5), true),
@@ -78,9 +74,9 @@ def graph_table(tasks: Sequence[Task]) -> Table:
             f1(count_edges(clean, len(task.steps), 1.0), true),
         ]
         rows.append([task.name, len(every), len(clean), *figures])
-    columns = ["recipe", "videos", "clean", "ours", "chosen", "ours clean", "with ends", "most", "all", "all clean"]
+    columns = ["recipe", "videos", "clean", "ours", "ours clean", "with ends", "most", "all", "all clean"]
     return _mean(Table(columns, rows, "The procedure graph from true sequences, edge F1 in percent", [
-        "ours: all recordings, errors included; chosen: the same, settings chosen on the other recipes;",
+        "ours: all recordings, errors included;",
         "clean: recordings without a missing or misordered step; with ends: START and END edges counted as well;",
         "most, all: the baseline that counts who came first, in most or in all videos that do both.",
     ]))  # fmt: skip

@@ -19,19 +19,29 @@ def to_text(graph: Relations) -> str:
     lines = [repr(graph)]
     for step in (step for column in columns(graph) for step in column):
         near = sorted(a for a, b in graph.edges if b == step)
-        needs = [f"{graph.name(a)} ({support(graph, a, step)})" for a in near]
+        needs = [f"{graph.name(a)} ({support(graph, a, step)}, {refuted(graph, a, step)})" for a in near]
         facts = [
             f"after {', '.join(needs)}" if needs else "any time" if graph.edges else "any order",
             *notes(graph, step),
         ]
         lines.append(f"  {graph.name(step)}: {'; '.join(facts)}")
+    if graph.undecided:
+        lines.append(
+            f"  cannot tell: {'; '.join(f'{graph.name(a)}, {graph.name(b)}' for a, b in sorted(graph.undecided))}"
+        )
     return "\n".join(lines)
 
 
 def support(graph: Relations, before: int, after: int) -> str:
     """`11 of 12`: videos that keep an edge, of those that do both its steps."""
-    kept, together = graph.support[before, after]
-    return f"{kept} of {together}"
+    known = graph.support[before, after]
+    return f"{known.kept} of {known.together}"
+
+
+def refuted(graph: Relations, before: int, after: int) -> str:
+    """`2 more videos the other way round would refute it`."""
+    count = graph.support[before, after].refuted_by
+    return f"{count} more {'video' if count == 1 else 'videos'} the other way round would refute it"
 
 
 def notes(graph: Relations, step: int) -> list[str]:
@@ -83,8 +93,8 @@ def to_graphml(graph: Relations) -> str:
         inside = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
         lines.append(f'    <node id="n{step}">{inside}</node>')
     for a, b in sorted(graph.edges):
-        kept, together = graph.support[a, b]
-        inside = f'<data key="kept">{kept}</data><data key="together">{together}</data>'
+        known = graph.support[a, b]
+        inside = f'<data key="kept">{known.kept}</data><data key="together">{known.together}</data>'
         lines.append(f'    <edge source="n{a}" target="n{b}">{inside}</edge>')
     return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"
 
@@ -111,7 +121,7 @@ def to_svg(graph: Relations) -> str:
         parts.append(
             f'<path d="M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}" '
             f'fill="none" stroke="#666" stroke-width="{0.5 + 1.5 * graph.support[a, b].share:.1f}" '
-            f'marker-end="url(#tip)"><title>{support(graph, a, b)} videos</title></path>'
+            f'marker-end="url(#tip)"><title>{support(graph, a, b)} videos; {refuted(graph, a, b)}</title></path>'
         )
     for step in graph.steps:
         x, y = middle[step]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,49 +10,47 @@ import numpy as np
 
 from stepcut.errors import OptionError
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.likelihood import OrderFit, count_first, reduce_order
+from stepcut.order.likelihood import contrary_needed, count_first, find_precedence, reduce_order
 from stepcut.order.predict import END, START
 from stepcut.order.relations import Duration, Support
 
-# Chosen on the true sequences of CaptainCook4D; benchmarks/use.py repeats the choice leaving one recipe out.
-SLIP = 0.05
-SCRAMBLED = 0.1
-PENALTY = 1.5
-# Chosen on sequences found in features of toy kitchens, at three levels of noise.
-EARNEST = 0.5
-"""A step is done in earnest by a segment that takes at least this share of the longest one in its video."""
+LONG = 0.5
+"""A segment counts as long when it takes at least this share of the longest one of its step in the video."""
 
 
 def learn_graph(
     sequences: Sequence[Sequence[int]],
     durations: Sequence[Sequence[float]] | None = None,
     names: Sequence[str] = (),
-    slip: float = SLIP,
-    scrambled: float = SCRAMBLED,
-    penalty: float = PENALTY,
+    confidences: Sequence[Sequence[float]] | None = None,
 ) -> ProcedureGraph:
     """Learn which step must precede which, which are optional, which repeat, how long each takes and what comes next.
 
-    `sequences` has the steps of each video, by number, in the order of time; steps may be missing, repeated or swapped.
-    What must precede a step must precede its first time. `durations`, if given, has the seconds of each segment, laid
-    out as `sequences`; then it is the first time in earnest that counts, for a cut has short segments in the wrong
-    places. `slip`, `scrambled` and `penalty` are explained in `likelihood.py`.
+    What must precede a step must precede its first time. `likelihood.py` has the model; nothing needs to be set.
+
+    sequences     the steps of each video, by number, in the order of time; some may be missing, repeated or swapped
+    durations     the seconds of each segment, laid out as `sequences`; then it is the first long segment of a step
+                  that counts, for a cut has short segments in the wrong places
+    names         the names of the steps, by number
+    confidences   how sure it is that each segment is the step it is called, from 0 to 1, laid out as `sequences`: the
+                  cut of a video is not always sure, and doubtful segments then weigh less
 
     >>> graph = learn_graph([[0, 1, 2], [1, 0, 2]] * 4)
     >>> sorted(graph.edges)
     [(0, 2), (1, 2)]
     """
     done = _checked(sequences)
-    _check_settings(slip, scrambled, penalty)
     steps = sorted({step for sequence in done for step in sequence})
     number = {step: place for place, step in enumerate(steps)}
-    laid_out = _seconds(done, durations)
-    orders = [[number[sequence[at]] for at in main_places(sequence, laid_out[v])] for v, sequence in enumerate(done)]
-    closed = OrderFit(orders, len(steps), slip, scrambled, penalty).search()
+    laid_out, sure = _laid_out(done, durations, "durations"), _laid_out(done, confidences, "confidences")
+    places = [main_places(sequence, seconds) for sequence, seconds in zip(done, laid_out, strict=True)]
+    orders = [[number[sequence[at]] for at in own] for sequence, own in zip(done, places, strict=True)]
+    weights = [[float(row[at]) for at in own] for row, own in zip(sure, places, strict=True)]
+    found = find_precedence(orders, len(steps), weights)
     first = count_first(orders, len(steps))
 
-    edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(closed)).tolist()}
-    support = {(a, b): Support(*_support(first, number[a], number[b])) for a, b in edges}
+    edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(found.closed)).tolist()}
+    support = {(a, b): _support(first, found.error, number[a], number[b]) for a, b in edges}
     counts = [Counter(sequence) for sequence in done]
     return ProcedureGraph(
         steps=tuple(steps),
@@ -66,6 +63,7 @@ def learn_graph(
         first={(steps[a], steps[b]): int(first[a, b]) for a, b in np.argwhere(first > 0).tolist()},
         durations=_durations(done, laid_out, steps) if durations is not None else {},
         names=tuple(names),
+        undecided={(steps[a], steps[b]) for a, b in np.argwhere(np.triu(found.undecided)).tolist()},
     )
 
 
@@ -85,18 +83,9 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
     return done
 
 
-def _check_settings(slip: float, scrambled: float, penalty: float) -> None:
-    for name, value in {"slip": slip, "scrambled": scrambled}.items():
-        if not 0 < value < 1:
-            raise OptionError(f"{name}={value!r} is a probability; choose a number between 0 and 1, both excluded.")
-    if not (math.isfinite(penalty) and penalty >= 0):
-        raise OptionError(
-            f"penalty={penalty!r} is what an edge must earn; choose 0 or more ({PENALTY} is the default)."
-        )
-
-
-def _support(first: np.ndarray, a: int, b: int) -> tuple[int, int]:
-    return int(first[a, b]), int(first[a, b] + first[b, a])
+def _support(first: np.ndarray, error: float, a: int, b: int) -> Support:
+    kept, broken = int(first[a, b]), int(first[b, a])
+    return Support(kept, kept + broken, contrary_needed(kept, broken, error))
 
 
 def _transitions(done: Sequence[Sequence[int]]) -> dict[tuple[int, int], int]:
@@ -107,20 +96,22 @@ def _transitions(done: Sequence[Sequence[int]]) -> dict[tuple[int, int], int]:
     return dict(pairs)
 
 
-def _seconds(done: Sequence[Sequence[int]], durations: Sequence[Sequence[float]] | None) -> Sequence[Sequence[float]]:
-    """The seconds of every segment; where they are not known, all are alike."""
-    if durations is None:
+def _laid_out(
+    done: Sequence[Sequence[int]], given: Sequence[Sequence[float]] | None, name: str
+) -> Sequence[Sequence[float]]:
+    """A number for every segment; where none are given, all are alike."""
+    if given is None:
         return [[1.0] * len(sequence) for sequence in done]
-    if [len(row) for row in durations] != [len(sequence) for sequence in done]:
+    if [len(row) for row in given] != [len(sequence) for sequence in done]:
         raise OptionError(
-            "durations must have one number of seconds per entry of sequences; "
-            f"got {[len(row) for row in durations]} for {[len(sequence) for sequence in done]}."
+            f"{name} must have one number per entry of sequences; "
+            f"got {[len(row) for row in given]} for {[len(sequence) for sequence in done]}."
         )
-    return durations
+    return given
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
-    """The places, in the order of time, at which each step of one video is first done in earnest.
+    """The places, in the order of time, at which a long segment of each step of one video first begins.
 
     >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
     [1, 2, 3]
@@ -130,7 +121,7 @@ def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
         longest[step] = max(time, longest.get(step, 0.0))
     found: dict[int, int] = {}
     for place, (step, time) in enumerate(zip(sequence, seconds, strict=True)):
-        if time >= EARNEST * longest[step]:
+        if time >= LONG * longest[step]:
             found.setdefault(step, place)
     return list(found.values())
 

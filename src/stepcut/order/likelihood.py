@@ -1,26 +1,49 @@
-"""How well a partial order explains the sequences of the videos, and the search for the order that does so best.
+"""Which of two steps must come first, told from errors: every pair of steps is a requirement or free, every video errs.
 
-A video is taken to do its steps one after the other, each time any step whose preconditions are met, all of them
-alike. With `R` the steps that the video has yet to do and `A` those of them with no precondition left in `R`,
+With e_v the rate at which video v breaks requirements, a pair (a, b) that both occur in the videos is one of three:
 
-    p(next = x) = (1 - slip) [x in A] / |A| + slip / |R|
+    a must precede b:   p(a first in v) = 1 - e_v
+    b must precede a:   p(a first in v) = e_v
+    free:               p(a first in v) = p, the same for all videos, any p between 0 and 1 as likely as another
 
-where `slip` is the chance that a person ignores the rules once. A whole video may follow no rule at all, with chance
-`scrambled`. The order found maximises log p(all videos) - penalty x (number of edges): an edge must earn its place, so
-two steps that came in the same order by chance in a few videos are not joined. Steps that a video misses are not in its
-`R`, and the relations reach across them, because the partial order is kept transitively closed.
+EM alternates between the probability of the three for every pair and the rates e_v, which are counted on the edges of
+the order found so far. A video's rate for a pair is counted on edges that share no step with it: otherwise a video that
+does one step at another time would be called unreliable on the very pairs that it is evidence about. A few videos that
+do everything anyhow are thus given little weight, without anybody naming them, and nothing is set by hand but a prior:
+a rate counts as if half as many edges again had been seen, broken as often as they are in all videos together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating[Any]]
+
+ROUNDS = 30
+"""EM stops sooner, when the order no longer changes."""
+PRIOR = 0.5
+"""Edges that the prior of a video's error rate is worth, as a share of the number of steps."""
+LOWEST, HIGHEST = 1e-3, 0.5
+"""The range of an error rate: nobody is beyond error, and who breaks half of all requirements tells nothing."""
+DECISIVE = 0.5 * np.log(10)
+"""Nats by which the likeliest of the three must lead; less is "barely worth mentioning" (Jeffreys)."""
+
+
+class Precedence(NamedTuple):
+    """What the videos say of every pair of steps, and the order that follows."""
+
+    closed: Bools
+    """(K, K): a must precede b, near or far."""
+    undecided: Bools
+    """(K, K): pairs of which the videos cannot tell whether one must precede the other."""
+    error: float
+    """The share of requirements that are broken, over all videos."""
 
 
 def reduce_order(closed: Bools) -> Bools:
@@ -37,114 +60,80 @@ def close_order(edges: Bools) -> Bools:
     return closed
 
 
+def first_in(orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None) -> Floats:
+    """`(V, K, K)`: whether a comes before b in a video's order (distinct steps), times the weights of both."""
+    place, weight = np.full((len(orders), steps), np.inf), np.zeros((len(orders), steps))
+    for video, order in enumerate(orders):
+        place[video, list(order)] = np.arange(len(order))
+        weight[video, list(order)] = 1.0 if weights is None else weights[video]
+    earlier = place[:, :, None] < place[:, None, :]
+    return np.asarray(earlier * weight[:, :, None] * weight[:, None, :])
+
+
 def count_first(orders: Sequence[Sequence[int]], steps: int) -> NDArray[np.int64]:
     """`(K, K)`: in how many of the orders, each of distinct steps, does a come before b."""
-    counts = np.zeros((steps, steps), dtype=np.int64)
-    for order in orders:
-        for place, step in enumerate(order):
-            counts[step, list(order[place + 1 :])] += 1
-    return counts
+    return np.asarray(first_in(orders, steps).sum(axis=0), dtype=np.int64)
 
 
-def majority_order(counts: NDArray[np.int64], share: float) -> Bools:
-    """Relations kept by at least `share` of the videos, the surest first, none that would close a circle."""
-    total = counts + counts.T
-    sure = np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
-    closed = np.zeros(counts.shape, dtype=bool)
-    pairs = np.argwhere((sure >= share) & (counts > counts.T))
-    for a, b in sorted(pairs.tolist(), key=lambda pair: (-sure[pair[0], pair[1]], -counts[pair[0], pair[1]], pair)):
+def insert_relations(score: Floats, least: float) -> Bools:
+    """The transitively closed order of all relations that score above `least`, the highest first, without a circle."""
+    closed = np.zeros(score.shape, dtype=bool)
+    pairs = np.argwhere(score > least)
+    for a, b in pairs[np.argsort(-score[pairs[:, 0], pairs[:, 1]], kind="stable")].tolist():
         if not closed[b, a] and not closed[a, b]:
-            closed |= np.outer(_with(closed[:, a], a), _with(closed[b], b))
+            before, after = closed[:, a].copy(), closed[b].copy()
+            before[a] = after[b] = True
+            closed |= np.outer(before, after)
     return closed
 
 
-class OrderFit:
-    """The search for the best partial order of `steps` steps, given the order of each video (distinct steps)."""
+def find_precedence(
+    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
+) -> Precedence:
+    """What must precede what.
 
-    def __init__(
-        self, orders: Sequence[Sequence[int]], steps: int, slip: float, scrambled: float, penalty: float
-    ) -> None:
-        self.steps, self.slip, self.scrambled, self.penalty = steps, slip, scrambled, penalty
-        distinct: dict[tuple[int, ...], int] = {}
-        for order in orders:
-            distinct[tuple(order)] = distinct.get(tuple(order), 0) + 1
-        self.weight = np.array(list(distinct.values()), dtype=np.float64)
-        self.counts = count_first(list(orders), steps)
-        chosen = [(video, order[t:]) for video, order in enumerate(distinct) for t in range(len(order))]
-        self.video = np.array([video for video, _ in chosen], dtype=np.int64)
-        self.next = np.array([left[0] for _, left in chosen], dtype=np.int64)
-        self.left = np.zeros((len(chosen), steps), dtype=np.float32)  # R, one row per choice that a video made
-        for row, (_, left) in enumerate(chosen):
-            self.left[row, list(left)] = 1.0
-        self.size = self.left.sum(axis=1)
-        # A video without rules: every remaining step is alike.
-        self.lawless = np.bincount(self.video, -np.log(np.maximum(self.size, 1)), len(self.weight))
-
-    def likelihood(self, closed: Bools) -> float:
-        """log p of all videos under a transitively closed order `(K, K)`."""
-        return self._likelihood(self._free(self.left @ closed.astype(np.float32)))
-
-    def score(self, closed: Bools) -> float:
-        """What the search maximises."""
-        return self.likelihood(closed) - self.penalty * int(reduce_order(closed).sum())
-
-    def search(self) -> Bools:
-        """The best order found from several beginnings: no edges, and what most, nearly all or all videos keep."""
-        starts = [np.zeros((self.steps, self.steps), dtype=bool)]
-        starts += [majority_order(self.counts, share) for share in (0.6, 0.8, 0.95)]
-        climbed = [self.climb(start) for start in starts]
-        return max(climbed, key=self.score)
-
-    def climb(self, closed: Bools) -> Bools:
-        """Add and remove one edge at a time as long as the score rises; the surest pairs are tried first."""
-        best = self.score(closed)
-        pairs = np.argwhere(~np.eye(self.steps, dtype=bool))
-        balance = (self.counts - self.counts.T)[pairs[:, 0], pairs[:, 1]]
-        tried = pairs[np.argsort(-balance, kind="stable")].tolist()
-        moved = True
-        while moved:
-            moved = False
-            waiting = self.left @ closed.astype(np.float32)
-            edges = reduce_order(closed)
-            for a, b in tried:
-                if closed[b, a] or (closed[a, b] and not edges[a, b]):
-                    continue
-                if not closed[a, b] and self.counts[a, b] <= self.counts[b, a]:
-                    continue  # most videos that do both do them the other way round, or none does both
-                other, changed = self._moved(closed, waiting, a, b)
-                other_edges = reduce_order(other)
-                value = self._likelihood(self._free(changed)) - self.penalty * int(other_edges.sum())
-                if value > best + 1e-9:
-                    closed, waiting, edges, best, moved = other, changed, other_edges, value, True
-        return closed
-
-    def _moved(self, closed: Bools, waiting: Floats, a: int, b: int) -> tuple[Bools, Floats]:
-        """The order with the edge taken out, or put in with all that follows; `waiting` counts unmet preconditions."""
-        other, changed = closed.copy(), waiting.copy()
-        if closed[a, b]:
-            other[a, b] = False
-            changed[:, b] -= self.left[:, a]
-            return other, changed
-        before, after = np.flatnonzero(_with(closed[:, a], a)), np.flatnonzero(_with(closed[b], b))
-        new = ~closed[np.ix_(before, after)]
-        other[np.ix_(before, after)] = True
-        changed[:, after] += self.left[:, before] @ new.astype(np.float32)
-        return other, changed
-
-    def _free(self, waiting: Floats) -> Bools:
-        """`(choices, K)`: A, the steps that could have come next."""
-        return (self.left > 0) & (waiting < 0.5)
-
-    def _likelihood(self, free: Bools) -> float:
-        kept = free[np.arange(len(free)), self.next] / np.maximum(free.sum(axis=1), 1)
-        choice = np.log((1 - self.slip) * kept + self.slip / np.maximum(self.size, 1))
-        lawful = np.bincount(self.video, choice, len(self.weight))
-        mixed = np.logaddexp(np.log1p(-self.scrambled) + lawful, np.log(self.scrambled) + self.lawless)
-        return float(self.weight @ mixed)
+    orders    for each video its distinct steps, numbers below `steps`, in the order of time
+    steps     how many steps there are (K)
+    weights   laid out as `orders`: how far to trust that a step is where it was found, from 0 to 1
+    """
+    kept = first_in(orders, steps, weights)
+    broken = kept.transpose(0, 2, 1)
+    pairs = ~np.eye(steps, dtype=bool)
+    free = betaln(kept.sum(axis=0) + 1, broken.sum(axis=0) + 1)
+    rate = np.full(kept.shape, 0.05)
+    share_free, error = 0.2, 0.05
+    closed = np.zeros((steps, steps), dtype=bool)
+    seen_once = (kept + broken).sum(axis=0) < 1.5  # one video proves nothing
+    logs = np.zeros((3, steps, steps))
+    for _ in range(ROUNDS):
+        required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0) + np.log((1 - share_free) / 2)
+        logs = np.stack([required, required.T, free + np.log(share_free)])
+        shares = np.exp(logs - logs.max(axis=0))
+        shares /= shares.sum(axis=0)
+        share_free = (shares[2][pairs].sum() + 2) / (pairs.sum() + 6)
+        before, closed = closed, insert_relations(np.where(pairs & ~seen_once, shares[0], 0.0), 0.5)
+        if np.array_equal(before, closed):
+            break
+        edges = reduce_order(closed)
+        errors, chances = _elsewhere(np.where(edges, broken, 0)), _elsewhere(np.where(edges, kept + broken, 0))
+        error = (np.where(edges, broken, 0).sum() + 0.5) / (np.where(edges, kept + broken, 0).sum() + 1)
+        rate = np.clip((errors + PRIOR * steps * error) / (chances + PRIOR * steps), LOWEST, HIGHEST)
+    ranked = np.sort(logs, axis=0)
+    undecided = pairs & (seen_once | (ranked[2] - ranked[1] < DECISIVE)) & ~closed & ~closed.T
+    return Precedence(closed, undecided, float(error))
 
 
-def _with(row: Bools, place: int) -> Bools:
-    """The row with one more place set."""
-    out = row.copy()
-    out[place] = True
-    return out
+def contrary_needed(kept: int, broken: int, error: float) -> int:
+    """How many more videos that do b before a would make "free" more likely than "a must precede b"."""
+    more = np.arange(1, kept + 2)
+    required = kept * np.log1p(-error) + (broken + more) * np.log(error)
+    refuted = required < betaln(kept + 1, broken + more + 1)
+    return int(more[refuted][0]) if refuted.any() else int(more[-1])
+
+
+def _elsewhere(amount: Floats) -> Floats:
+    """`(V, K, K)`: of amounts on edges (V, K, K), the sum over edges that share no step with the pair (a, b)."""
+    both = amount + amount.transpose(0, 2, 1)
+    touching = both.sum(axis=2)
+    total = touching.sum(axis=1)[:, None, None] / 2
+    return np.asarray(np.maximum(total - touching[:, :, None] - touching[:, None, :] + both, 0))

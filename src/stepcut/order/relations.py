@@ -21,6 +21,8 @@ class Support(NamedTuple):
 
     kept: int
     together: int
+    refuted_by: int = 1
+    """How many more videos that do it the other way round would make it less probable than not."""
 
     @property
     def share(self) -> float:
@@ -61,6 +63,8 @@ class Relations:
     """In how many videos the one step was first done before the other was."""
     durations: dict[int, Duration] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    undecided: set[tuple[int, int]] = field(default_factory=set)
+    """Pairs of which these videos cannot tell whether one must precede the other."""
 
     # ------------------------------------------------------------------ asking it
 
@@ -124,13 +128,17 @@ class Relations:
             "transitions": [[a, b, count] for (a, b), count in sorted(self.transitions.items())],
             "first": [[a, b, count] for (a, b), count in sorted(self.first.items())],
             "names": list(self.names),
+            "undecided": sorted(map(list, self.undecided)),
         }
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
         """What `to_json` gave, read again."""
         try:
-            support = {(e["before"], e["after"]): Support(e["kept"], e["together"]) for e in record["edges"]}
+            support = {
+                (e["before"], e["after"]): Support(e["kept"], e["together"], e.get("refuted_by", 1))
+                for e in record["edges"]
+            }
             steps = record["steps"]
             return cls(
                 steps=tuple(entry["step"] for entry in steps),
@@ -143,6 +151,7 @@ class Relations:
                 first={(a, b): count for a, b, count in record["first"]},
                 durations={e["step"]: Duration(**e["duration"]) for e in steps if e["duration"] is not None},
                 names=tuple(record["names"]),
+                undecided={(a, b) for a, b in record.get("undecided", ())},
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ProcedureError(
