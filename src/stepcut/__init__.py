@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepcut.formats import write as write
     from stepcut.procedure.learning import learn as learn
     from stepcut.procedure.procedure import Procedure as Procedure
-    from stepcut.procedure.storage import load as load
+    from stepcut.procedure.procedure import load as load
     from stepcut.show import view as view
     from stepcut.timeline import Segment as Segment
     from stepcut.timeline import Timeline as Timeline
@@ -30,7 +30,7 @@ _HOMES = {
     "Timeline": "stepcut.timeline",
     "evaluate": "stepcut.evaluation",
     "learn": "stepcut.procedure.learning",
-    "load": "stepcut.procedure.storage",
+    "load": "stepcut.procedure.procedure",
     "read": "stepcut.formats",
     "view": "stepcut.show",
     "write": "stepcut.formats",

@@ -89,8 +89,8 @@ def make_kitchen() -> Kitchen:
     calm = [rng.uniform(0.8, 1.2, size=len(numbers)) for numbers in labels.values()]
     expectations = learn_expectations(list(labels.values()), 1.0, [shares(n) for n in labels.values()], calm)
     procedure = Procedure(
-        steps=list(STEPS),
-        timelines={n: Timeline.from_labels(labels[n], 1.0, STEPS, video=n) for n in labels},
+        learned_steps=list(STEPS),
+        learned_timelines={n: Timeline.from_labels(labels[n], 1.0, STEPS, video=n) for n in labels},
         samples={name: len(numbers) for name, numbers in labels.items()},
         videos=dict.fromkeys(labels),
         rate=Fraction(1),

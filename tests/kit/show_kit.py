@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from stepcut.procedure.corrections.edits import Edits
+from stepcut.procedure.edits import Edits
 from stepcut.show.viewer.checks import CheckedVideo
 from stepcut.show.viewer.server import Running
 
@@ -46,6 +46,11 @@ class Page:
         self.host, self.token = address.netloc, address.path.strip("/")
         self.origin = f"http://{self.host}"
 
+    @property
+    def revision(self) -> str:
+        """The state as the page saw it last."""
+        return self.viewer.edits.revision
+
     def __enter__(self) -> Page:
         self.running.start()
         return self
@@ -77,6 +82,6 @@ class Page:
 
     def edit(self, change: Mapping[str, Any]) -> dict[str, Any]:
         """Make one edit that must succeed."""
-        answer = self.post("api/edit", {"revision": self.viewer.edits.revision, "edit": change})
+        answer = self.post("api/edit", {"revision": self.revision, "edit": change})
         assert answer.status == 200, answer.text
         return dict(answer.json())

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from show_kit import parts_of
 
-from stepcut.errors import OptionError, OutputError, ProcedureError
-from stepcut.procedure.corrections.edits import Edits, edited_names, edited_timelines
+from stepcut.errors import OptionError, ProcedureError
+from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.corrections.operations import LEAST
+from stepcut.procedure.edits import Edits
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -26,7 +27,7 @@ def test_every_edit_is_on_the_disk_at_once_and_what_was_learned_stays(place: Pat
     edits = Edits(place)
     assert edits.do({"do": "rename", "step": 0, "name": "cut bread"}) == "rename slice bread to cut bread"
     assert Edits(place).document == edits.document
-    assert edited_timelines(place)["one"].sequence() == ["cut bread", "spread butter", "pour tea"]
+    assert Edits(place).document.timelines()["one"].sequence() == ["cut bread", "spread butter", "pour tea"]
     assert files(place) == before
 
 
@@ -36,7 +37,7 @@ def test_undo_and_redo_outlive_the_program(place: Path) -> None:
     assert (again.next_undo, again.next_redo) == ("rename slice bread to cut", None)
     again.undo()
     third = Edits(place)
-    assert third.document == third.learned.document
+    assert third.document == third.learned
     assert third.next_redo == "rename slice bread to cut"
     third.redo()
     assert third.document.steps[0].name == "cut"
@@ -106,13 +107,26 @@ def test_splitting_here_and_in_all_videos(place: Path) -> None:
     assert edits.document.steps[4].name == "slice bread (3)"
 
 
-def test_names_for_the_learned_steps(place: Path) -> None:
+def test_what_a_person_touched_or_confirmed_is_known(place: Path) -> None:
     edits = Edits(place)
-    edits.do({"do": "rename", "step": 2, "name": "brew"})
-    edits.do({"do": "merge", "step": 1, "into": 0})
-    edits.do({"do": "rename", "step": 0, "name": "spread butter"})
-    # Step 1 was merged away but the model still knows it by its learned name, which so is not given twice.
-    assert edited_names(place) == {2: "brew"}
+    edits.do({"do": "rename", "step": 0, "name": "cut"})
+    assert not any(edits.document.known.values())
+    edits.do({"do": "move", "video": "one", "part": 0, "edge": "end", "time": 1.0})
+    assert edits.document.known["one"] == ((0.0, 4.0),)
+    edits.do({"do": "mark", "video": "two", "start": 5, "end": 5.5, "step": None})
+    assert edits.document.known["two"] == ((5.0, 5.5),)
+    edits.do({"do": "confirm", "video": "two"})
+    assert edits.document.known["two"] == ((0.0, 6.0),)
+    edits.undo()
+    assert edits.document.known["two"] == ((5.0, 5.5),)
+
+
+def test_names_can_be_exchanged_at_once(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "rename", "names": {"0": "pour tea", "2": "slice bread"}})
+    assert [step.name for step in edits.document.steps] == ["pour tea", "spread butter", "slice bread"]
+    with pytest.raises(OptionError, match="names must differ"):
+        edits.do({"do": "rename", "names": {"0": "x", "1": "x"}})
 
 
 @pytest.mark.parametrize(
@@ -143,17 +157,18 @@ def test_a_wrong_edit_changes_nothing(place: Path, edit: Any, sentence: str) -> 
     edits = Edits(place)
     with pytest.raises(OptionError, match=sentence):
         edits.do(edit)
-    assert edits.document == edits.learned.document
+    assert edits.document == edits.learned
     assert not (place / "edits.json").exists()
 
 
 def test_another_program_that_writes_meanwhile_is_not_written_over(place: Path) -> None:
     mine, theirs = Edits(place), Edits(place)
     theirs.do({"do": "rename", "step": 0, "name": "theirs"})
-    with pytest.raises(OutputError, match="another program changed it"):
+    with pytest.raises(StaleEdit, match="changed in another window or program"):
         mine.do({"do": "rename", "step": 0, "name": "mine"})
-    assert mine.document == mine.learned.document
-    assert Edits(place).document.steps[0].name == "theirs"
+    assert mine.document.steps[0].name == "theirs"
+    mine.do({"do": "rename", "step": 0, "name": "mine"})
+    assert Edits(place).document.steps[0].name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +177,7 @@ def test_another_program_that_writes_meanwhile_is_not_written_over(place: Path) 
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
         ('{"format": 2, "of": "f00d", "done": [], "undone": []}', "newer stepcut"),
-        ('{"format": 1, "of": "beef", "done": [], "undone": []}', "belong to another procedure"),
+        ('{"format": 1, "of": "beef", "done": [], "undone": []}', "another learned state"),
         (
             '{"format": 1, "of": "f00d", "done": [{"do": "rename", "step": 7, "name": "x"}], "undone": []}',
             "does not fit",

@@ -14,7 +14,7 @@ from show_kit import Page as Served
 from show_kit import parts_of
 
 from stepcut.formats import read_all
-from stepcut.procedure.corrections.edits import Edits
+from stepcut.procedure.edits import Edits
 
 pytestmark = pytest.mark.browser
 
@@ -306,7 +306,7 @@ def test_another_site_cannot_reach_it(browser: Any, served: Served) -> None:
     assert reached == "blocked"
     tab.evaluate("url => fetch(url + 'api/undo', {method: 'POST', mode: 'no-cors', body: '{}'})"
                  ".then(() => 0, () => 0)", address)  # fmt: skip
-    assert served.viewer.edits.revision == 0
+    assert served.viewer.edits.corrections.changes == 0
     tab.close()
 
 

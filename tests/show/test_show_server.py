@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from show_kit import Page
 
+from stepcut.errors import OutputError
 from stepcut.formats import FORMATS
-from stepcut.procedure.corrections.edits import Edits
+from stepcut.procedure.edits import Edits
 from stepcut.show.viewer.security import Guard, make_token
 
 
@@ -144,7 +145,7 @@ def test_the_state_holds_all_that_is_shown(page: Page) -> None:
     state = page.get("api/state").json()
     assert [step["name"] for step in state["steps"]] == ["slice bread", "spread butter", "pour tea"]
     assert state["videos"][0]["parts"][0] == [0.0, 2.0, 0, 0.8]
-    assert (state["title"], state["undo"], state["revision"]) == ("breakfast", None, 0)
+    assert (state["title"], state["undo"], state["revision"]) == ("breakfast", None, page.revision)
 
 
 def test_edit_undo_redo_are_saved_before_they_are_answered(page: Page, place: Path) -> None:
@@ -152,28 +153,32 @@ def test_edit_undo_redo_are_saved_before_they_are_answered(page: Page, place: Pa
     assert answer["words"] == "rename slice bread to <b>bread</b>"
     assert answer["state"]["undo"] == answer["words"]
     assert Edits(place).document.steps[0].name == "<b>bread</b>"
-    assert page.post("api/undo", {"revision": 1}).json()["state"]["steps"][0]["name"] == "slice bread"
-    assert page.post("api/redo", {"revision": 2}).json()["state"]["steps"][0]["name"] == "<b>bread</b>"
+    assert page.post("api/undo", {"revision": page.revision}).json()["state"]["steps"][0]["name"] == "slice bread"
+    assert page.post("api/redo", {"revision": page.revision}).json()["state"]["steps"][0]["name"] == "<b>bread</b>"
 
 
 def test_a_wrong_edit_is_answered_with_its_sentence(page: Page) -> None:
-    answer = page.post("api/edit", {"revision": 0, "edit": {"do": "rename", "step": 0, "name": ""}})
+    answer = page.post("api/edit", {"revision": page.revision, "edit": {"do": "rename", "step": 0, "name": ""}})
     assert answer.status == 422
     assert "printable characters" in answer.json()["error"]
-    for body in ([], {"revision": 0, "edit": []}):
+    for body in ([], {"revision": page.revision, "edit": []}):
         assert page.post("api/edit", body).status == 422
 
 
 def test_an_edit_from_a_window_that_is_behind_is_refused(page: Page) -> None:
+    before = page.revision
     page.edit({"do": "rename", "step": 0, "name": "bread"})
-    answer = page.post("api/edit", {"revision": 0, "edit": {"do": "rename", "step": 0, "name": "late"}})
+    answer = page.post("api/edit", {"revision": before, "edit": {"do": "rename", "step": 0, "name": "late"}})
     assert answer.status == 409
     assert answer.json()["state"]["steps"][0]["name"] == "bread"
 
 
-def test_a_disk_that_cannot_be_written_keeps_the_state(page: Page, place: Path) -> None:
-    (place / "edits.json").mkdir()
-    answer = page.post("api/edit", {"revision": 0, "edit": {"do": "rename", "step": 0, "name": "x"}})
+def test_a_disk_that_cannot_be_written_keeps_the_state(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, _: object) -> None:
+        raise OutputError(f"{path}: no space left on the disk.")
+
+    monkeypatch.setattr("stepcut.procedure.edits.write_json", full)
+    answer = page.post("api/edit", {"revision": page.revision, "edit": {"do": "rename", "step": 0, "name": "x"}})
     assert answer.status == 507
     assert page.get("api/state").json()["steps"][0]["name"] == "slice bread"
 
@@ -264,4 +269,4 @@ def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> N
         assert shown["check"]["video"] == new.name
         assert page.get("video/2").status == 200
         edit = {"do": "mark", "video": "no such", "start": 0, "end": 1, "step": None}
-        assert page.post("api/edit", {"revision": 0, "edit": edit}).status == 422
+        assert page.post("api/edit", {"revision": page.revision, "edit": edit}).status == 422

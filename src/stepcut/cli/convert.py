@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepcut.cli.common import add_common
 from stepcut.errors import OptionError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", help="frames per second, for formats that count frames: 30, 29.97, 30000/1001")
     parser.add_argument("--annotator", help="whose labels to read, where a file has several people's")
     parser.add_argument("--video", help="which video to take, where IN has several")
-    parser.add_argument("--quiet", action="store_true", help="do not say what was written and what it lost")
+    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
 def _read(args: argparse.Namespace) -> dict[str, Timeline]:
     """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
     from stepcut.formats import read_folder
-    from stepcut.procedure.storage import is_procedure, load
+    from stepcut.procedure.folder import is_procedure
+    from stepcut.procedure.procedure import load
     from stepcut.timeline import Timeline
 
     if args.source_format is None and is_procedure(Path(args.source)):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepcut.cli.common import add_common
+
 if TYPE_CHECKING:
     from stepcut.guidance.guide import State
     from stepcut.procedure.procedure import Procedure
@@ -39,13 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds without a frame that count as a stall (default 10)",
     )
+    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Follow the source to its end, or until Ctrl-C."""
     from stepcut.guidance.screen import Screen
     from stepcut.guidance.sources import hide_password
-    from stepcut.procedure.storage import load
+    from stepcut.procedure.procedure import load
 
     screen = Screen(hide_password(args.source)) if args.view else None
     if screen is not None:

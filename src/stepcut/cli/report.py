@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from stepcut.cli.common import add_progress, progress_hook
+from stepcut.cli.common import add_common, progress_hook
 from stepcut.progress import Stage
 
 EXAMPLES = """examples:
@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pictures", type=int, default=4, help="how many pictures of each step (default 4)")
     parser.add_argument("--title", default="", help="the heading of the page")
-    add_progress(parser)
+    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Check the videos that were asked for, then write the page."""
-    from stepcut.procedure.storage import load
+    from stepcut.procedure.procedure import load
     from stepcut.show.report import write_report
 
     procedure, checks = load(args.procedure), []

@@ -254,7 +254,8 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
     """Timelines by video, the names of all steps, and the seed, as far as they are known."""
     if isinstance(found, str | os.PathLike):
         from stepcut.formats import read_folder
-        from stepcut.procedure.storage import is_procedure, load
+        from stepcut.procedure.folder import is_procedure
+        from stepcut.procedure.procedure import load
 
         found = load(found) if is_procedure(as_path(found)) else read_folder(found)
     if isinstance(found, Mapping):

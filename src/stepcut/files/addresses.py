@@ -86,3 +86,9 @@ def remove(address: Address) -> None:
     """Remove the folder at `address` and all in it."""
     with contextlib.suppress(FileNotFoundError):
         address.fs.rm(address.path, recursive=True)
+
+
+def whole_path(path: str) -> str:
+    """A path from the root, or the address."""
+    where = as_path(path)
+    return str(where if isinstance(where, Address) else where.resolve())

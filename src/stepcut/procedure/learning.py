@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from stepcut.errors import OptionError, OutputError, choose
-from stepcut.files.addresses import AnyPath, as_path
+from stepcut.files.addresses import AnyPath, as_path, whole_path
+from stepcut.procedure.folder import check_output, read_config
 from stepcut.progress import Hook, Stage, silent
 from stepcut.version import __version__
 
@@ -116,7 +117,7 @@ def learn_features(
     from stepcut.methods import METHODS
     from stepcut.methods.cnc.ddp import is_first_process
     from stepcut.methods.contract import build, complete
-    from stepcut.procedure.storage import load, save
+    from stepcut.procedure.procedure import load
 
     per_second = features[0].rate
     check_amount(features, steps)
@@ -149,9 +150,22 @@ def learn_features(
     config["settings"] = method.settings()
     procedure = assemble(method, features, config, names, progress)
     if output is not None and is_first_process():
-        save(procedure, output)
+        _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure
+
+
+def _keep(procedure: Procedure, output: AnyPath) -> None:
+    """Save what was learned; where somebody has corrected what lies there meanwhile, beside it."""
+    try:
+        procedure.save(output)
+    except OutputError as error:
+        wanted = as_path(output)
+        beside = wanted.with_name(f"{wanted.stem}.new{wanted.suffix}")
+        if not wanted.exists() or beside.exists():
+            raise
+        procedure.save(beside)
+        raise OutputError(f"{error} What was learned now is in {beside}.") from error
 
 
 def assemble(
@@ -181,10 +195,10 @@ def assemble(
         )
         stage.advance(len(features))
     return Procedure(
-        steps=steps,
-        timelines={
-            one.name: timeline_of(labels[one.name], share, per_second, steps, one)
-            for one, share in zip(features, memberships, strict=True)
+        learned_steps=steps,
+        learned_timelines={
+            one.name: timeline_of(cut, share[np.arange(len(cut)), np.maximum(cut, 0)], per_second, steps, one)
+            for one, cut, share in zip(features, method.labels_, memberships, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
         videos={one.name: None if one.path is None else whole_path(one.path) for one in features},
@@ -215,12 +229,6 @@ def how_seen(
         "family": family,
         "device": device,
     }
-
-
-def whole_path(path: str) -> str:
-    """A path from the root, or the address."""
-    where = as_path(path)
-    return str(where.resolve() if isinstance(where, Path) else where)
 
 
 def check_steps(steps: int | str, names: Sequence[str] | None) -> None:
@@ -259,29 +267,18 @@ def fingerprint(features: Sequence[Features], config: dict[str, Any], names: Seq
     return digest.hexdigest()
 
 
-def check_output(output: AnyPath) -> None:
-    """Say before the work, not after it, that something else stands in the way."""
-    from stepcut.procedure.storage import is_procedure
-
-    folder = as_path(output)
-    if folder.exists() and not is_procedure(folder):
-        raise OutputError(
-            f"{folder}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
-        )
-
-
 def already_there(output: AnyPath, wanted: str) -> bool:
-    """Whether this very procedure stands at `output`; one that a person has edited is never written over."""
-    from stepcut.procedure.storage import read_config
-
+    """Whether this very procedure stands at `output`; one that a person has corrected is never written over."""
     folder = as_path(output)
     if not folder.exists():
         return False
-    if read_config(folder).get("fingerprint") == wanted:
+    there = read_config(folder).get("fingerprint")
+    if there == wanted:
         return True
     if (folder / "edits.json").exists():
         raise OutputError(
-            f"{folder}: it holds corrections made by hand, which a new procedure would lose. Choose another -o."
+            f"{folder}: it holds corrections made by hand, which a new procedure would lose. Choose another name with "
+            f"-o, or let it learn from them with: stepcut teach {folder}"
         )
     return False
 

@@ -102,7 +102,8 @@ def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
 
 def learn_task(task: Task) -> Learned:
     """Learn one task: what a worker does."""
-    from stepcut.procedure.learning import check_output, learn_features
+    from stepcut.procedure.folder import check_output
+    from stepcut.procedure.learning import learn_features
 
     start = time.perf_counter()
     settings = dict(task.settings)

@@ -3,91 +3,50 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepcut.errors import OptionError, unknown
-from stepcut.progress import Hook, silent
+from stepcut.files.addresses import whole_path
+from stepcut.procedure.corrections.operations import apply
+from stepcut.procedure.record import Record
+from stepcut.procedure.storage import damaged, read, save
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
-    from stepcut.checking.calibrate import Expectations
     from stepcut.checking.check import Report
     from stepcut.features.contract import Features
     from stepcut.files.addresses import AnyPath
     from stepcut.guidance.guide import Guide
     from stepcut.methods.contract import Array, Labels, Method
-    from stepcut.order import Orders, ProcedureGraph
 
     Video = str | os.PathLike[str] | Array | Features
 
 
-@dataclass(eq=False)
-class Procedure:
+class Procedure(Record):
     """The steps of a task, where they lie in every video, and the model that finds them in a new one.
 
     `learn` makes it, `save` keeps it as a folder, `stepcut.load` brings it back.
     """
 
-    steps: list[str]
-    """The names of the steps; a step's number is its place in this list."""
-    timelines: dict[str, Timeline]
-    """Which step is done when, in seconds, for every video that was learned from."""
-    samples: dict[str, int]
-    """How many rows of features each of those videos has."""
-    videos: dict[str, str | None]
-    """Where each video lies; None where only features were given."""
-    rate: Fraction
-    """Rows of features per second."""
-    method: Method
-    """The fitted method, from features to steps."""
-    expectations: Expectations
-    """What a normal video looks like: the thresholds of `check`."""
-    config: dict[str, Any] = field(default_factory=dict)
-    """Every setting, seed and version that made this procedure."""
-
-    # ------------------------------------------------------------------ what was learned
-
-    @property
-    def labels(self) -> dict[str, Labels]:
-        """The step number at each sampled time of each video, (T,), -1 for none."""
-        return {name: self._numbers(name) for name in self.timelines}
-
-    def _numbers(self, name: str) -> Labels:
-        return self.timelines[name].labels(np.arange(self.samples[name]) / float(self.rate))
-
-    @property
-    def orders(self) -> Orders:
-        """The orders in which people do the steps: distinct ones, the most followed first."""
-        from stepcut.order import rank_orders, video_order
-
-        return rank_orders({name: video_order(labels) for name, labels in self.labels.items()}, names=self.steps)
-
-    @property
-    def graph(self) -> ProcedureGraph:
-        """What must precede what, what is optional, what repeats, and what comes next."""
-        return self.expectations.usual.graph.renamed(self.steps)
+    # ------------------------------------------------------------------ what a person says
 
     def rename(self, names: Mapping[int | str, str]) -> Procedure:
         """Give steps the names a person would use, by number or by present name. Changes this procedure and returns it.
 
         `proc.rename({0: "butter bread", "step 1": "add jam"})`
         """
-        renamed = list(self.steps)
-        for step, name in names.items():
-            renamed[self._number(step)] = name
-        if len(set(renamed)) != len(renamed):
-            twice = next(name for name in renamed if renamed.count(name) > 1)
-            raise OptionError(
-                f"two steps would be called {twice!r}; names must differ. To merge steps, use stepcut view."
-            )
-        change = dict(zip(self.steps, renamed, strict=True))
-        self.timelines = {name: timeline.rename(change) for name, timeline in self.timelines.items()}
-        self.steps = renamed
+        shown = self.document.steps
+        given = {shown[self._number(step)]: name for step, name in names.items()}
+        changed = {str(step.number): name for step, name in given.items() if step.name != name}
+        if changed:
+            edit = {"do": "rename", "names": changed}
+            apply(self.document, edit)
+            self.corrections = self.corrections.do(edit)
         return self
 
     def _number(self, step: int | str) -> int:
@@ -99,24 +58,37 @@ class Procedure:
 
     # ------------------------------------------------------------------ a new video
 
-    def features(self, video: Video, progress: Hook = silent) -> Features:
-        """The features of a video as this procedure sees it: same backbone, same rate. `progress` counts its frames."""
+    def features(self, video: Video) -> Features:
+        """The features of a video as this procedure sees it: same backbone, same rate."""
         from stepcut.features.read import read_like
 
-        return read_like(self.config, self.rate, video, progress)
+        return read_like(self.config, self.rate, video)
 
-    def segment(self, video: Video, progress: Hook = silent) -> Timeline:
+    def segment(self, video: Video) -> Timeline:
         """Cut a new video (a path, a feature file or an array) into the steps, without learning anything anew."""
-        features = self.features(video, progress)
+        features = self.features(video)
         rows = [features.rows]
+        if features.name in self.document.known and self._is_learned(features):
+            return self.timelines[features.name]
         labels, memberships = self.method.predict(rows)[0], self.method.memberships(rows)[0]
-        return timeline_of(labels, memberships, self.rate, self.steps, features)
+        places = {step.number: place for place, step in enumerate(self.document.steps)}
+        now = [self.document.stands_for(number) for number in range(len(self.learned_steps))]
+        shown = np.array([-1 if number is None else places[number] for number in now] + [-1])
+        sure = memberships[np.arange(len(labels)), np.maximum(labels, 0)]
+        return timeline_of(shown[labels], sure, self.rate, self.steps, features)
 
-    def check(self, video: Video, progress: Hook = silent) -> Report:
+    def _is_learned(self, features: Features) -> bool:
+        """Whether these are the features of the video of that name that was learned from."""
+        if self.videos[features.name] is not None and features.path is not None:
+            return whole_path(features.path) == self.videos[features.name]
+        cut = self.method.predict([features.rows])[0]
+        return np.array_equal(cut, self.method.labels_[list(self.samples).index(features.name)])
+
+    def check(self, video: Video) -> Report:
         """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step."""
         from stepcut.checking.check import check_labels
 
-        features = self.features(video, progress)
+        features = self.features(video)
         rows = [features.rows]
         return check_labels(
             self.method.predict(rows)[0],
@@ -124,7 +96,7 @@ class Procedure:
             memberships=self.method.memberships(rows)[0],
             novelty=self.method.novelty(rows)[0],
             expectations=self.expectations,
-            names=self.steps,
+            names=self.model_steps,
             video=features.name,
         )
 
@@ -132,7 +104,8 @@ class Procedure:
         """Follow somebody frame by frame: the step now, what is done, what may come next. Sees the past only."""
         from stepcut.guidance.guide import Guide
 
-        return Guide(self.method.online(), float(self.rate), self.graph, self.expectations, self.steps)
+        graph = self.expectations.usual.graph.renamed(self.model_steps)
+        return Guide(self.method.online(), float(self.rate), graph, self.expectations, self.model_steps)
 
     def plan(self) -> dict[str, Any]:
         """The procedure for planners and robots: steps, preconditions, durations, alternatives. JSON-able."""
@@ -143,9 +116,10 @@ class Procedure:
     # ------------------------------------------------------------------ keeping and comparing
 
     def save(self, path: AnyPath) -> None:
-        """Keep it as a folder; a procedure that is there already is replaced, anything else is left alone."""
-        from stepcut.procedure.storage import save
+        """Keep it as a folder at `path`; a procedure that is there already is replaced, anything else is left alone.
 
+        Corrections that were made there since are kept; where they belong to another learned state, it is refused.
+        """
         save(self, path)
 
     def __eq__(self, other: object) -> bool:
@@ -183,9 +157,50 @@ class Procedure:
 _COMPARED: tuple[str, ...] = ("steps", "timelines", "samples", "videos", "rate", "expectations", "config")
 
 
-def timeline_of(labels: Labels, memberships: Array, rate: Fraction, steps: list[str], features: Features) -> Timeline:
-    """The timeline of one cut video; a segment's confidence is the mean membership of its frames in its step."""
-    chosen = memberships[np.arange(len(labels)), np.maximum(labels, 0)]
+def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
+    """Read a procedure that `save` wrote, with what a person corrected since.
+
+    path    the folder, or an address (s3://, gs://)
+    method  the class of a method of your own that it was learned with
+    trust   import the code that the procedure names; without it, a procedure is data and runs nothing
+    """
+    record = read(path, method, trust)
+    procedure = Procedure(**{part.name: getattr(record, part.name) for part in fields(Record)})
+    with damaged(path):
+        _try(procedure)
+    return procedure
+
+
+def _try(procedure: Procedure) -> None:
+    """Put two rows of nothing through it: what does not fit together is found here, not in the middle of the work."""
+    from stepcut.checking.check import check_labels
+
+    count, method = len(procedure.learned_steps), procedure.method
+    rows = np.zeros((2, *map(int, procedure.config["shape"])), dtype=np.float32)
+    shares = method.memberships([rows])[0]
+    if shares.shape != (2, count) or not np.isfinite(shares).all():
+        raise ValueError(f"memberships {shares.shape} for {count} steps")
+    if not np.isfinite(method.novelty([rows])[0]).all():
+        raise ValueError("novelty is not finite")
+    if [len(cut) for cut in method.labels_] != list(procedure.samples.values()):
+        raise ValueError("the model was learned from other videos")
+    every = np.repeat(np.arange(count), 2)
+    check_labels(every, float(procedure.rate), procedure.expectations, names=procedure.model_steps)
+    procedure.check(rows)
+    procedure.segment(rows)
+    procedure.guide().push(0.0, rows[0])
+    procedure.plan()
+
+
+def timeline_of(labels: Labels, sure: Array, rate: Fraction, steps: Sequence[str], features: Features) -> Timeline:
+    """The timeline of one cut video.
+
+    labels    the step number of each row, (T,), -1 for none
+    sure      how much each row belongs to its step, (T,); a segment's confidence is the mean of its rows
+    rate      rows per second
+    steps     the names of the steps
+    features  the features that were cut
+    """
     # The last row stands for some time too, even where a file says it ends right there.
     duration = max(features.duration, (len(labels) - 0.5) / float(rate))
-    return Timeline.from_labels(labels, float(rate), steps, duration, confidence=chosen, video=features.name)
+    return Timeline.from_labels(labels, float(rate), steps, duration, confidence=sure, video=features.name)

@@ -2,228 +2,300 @@
 
 config.json        every setting, seed and version
 model.safetensors  what the method learned
-steps.json         number, name and colour of each step
-timelines.json     which step is done when in each video, in seconds
+steps.json         number, name and colour of each learned step
+timelines.json     which learned step is done when in each video, in seconds
 orders.json        the ranked orders (for reading; made anew on loading, as is graph.json)
 graph.json         what must precede what
 check.json         what a normal video looks like
-loss.csv           the loss and its parts after every training step, where the method trains
+loss.csv           the loss and its parts after every training iteration, where the method trains
 README.md          a model card
-edits.json         what a person corrected in the viewer, beside what was learned
+edits.json         what a person corrected since, beside what was learned and never over it
 """
 
 from __future__ import annotations
 
-import json
-import os
+import hashlib
+import importlib
 import shutil
 import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from stepcut.colours import colour
-from stepcut.errors import OutputError, ProcedureError
+from stepcut.errors import OutputError, ProcedureError, StepcutError
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
-from stepcut.procedure.procedure import Procedure
+from stepcut.procedure.card import model_card
+from stepcut.procedure.corrections.log import Corrections, settle
+from stepcut.procedure.folder import FORMAT, check_output, locked, put_in_place, read_config
+from stepcut.procedure.record import Record
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
-FORMAT = 1
-"""Raised when an older stepcut could not read what a newer one writes."""
+if TYPE_CHECKING:
+    from stepcut.methods.contract import Method
+
+EDITS = "edits.json"
 
 
-def save(procedure: Procedure, path: AnyPath) -> None:
-    """Write the folder beside its place, then give it its name; a procedure that stood there makes way."""
+def save(record: Record, path: AnyPath) -> None:
+    """Write the folder beside its place, then give it its name; a procedure that stood there makes way.
+
+    Corrections that lie there are kept, or saving is refused: see `settle`. They are looked at in the moment of
+    writing, under a lock, so that none that is made meanwhile is lost.
+    """
     target = as_path(path)
-    if procedure.config["method"] is None:
-        kind = type(procedure.method).__name__
-        raise OutputError(f"{target}: method {kind} is an object of your own, which stepcut could not load again.")
-    if target.exists() and not is_procedure(target):
+    if record.config["method"] is None:
+        kind = type(record.method).__name__
         raise OutputError(
-            f"{target}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
+            f"{target}: method {kind} is an object of your own that cannot be imported, so stepcut could not load it "
+            "again. Put its class at the top of a module."
         )
+    check_output(target)
     if isinstance(target, Address):
-        _save_at(procedure, target)
+        _save_at(record, target)
         return
     with output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+        fresh = target.parent / f".{target.name}.{uuid.uuid4().hex}.part"
+        fresh.mkdir()
         try:
-            write_files(procedure, fresh)
-            fresh.chmod(0o755)
-            if target.exists():
-                old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
-                os.replace(target, old / target.name)
-                os.replace(fresh, target)
-                shutil.rmtree(old)
-            else:
-                os.replace(fresh, target)
+            write_files(record, fresh)
+            with locked(target):
+                check_output(target)
+                kept = _settled(record, target)
+                if kept.history:
+                    write_json(fresh / EDITS, kept.to_json())
+                put_in_place(fresh, target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+    record.corrections = kept.on_disk()
 
 
-def _save_at(procedure: Procedure, target: Address) -> None:
+def _settled(record: Record, target: Path | Address) -> Corrections:
+    if not target.exists():
+        return record.corrections
+    there = read_corrections(target, read_config(target).get("fingerprint", ""))
+    try:
+        return settle(there, record.corrections, record.config.get("absorbed"))
+    except OutputError as error:
+        raise OutputError(f"{target}: {error}") from error
+
+
+def _save_at(record: Record, target: Address) -> None:
     """Put the files at an address, config.json last: a folder without it is no procedure, so none is ever half one."""
     with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
-        write_files(procedure, Path(folder))
+        write_files(record, Path(folder))
+        kept = _settled(record, target)
+        if kept.history:
+            write_json(Path(folder, EDITS), kept.to_json())
         (target / "config.json").unlink(missing_ok=True)
         remove(target)
         for file in sorted(Path(folder).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
             put(file, target / file.name)
+    record.corrections = kept.on_disk()
 
 
-def write_files(procedure: Procedure, folder: Path) -> None:
-    """All files of the folder."""
-    from safetensors.numpy import save_file
+def write_files(record: Record, folder: Path) -> None:
+    """All files of the folder but the corrections."""
+    from safetensors.numpy import save as to_bytes
 
-    number = {name: k for k, name in enumerate(procedure.steps)}
-    write_json(folder / "config.json", {"format": FORMAT, "stepcut": __version__, **procedure.config})
-    save_file({key: array.copy() for key, array in procedure.method.state().items()}, folder / "model.safetensors")
+    number = {name: k for k, name in enumerate(record.learned_steps)}
+    model = to_bytes({key: np.array(array, order="C") for key, array in record.method.state().items()})
+    write_bytes(folder / "model.safetensors", model)
+    about = {"format": FORMAT, "stepcut": __version__, "model": _digest(model)}
+    write_json(folder / "config.json", {**about, **record.config})
     write_json(
         folder / "steps.json",
-        [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(procedure.steps)],
+        [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(record.learned_steps)],
     )
     write_json(
         folder / "timelines.json",
         {
             name: {
-                "path": procedure.videos[name],
+                "path": record.videos[name],
                 "duration": timeline.duration,
-                "samples": procedure.samples[name],
+                "samples": record.samples[name],
                 "segments": [
                     {"start": s.start, "end": s.end, "step": number[s.step], "confidence": s.confidence}
                     for s in timeline
                 ],
             }
-            for name, timeline in procedure.timelines.items()
+            for name, timeline in record.learned_timelines.items()
         },
     )
-    write_json(folder / "orders.json", procedure.orders.to_json())
-    write_json(folder / "graph.json", procedure.graph.to_json())
-    write_json(folder / "check.json", procedure.expectations.to_json())
-    if procedure.method.curve_ is not None:
-        procedure.method.curve_.save(folder / "loss.csv")
-    write_text(folder / "README.md", model_card(procedure))
+    write_json(folder / "orders.json", record.orders.to_json())
+    write_json(folder / "graph.json", record.graph.to_json())
+    write_json(folder / "check.json", record.expectations.to_json())
+    if record.method.curve_ is not None:
+        record.method.curve_.save(folder / "loss.csv")
+    write_text(folder / "README.md", model_card(record))
 
 
-def load(path: AnyPath) -> Procedure:
-    """Read a procedure that `save` wrote."""
+@dataclass(frozen=True)
+class Outline:
+    """A procedure without its model: quick to read, and enough to look at it and to correct it."""
+
+    config: dict[str, Any]
+    steps: list[str]
+    timelines: dict[str, Timeline]
+    samples: dict[str, int]
+    videos: dict[str, str | None]
+    corrections: Corrections
+
+
+def read_outline(folder: Path) -> Outline:
+    """Read all of a folder but the model."""
+    config = read_config(folder)
+    with damaged(folder):
+        steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
+        saved: Mapping[str, Any] = read_json(folder / "timelines.json")
+        timelines = {name: _timeline(name, entry, steps) for name, entry in saved.items()}
+        samples = {name: int(entry["samples"]) for name, entry in saved.items()}
+        videos = {name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()}
+        if not steps or len(set(steps)) != len(steps) or not timelines or min(samples.values()) < 1:
+            raise ValueError("steps.json or timelines.json lacks names or videos")
+        if Fraction(config["rate"]) <= 0:
+            raise ValueError(f"rate {config['rate']}")
+    corrections = read_corrections(folder, config.get("fingerprint", ""))
+    return Outline(config, steps, timelines, samples, videos, corrections)
+
+
+def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
+    """Read a procedure that `save` wrote; see `stepcut.load`."""
     where = as_path(path)
     if isinstance(where, Path):
-        return _load(where)
+        with locked(where, shared=True):
+            return _read(where, method, trust)
     read_config(where)
     with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
         for file in files_below(where):
             write_bytes(Path(folder, file.name), file.read_bytes())
-        return _load(Path(folder))
+        return _read(Path(folder), method, trust)
 
 
-def _load(folder: Path) -> Procedure:
+def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
     from stepcut.checking.calibrate import Expectations
+
+    outline = read_outline(folder)
+    config = outline.config
+    kind = method or method_class(config["method"], folder, trust)
+    with damaged(folder):
+        model = (folder / "model.safetensors").read_bytes()
+        if config.get("model", _digest(model)) != _digest(model):
+            raise ValueError("model.safetensors is not the one that was saved")
+        return Record(
+            learned_steps=outline.steps,
+            learned_timelines=outline.timelines,
+            samples=outline.samples,
+            videos=outline.videos,
+            rate=Fraction(config["rate"]),
+            method=kind.restore(config["settings"], _arrays(model)),
+            expectations=Expectations.from_json(read_json(folder / "check.json")),
+            config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
+            corrections=outline.corrections,
+        )
+
+
+def method_class(name: object, folder: Path | Address, trust: bool) -> type[Method]:
+    """The class of a saved method. A procedure is data: code that it names runs only by the user's word."""
     from stepcut.methods import METHODS
 
-    config = read_config(folder)
-    try:
-        method = METHODS[config["method"]].restore(config["settings"], _read_arrays(folder / "model.safetensors"))
-        steps = [step["name"] for step in read_json(folder / "steps.json")]
-        saved = read_json(folder / "timelines.json")
-        expectations = Expectations.from_json(read_json(folder / "check.json"))
-        timelines = {name: _timeline(name, entry, steps) for name, entry in saved.items()}
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+    if isinstance(name, str) and name in METHODS:
+        return METHODS[name]
+    module, _, attribute = str(name).partition(":")
+    if not attribute:
+        raise ProcedureError(f"{folder}: its method {name!r} is unknown here. Update with: pip install -U stepcut")
+    if not trust:
         raise ProcedureError(
-            f"{folder}: the procedure is damaged ({error}). Learn it again, or restore the folder."
-        ) from error
-    procedure = Procedure(
-        steps=steps,
-        timelines=timelines,
-        samples={name: entry["samples"] for name, entry in saved.items()},
-        videos={name: entry["path"] for name, entry in saved.items()},
-        rate=Fraction(config["rate"]),
-        method=method,
-        expectations=expectations,
-        config={key: value for key, value in config.items() if key not in ("format", "stepcut")},
-    )
-    if (folder / "edits.json").exists():  # the names that a person gave to the steps in the viewer
-        from stepcut.procedure.corrections.edits import edited_names
-
-        procedure.rename(edited_names(folder))
-    return procedure
-
-
-def read_config(path: AnyPath) -> dict[str, Any]:
-    """The config.json of a procedure, or an error that says why it cannot be one."""
-    folder = as_path(path)
-    if not folder.exists():
-        raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {folder}")
-    if not is_procedure(folder):
-        raise ProcedureError(f"{folder}: this is not a procedure: it has no config.json written by stepcut learn.")
-    config: dict[str, Any] = read_json(folder / "config.json")
-    if config["format"] > FORMAT:
-        raise ProcedureError(
-            f"{folder}: it was made by stepcut {config['stepcut']} (format {config['format']}); this is {__version__}, "
-            f"which reads up to format {FORMAT}. Update with: pip install --upgrade stepcut"
+            f"{folder}: its method is {name}, code that is not stepcut's. If you trust it, load it with trust=True "
+            "(--trust), or hand the class over: load(path, method=TheClass)."
         )
-    return config
-
-
-def is_procedure(folder: Path | Address) -> bool:
-    """Whether the folder was written by `save`, whatever version it is of."""
     try:
-        config = read_json(folder / "config.json")
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and {"format", "stepcut", "method"} <= config.keys()
+        found: type[Method] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ProcedureError(f"{folder}: its method {name} cannot be imported ({error}). Install it first.") from error
+    return found
 
 
-def _timeline(name: str, entry: dict[str, Any], steps: list[str]) -> Timeline:
-    segments = [Segment(s["start"], s["end"], steps[s["step"]], s["confidence"]) for s in entry["segments"]]
-    return Timeline(segments, duration=entry["duration"], steps=steps, video=name)
+def read_corrections(folder: Path | Address, fingerprint: str) -> Corrections:
+    """What a person corrected; none where there is no file."""
+    path = folder / EDITS
+    if not path.exists():
+        return Corrections(fingerprint)
+    try:
+        corrections = Corrections.from_json(read_json(path))
+    except ProcedureError as error:
+        raise ProcedureError(f"{path}: {error}") from error
+    except _BROKEN as error:
+        raise ProcedureError(
+            f"{path}: the corrections cannot be read ({error}). Restore the file, or move it away to start anew."
+        ) from error
+    if corrections.of != fingerprint:
+        raise ProcedureError(
+            f"{path}: these corrections were made on another learned state ({corrections.of}; this is {fingerprint}): "
+            "the procedure was learned again since. Move the file away, or restore the procedure that it belongs to."
+        )
+    return corrections
 
 
-def _read_arrays(path: Path) -> dict[str, Any]:
+_BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError)
+
+
+@contextmanager
+def damaged(folder: AnyPath) -> Iterator[None]:
+    """Turn whatever a damaged file causes into one sentence."""
+    try:
+        yield
+    except (*_BROKEN, StepcutError) as error:
+        raise ProcedureError(
+            f"{folder}: the procedure is damaged ({type(error).__name__}: {error}). "
+            "Learn it again, or restore the folder."
+        ) from error
+
+
+def _timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
+    segments = [
+        Segment(float(s["start"]), float(s["end"]), steps[_index(s["step"])], _share(s["confidence"]))
+        for s in entry["segments"]
+    ]
+    duration = None if entry["duration"] is None else float(entry["duration"])
+    timeline = Timeline(segments, duration=duration, steps=steps, video=name)
+    if timeline.overlapping() or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline):
+        raise ValueError(f"the timeline of {name}")
+    return timeline
+
+
+def _index(number: Any) -> int:
+    if not isinstance(number, int) or number < 0:
+        raise ValueError(f"step {number!r}")
+    return number
+
+
+def _share(number: Any) -> float | None:
+    return None if number is None else float(number)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _arrays(data: bytes) -> dict[str, Any]:
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load
 
     try:
-        arrays: dict[str, Any] = load_file(path)
+        arrays: dict[str, Any] = load(data)
     except SafetensorError as error:
-        raise ValueError(f"{path.name}: {error}") from error
+        raise ValueError(f"model.safetensors: {error}") from error
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"model.safetensors: {name} holds values that are no numbers")
     return arrays
-
-
-def model_card(procedure: Procedure) -> str:
-    """README.md: what this is, in the form of a model card."""
-    config = procedure.config
-    steps = "\n".join(f"- {k}: {name}" for k, name in enumerate(procedure.steps))
-    settings = json.dumps(config["settings"], indent=1)
-    videos = "\n".join(f"- {name} ({timeline.end:.0f} s)" for name, timeline in procedure.timelines.items())
-    return f"""# A procedure learned by stepcut {__version__}
-
-{len(procedure.steps)} steps, learned from {len(procedure.timelines)} videos without labels.
-
-## Steps
-{steps}
-
-## Use
-```
-stepcut check THIS_FOLDER new.mp4
-stepcut segment THIS_FOLDER new.mp4 -o new.vtt
-stepcut view THIS_FOLDER
-```
-
-## Learned from
-{videos}
-
-## How
-Method `{config["method"]}`, seed {config["seed"]}, backbone `{config["backbone"]["name"]}`,
-{procedure.rate} rows of features per second.
-```json
-{settings}
-```
-
-## Limits
-The steps were found by what the videos share; nobody has named or confirmed them. A score against true timelines
-(`stepcut evaluate`) says how far to trust them, and should be read beside the row `uniform`.
-"""

@@ -1,17 +1,12 @@
-"""The document that the viewer shows and edits: steps by number, the parts of every video in seconds; immutable."""
+"""The document that a person sees and corrects: steps by number, the parts of every video in seconds; immutable."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from stepcut.errors import ProcedureError
-from stepcut.files.atomic import read_json
-from stepcut.procedure.storage import read_config
+from stepcut.colours import colour
 from stepcut.timeline import Segment, Timeline
 
 
@@ -41,10 +36,21 @@ class Document:
     durations: Mapping[str, float]
     fresh: int
     """The number that the next new step gets."""
+    known: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    """The stretches of each video, as (start, end), that a person has set or confirmed."""
+    merged: Mapping[int, int | None] = field(default_factory=dict)
+    """What became of each step that was merged away: the number of another step, or None for background."""
 
     def step(self, number: int) -> Step | None:
         """The step of this number, unless it was merged away."""
         return next((step for step in self.steps if step.number == number), None)
+
+    def stands_for(self, number: int) -> int | None:
+        """The step that a learned step is now: itself, the one that it was merged into, or None for background."""
+        now: int | None = number
+        while now is not None and now in self.merged:
+            now = self.merged[now]
+        return now
 
     def timelines(self) -> dict[str, Timeline]:
         """The parts as timelines, by the name of the video."""
@@ -60,37 +66,16 @@ class Document:
         }
 
 
-@dataclass(frozen=True)
-class Learned:
-    """What `stepcut learn` left in the folder, read without the model: quick, and without torch."""
-
-    folder: Path
-    document: Document
-    videos: dict[str, str | None]
-    rate: Fraction
-    fingerprint: str
-
-
-def read_learned(path: str | os.PathLike[str]) -> Learned:
-    """Read the steps and timelines of a procedure folder."""
-    folder = Path(path)
-    config = read_config(folder)
-    try:
-        steps = tuple(Step(s["step"], s["name"], s["colour"]) for s in read_json(folder / "steps.json"))
-        saved: dict[str, Any] = read_json(folder / "timelines.json")
-        parts = {
-            name: tuple(Part(s["start"], s["end"], s["step"], s["confidence"]) for s in entry["segments"])
-            for name, entry in saved.items()
-        }
-        durations = {
-            name: float(entry["duration"] or max((part.end for part in parts[name]), default=0.0))
-            for name, entry in saved.items()
-        }
-        videos = {name: entry["path"] for name, entry in saved.items()}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ProcedureError(
-            f"{folder}: the procedure is damaged ({error}). Learn it again, or restore the folder."
-        ) from error
-    fresh = max((step.number for step in steps), default=-1) + 1
-    document = Document(steps, parts, durations, fresh)
-    return Learned(folder, document, videos, Fraction(config["rate"]), str(config.get("fingerprint", "")))
+def document_of(steps: Sequence[str], timelines: Mapping[str, Timeline]) -> Document:
+    """The document of what was learned, before anybody corrected it."""
+    number = {name: k for k, name in enumerate(steps)}
+    parts = {
+        video: tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
+        for video, timeline in timelines.items()
+    }
+    return Document(
+        steps=tuple(Step(k, name, colour(k)) for k, name in enumerate(steps)),
+        parts=parts,
+        durations={video: timeline.end for video, timeline in timelines.items()},
+        fresh=len(steps),
+    )

@@ -1,11 +1,10 @@
-"""What a person may change, one pure function each: rename, colour, add, merge, split, move, mark.
+"""What a person may change, one pure function each: rename, colour, add, merge, split, move, mark, confirm.
 
 An edit is a JSON object with the verb under "do". `apply` checks every value before it changes anything.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -36,13 +35,14 @@ def describe(document: Document, edit: Edit) -> str:
     into = document.step(edit["into"]) if edit.get("into") is not None else None
     video = edit.get("video", "")
     words = {
-        "rename": f"rename {name} to {edit.get('name')}",
+        "rename": f"rename {len(edit['names'])} steps" if "names" in edit else f"rename {name} to {edit.get('name')}",
         "colour": f"colour {name}",
         "add": f"add step {edit.get('name')}",
         "merge": f"merge {name} into {into.name if into else 'background'}",
         "split": f"split a step in {video}",
         "move": f"move a boundary in {video}",
         "mark": f"mark {name} in {video}",
+        "confirm": f"confirm {video}",
     }
     return words[edit["do"]]
 
@@ -51,11 +51,21 @@ def describe(document: Document, edit: Edit) -> str:
 
 
 def _rename(document: Document, edit: Edit) -> Document:
-    number, name = _number(document, edit, "step"), _name(edit.get("name"))
-    for step in document.steps:
-        if step.name == name and step.number != number:
-            raise OptionError(f"name={name!r} is another step already; names must differ. Merge the two instead.")
-    return _with_step(document, number, lambda step: step._replace(name=name))
+    """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may exchange names."""
+    given = edit.get("names", {edit.get("step"): edit.get("name")})
+    if not isinstance(given, Mapping):
+        raise OptionError(f"names={given!r} is not allowed; give an object with a name for each step number.")
+    numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in given]
+    names = {
+        _number(document, {"step": n}, "step"): _name(word) for n, word in zip(numbers, given.values(), strict=True)
+    }
+    steps = tuple(step._replace(name=names.get(step.number, step.name)) for step in document.steps)
+    taken: set[str] = set()
+    for step in steps:
+        if step.name in taken:
+            raise OptionError(f"name={step.name!r} is another step already; names must differ. Merge the two instead.")
+        taken.add(step.name)
+    return replace(document, steps=steps)
 
 
 def _colour(document: Document, edit: Edit) -> Document:
@@ -77,14 +87,15 @@ def _merge(document: Document, edit: Edit) -> Document:
     into = None if edit.get("into") is None else _number(document, edit, "into")
     if number == into:
         raise OptionError(f"step={number} cannot be merged into itself; choose another one.")
-    parts = {}
+    parts, known = {}, dict(document.known)
     for video, mine in document.parts.items():
+        known[video] = _union(known.get(video, ()), *((part.start, part.end) for part in mine if part.step == number))
         kept = (part for part in mine if part.step != number or into is not None)
         parts[video] = _join(
             part._replace(step=into) if part.step == number and into is not None else part for part in kept
         )
     steps = tuple(step for step in document.steps if step.number != number)
-    return replace(document, steps=steps, parts=parts)
+    return replace(document, steps=steps, parts=parts, known=known, merged={**document.merged, number: into})
 
 
 # ---------------------------------------------------------------------- segments
@@ -106,7 +117,7 @@ def _split(document: Document, edit: Edit) -> Document:
         count += 1
     number = document.fresh
     grown = _with_new_step(document, f"{step.name} ({count})")
-    parts = dict(document.parts)
+    parts, known = dict(document.parts), dict(document.known)
     for name in document.parts if edit.get("everywhere") else [video]:
         cut: list[Part] = []
         for part in document.parts[name]:
@@ -114,14 +125,18 @@ def _split(document: Document, edit: Edit) -> Document:
             middle = time if part == whole and name == video else _round(part.start + share * (part.end - part.start))
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
                 cut += [part._replace(end=middle), part._replace(start=middle, step=number)]
+                known[name] = _union(known.get(name, ()), (part.start, part.end))
             else:
                 cut.append(part)
         parts[name] = tuple(cut)
-    return replace(grown, parts=parts)
+    return replace(grown, parts=parts, known=known)
 
 
 def _move(document: Document, edit: Edit) -> Document:
-    """Move the start or the end of one segment; a neighbour that touches it there moves along."""
+    """Move the start or the end of one segment; a neighbour that touches it there moves along.
+
+    Whoever moves a boundary has looked at both sides of it: the segments that meet there count as confirmed.
+    """
     video, time = _video(document, edit), _time(document, edit, "time")
     parts, place, edge = list(document.parts[video]), edit.get("part"), edit.get("edge")
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(parts):
@@ -145,11 +160,14 @@ def _move(document: Document, edit: Edit) -> Document:
     else:
         high = after.start if after is not None else document.durations[video]
     moved = _round(min(max(time, low), high)) if low <= high else here
+    known = document.known.get(video, ())
     if before is not None and (edge == "end" or touching):
         parts[left] = before._replace(end=moved)
+        known = _union(known, (before.start, max(here, moved)))
     if after is not None and (edge == "start" or touching):
         parts[right] = after._replace(start=moved)
-    return replace(document, parts={**document.parts, video: tuple(parts)})
+        known = _union(known, (min(here, moved), after.end))
+    return replace(document, parts={**document.parts, video: tuple(parts)}, known={**document.known, video: known})
 
 
 def _mark(document: Document, edit: Edit) -> Document:
@@ -167,7 +185,15 @@ def _mark(document: Document, edit: Edit) -> Document:
             kept.append(part._replace(start=max(part.start, end)))
     if number is not None:
         kept.append(Part(start, end, number))
-    return replace(document, parts={**document.parts, video: _join(sorted(kept, key=lambda part: part.start))})
+    parts = _join(sorted(kept, key=lambda part: part.start))
+    known = _union(document.known.get(video, ()), (start, end))
+    return replace(document, parts={**document.parts, video: parts}, known={**document.known, video: known})
+
+
+def _confirm(document: Document, edit: Edit) -> Document:
+    """This video is right as it is."""
+    video = _video(document, edit)
+    return replace(document, known={**document.known, video: ((0.0, document.durations[video]),)})
 
 
 VERBS: dict[str, Callable[[Document, Edit], Document]] = {
@@ -178,6 +204,7 @@ VERBS: dict[str, Callable[[Document, Edit], Document]] = {
     "split": _split,
     "move": _move,
     "mark": _mark,
+    "confirm": _confirm,
 }
 
 
@@ -194,6 +221,17 @@ def _join(parts: Any) -> tuple[Part, ...]:
         else:
             joined.append(part)
     return tuple(joined)
+
+
+def _union(known: tuple[tuple[float, float], ...], *more: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+    """The stretches together, sorted, those that touch as one."""
+    together: list[tuple[float, float]] = []
+    for start, end in sorted((*known, *more)):
+        if together and start <= together[-1][1]:
+            together[-1] = (together[-1][0], max(end, together[-1][1]))
+        else:
+            together.append((start, end))
+    return tuple(together)
 
 
 def _mean(one: Part, other: Part) -> float | None:
@@ -238,9 +276,9 @@ def _video(document: Document, edit: Edit) -> str:
 
 def _time(document: Document, edit: Edit, key: str) -> float:
     value, end = edit.get(key), document.durations[_video(document, edit)]
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return _round(min(max(float(value), 0.0), end))
-    raise OptionError(f"{key}={value!r} is no time; give seconds from 0 to {end:g}.")
+    if isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12:
+        return _round(min(max(value, 0.0), end))
+    raise OptionError(f"{key}={str(value)[:40]!r} is no time; give seconds from 0 to {end:g}.")
 
 
 def _round(seconds: float) -> float:

@@ -24,7 +24,8 @@ from stepcut.errors import OptionError, OutputError, StepcutError, choose
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
 from stepcut.features.video import probe
 from stepcut.procedure.corrections.document import Part
-from stepcut.procedure.corrections.edits import Edits
+from stepcut.procedure.corrections.log import StaleEdit
+from stepcut.procedure.edits import Edits
 from stepcut.show.moments import picture_at
 from stepcut.show.viewer.checks import CheckedVideo, Checker
 from stepcut.show.viewer.exports import export, format_list
@@ -43,7 +44,7 @@ class Viewer:
         self.edits = Edits(folder)
         self.title = folder.resolve().name.removesuffix(".proc")
         self.checked = list(checked)
-        learned = self.edits.learned.videos
+        learned = self.edits.outline.videos
         self.names = [*learned, *(video.name for video in self.checked)]
         self.paths = [*learned.values(), *(video.path for video in self.checked)]
         self.jobs = Jobs()
@@ -95,18 +96,21 @@ class Viewer:
 
     async def show_state(self, _: Request) -> Response:
         """The whole state as JSON."""
+        await run_in_threadpool(self.edits.refresh)
         return JSONResponse(self.state())
 
     async def edit(self, request: Request) -> Response:
         """Do, undo or redo one edit; the answer comes when it is on the disk."""
-        body = await _json(request)
-        if body.get("revision") != self.edits.revision:
-            return JSONResponse({"error": "Changed in another window; shown anew.", "state": self.state()}, 409)
-        verb = request.path_params["verb"]
-        if verb == "edit":
-            words = await run_in_threadpool(self.edits.do, body.get("edit", {}))
-        else:
-            words = await run_in_threadpool(self.edits.undo if verb == "undo" else self.edits.redo)
+        body, verb = await _json(request), request.url.path.rsplit("/", 1)[-1]
+        revision = str(body.get("revision"))
+        try:
+            if verb == "edit":
+                words = await run_in_threadpool(self.edits.do, body.get("edit", {}), revision)
+            else:
+                words = await run_in_threadpool(self.edits.undo if verb == "undo" else self.edits.redo, revision)
+        except StaleEdit:
+            sentence = "Changed in another window meanwhile: your change was not made. This is how it stands now."
+            return JSONResponse({"error": sentence, "state": self.state()}, 409)
         return JSONResponse({"words": words, "state": self.state()})
 
     async def download(self, request: Request) -> Response:
@@ -171,7 +175,7 @@ class Viewer:
 
     def _poster_time(self, place: int) -> float:
         """The middle of the first segment: something is being done there."""
-        parts = self.edits.learned.document.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
+        parts = self.edits.learned.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
         return (parts[0].start + parts[0].end) / 2
 
     def _picture(self, path: str, time: float) -> bytes:
@@ -193,7 +197,7 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/api/about/{place:int}", viewer.about),
         Route("/api/check/{place:int}", viewer.check, methods=["GET", "POST"]),
         Route("/api/proxy/{place:int}/{kind}", viewer.proxy, methods=["GET", "POST"]),
-        Route("/api/{verb}", viewer.edit, methods=["POST"]),
+        *(Route(f"/api/{verb}", viewer.edit, methods=["POST"]) for verb in ("edit", "undo", "redo")),
         Route("/video/{place:int}", viewer.video),
         Route("/poster/{place:int}", viewer.poster),
         Route("/proxy/{place:int}/{kind}", viewer.proxy_file),

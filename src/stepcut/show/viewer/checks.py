@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +25,15 @@ class CheckedVideo:
 
 
 class Checker:
-    """Loads the model when it is first needed: looking at a procedure must not wait for it."""
+    """Loads the model when it is needed, with the corrections as they stand: looking must not wait for it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    @cached_property
+    @property
     def procedure(self) -> Procedure:
         """The whole procedure, with its model."""
-        from stepcut.procedure.storage import load
+        from stepcut.procedure.procedure import load
 
         return load(self.folder)
 
@@ -50,10 +49,11 @@ class Checker:
     def look(self, path: str, progress: Hook) -> CheckedVideo:
         """Cut and check a new video."""
         with Stage(progress, "check", total=2, unit="passes") as stage:
-            timeline = self.procedure.segment(path)
+            procedure = self.procedure
+            timeline = procedure.segment(path)
             stage.advance(item=path)
-            report = self.procedure.check(path).to_json()
+            report = procedure.check(path).to_json()
             stage.advance(item=path)
-        number = {name: k for k, name in enumerate(self.procedure.steps)}
+        number = {step.name: step.number for step in procedure.document.steps}
         parts = tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
         return CheckedVideo(timeline.video, str(Path(path).resolve()), timeline.end, parts, report)

@@ -1,0 +1,124 @@
+"""Corrections made in a procedure's folder, one after another: saved before they are answered, undone and redone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from stepcut.files.atomic import write_json
+from stepcut.procedure.corrections.document import Document, document_of
+from stepcut.procedure.corrections.log import Corrections, StaleEdit
+from stepcut.procedure.corrections.operations import Edit, apply, describe
+from stepcut.procedure.folder import locked
+from stepcut.procedure.storage import EDITS, Outline, read_outline
+
+
+class Edits:
+    """A procedure's folder and all that a person changed in it; every method that changes it saves it.
+
+    Several windows and programs may do so at once: each change names the revision that its maker saw, which is
+    compared with the disk under a lock, and one that comes too late raises `StaleEdit` and changes nothing.
+
+    >>> Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})   # doctest: +SKIP
+    'rename step 0 to add jam'
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.path = self.folder / EDITS
+        with locked(self.folder, shared=True):
+            self._read()
+
+    def refresh(self) -> None:
+        """See what other programs have changed since."""
+        with locked(self.folder, shared=True):
+            if self._stamp != self._stamps():
+                self._read()
+
+    def _read(self) -> None:
+        self._stamp = self._stamps()
+        self.outline: Outline = read_outline(self.folder)
+        self.learned: Document = document_of(self.outline.steps, self.outline.timelines)
+        self._take(self.outline.corrections)
+
+    def _take(self, corrections: Corrections) -> None:
+        self.document: Document = corrections.apply(self.learned)
+        self.corrections = corrections
+
+    @property
+    def revision(self) -> str:
+        """A name for the state as it stands."""
+        return self.corrections.revision
+
+    @property
+    def next_undo(self) -> str | None:
+        """What undo would take back, in words."""
+        return self._words(self.corrections.undo(), self.corrections.done[-1]) if self.corrections.done else None
+
+    @property
+    def next_redo(self) -> str | None:
+        """What redo would do again, in words."""
+        return describe(self.document, self.corrections.undone[-1]) if self.corrections.undone else None
+
+    def do(self, edit: Edit, revision: str | None = None) -> str:
+        """Make one change and save it; gives it in words. What was undone before is forgotten.
+
+        `edit` is an object with the verb under "do"; `revision` the state that its maker saw, when not this one's.
+        """
+
+        def change() -> tuple[Corrections, str]:
+            apply(self.document, edit)
+            return self.corrections.do(edit), describe(self.document, edit)
+
+        return self._change(change, revision)
+
+    def undo(self, revision: str | None = None) -> str:
+        """Take the last change back and save that; gives it in words. `revision` as for `do`."""
+
+        def change() -> tuple[Corrections, str]:
+            before = self.corrections.undo()
+            return before, self._words(before, self.corrections.done[-1])
+
+        return self._change(change, revision)
+
+    def redo(self, revision: str | None = None) -> str:
+        """Do again what was undone last and save that; gives it in words. `revision` as for `do`."""
+
+        def change() -> tuple[Corrections, str]:
+            after = self.corrections.redo()
+            return after, describe(self.document, after.done[-1])
+
+        return self._change(change, revision)
+
+    def _change(self, change: Callable[[], tuple[Corrections, str]], revision: str | None) -> str:
+        """Write the file, whole or not at all, and only then believe it."""
+        seen = self.revision if revision is None else revision
+        with locked(self.folder):
+            if self._stamp != self._stamps():
+                self._read()
+            if seen != self.revision:
+                raise StaleEdit(
+                    f"{self.path}: it was changed in another window or program meanwhile, so this change was not made. "
+                    "Look at it as it is now, then make the change again."
+                )
+            after, words = change()
+            write_json(self.path, after.to_json())
+            self._stamp = self._stamps()
+            self._take(after.on_disk())
+            return words
+
+    def _words(self, before: Corrections, edit: Edit) -> str:
+        return describe(before.apply(self.learned), edit)
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        """What changes when the corrections or the procedure do."""
+        return [_stamp(self.path), _stamp(self.folder / "config.json")]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns, state.st_size

@@ -1,0 +1,121 @@
+"""The folder of a procedure on the disk: one writer at a time, exchanged in one step, repaired after a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import OutputError, ProcedureError
+from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.atomic import output_errors, read_json
+from stepcut.version import __version__
+
+FORMAT = 1
+"""Raised when an older stepcut could not read what a newer one writes."""
+ROOM = 1 << 20
+"""Bytes that must be free before learning begins: a small procedure."""
+
+
+@contextlib.contextmanager
+def locked(folder: Path, shared: bool = False) -> Iterator[None]:
+    """Inside is one writer of this folder, or, with `shared`, any number of readers and no writer.
+
+    What is locked is the folder above it, which stays when the procedure is exchanged; no file is left behind. Where
+    the system has no such locks (Windows, some network disks), the exchange in one step still keeps folders whole.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            handle = os.open(folder.absolute().parent, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        repair(folder)
+        yield
+
+
+def repair(folder: Path) -> None:
+    """Put a procedure back that a killed process had moved aside and not yet replaced."""
+    if folder.exists():
+        return
+    for aside in folder.absolute().parent.glob(f".{folder.name}.*.old"):
+        if (aside / folder.name).is_dir():
+            os.replace(aside / folder.name, folder)
+            aside.rmdir()
+            return
+
+
+def put_in_place(fresh: Path, target: Path) -> None:
+    """Give the folder `fresh` the name `target`; what stood there is removed. The caller holds the lock."""
+    if not target.exists():
+        os.replace(fresh, target)
+        return
+    if exchange(fresh, target):
+        shutil.rmtree(fresh, ignore_errors=True)
+        return
+    aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
+    os.replace(target, aside / target.name)
+    os.replace(fresh, target)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step, where the system can (Linux); False where it cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, exchanging = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), exchanging) == 0
+
+
+def check_output(output: AnyPath) -> None:
+    """Say before the work, not after it, that a procedure cannot be kept at `output`."""
+    folder = as_path(output)
+    if folder.exists() and not is_procedure(folder):
+        raise OutputError(
+            f"{folder}: it exists and is not a procedure, so it is left alone. Choose another name with -o."
+        )
+    if isinstance(folder, Address):
+        return
+    above = next(path for path in folder.absolute().parents if path.exists())
+    try:
+        with output_errors(folder), tempfile.TemporaryFile(dir=above):
+            free = shutil.disk_usage(above).free
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{folder}: nothing can be written there ({error}). Choose another place with -o.") from error
+    if free < ROOM:
+        raise OutputError(f"{folder}: no space left on the disk. Free some, or choose another place with -o.")
+
+
+def read_config(path: AnyPath) -> dict[str, Any]:
+    """The config.json of a procedure, or an error that says why it cannot be one."""
+    folder = as_path(path)
+    if not folder.exists():
+        raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {folder}")
+    if not is_procedure(folder):
+        raise ProcedureError(f"{folder}: this is not a procedure: it has no config.json written by stepcut learn.")
+    config: dict[str, Any] = read_json(folder / "config.json")
+    if not isinstance(config["format"], int) or config["format"] > FORMAT:
+        raise ProcedureError(
+            f"{folder}: it was made by stepcut {config['stepcut']} (format {config['format']}); this is {__version__}, "
+            f"which reads up to format {FORMAT}. Update with: pip install --upgrade stepcut"
+        )
+    return config
+
+
+def is_procedure(folder: Path | Address) -> bool:
+    """Whether the folder was written by stepcut, whatever version it is of."""
+    try:
+        config = read_json(folder / "config.json")
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and {"format", "stepcut", "method"} <= config.keys()

@@ -1,0 +1,96 @@
+"""What a procedure is made of: what was learned, and what a person corrected and labelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepcut.procedure.corrections.document import Document, document_of
+from stepcut.procedure.corrections.log import Corrections
+from stepcut.timeline import Timeline
+
+if TYPE_CHECKING:
+    from stepcut.checking.calibrate import Expectations
+    from stepcut.methods.contract import Labels, Method
+    from stepcut.order import Orders, ProcedureGraph
+
+
+@dataclass(eq=False)
+class Record:
+    """The steps of a task, where they lie in every video, and the model that finds them in a new one."""
+
+    learned_steps: list[str]
+    """The names of the learned steps; a step's number in the model is its place in this list."""
+    learned_timelines: dict[str, Timeline]
+    """Which step is done when, in seconds, for every video that was learned from, before anybody corrected it."""
+    samples: dict[str, int]
+    """How many rows of features each of those videos has."""
+    videos: dict[str, str | None]
+    """Where each video lies; None where only features were given."""
+    rate: Fraction
+    """Rows of features per second."""
+    method: Method
+    """The fitted method, from features to steps."""
+    expectations: Expectations
+    """What a normal video looks like: the thresholds of `check`."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Every setting, seed and version that made this procedure."""
+    corrections: Corrections = field(default_factory=Corrections)
+    """What a person changed since it was learned."""
+
+    def __post_init__(self) -> None:
+        if not self.corrections.of:
+            self.corrections = replace(self.corrections, of=str(self.config.get("fingerprint", "")))
+        self._shown: tuple[Corrections, Document] | None = None
+
+    @property
+    def document(self) -> Document:
+        """What was learned with the corrections in it: what a person sees."""
+        if self._shown is None or self._shown[0] is not self.corrections:
+            learned = document_of(self.learned_steps, self.learned_timelines)
+            self._shown = (self.corrections, self.corrections.apply(learned))
+        return self._shown[1]
+
+    @property
+    def steps(self) -> list[str]:
+        """The names of the steps as a person sees them; a step's number in `labels` is its place in this list."""
+        return [step.name for step in self.document.steps]
+
+    @property
+    def timelines(self) -> dict[str, Timeline]:
+        """Which step is done when, in seconds, for every video that was learned from, as a person corrected it."""
+        return self.document.timelines() if self.corrections.done else self.learned_timelines
+
+    @property
+    def labels(self) -> dict[str, Labels]:
+        """The step number at each sampled time of each video, (T,), -1 for none."""
+        return {
+            name: timeline.labels(np.arange(self.samples[name]) / float(self.rate))
+            for name, timeline in self.timelines.items()
+        }
+
+    @property
+    def model_steps(self) -> list[str]:
+        """The names of the model's steps: the one that a person gave where the step still stands."""
+        given = [self.document.step(number) for number in range(len(self.learned_steps))]
+        gone = [name if name not in self.steps else f"{name} (merged)" for name in self.learned_steps]
+        return [step.name if step else name for step, name in zip(given, gone, strict=True)]
+
+    @property
+    def orders(self) -> Orders:
+        """The orders in which people do the steps: distinct ones, the most followed first."""
+        from stepcut.order import rank_orders, video_order
+
+        return rank_orders({name: video_order(labels) for name, labels in self.labels.items()}, names=self.steps)
+
+    @property
+    def graph(self) -> ProcedureGraph:
+        """What must precede what, what is optional, what repeats, and what comes next."""
+        from stepcut.order import graph_of_labels
+
+        if any(edit["do"] not in ("rename", "colour", "confirm") for edit in self.corrections.done):
+            return graph_of_labels(self.labels, float(self.rate), self.steps)
+        return self.expectations.usual.graph.renamed(self.steps)

@@ -1,0 +1,300 @@
+"""The folder of a procedure: what a person did survives every way of writing it, and whole folders appear or none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.datasets.toy import toy_features
+from stepcut.errors import OutputError, ProcedureError, StepcutError
+from stepcut.procedure import folder as on_disk
+from stepcut.procedure.corrections.log import StaleEdit
+from stepcut.procedure.edits import Edits
+
+OLD = Path(__file__).parent / "old"
+QUICK: dict[str, Any] = {"restarts": 2}
+
+
+@pytest.fixture(scope="module")
+def videos() -> list[np.ndarray]:
+    return toy_features(videos=4, seed=1, dim=8)[0]
+
+
+@pytest.fixture(scope="module")
+def learned_once(videos: list[np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("learned") / "a.proc"
+    sc.learn(videos, steps=4, output=place, **QUICK)
+    return place
+
+
+@pytest.fixture
+def place(learned_once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(learned_once, tmp_path / "a.proc"))
+
+
+def move(place: Path) -> None:
+    """One correction by hand: the first boundary of the first video goes to 3 s."""
+    Edits(place).do({"do": "move", "video": "0", "part": 0, "edge": "end", "time": 3.0})
+
+
+# ---------------------------------------------------------------------- nothing a person did is lost or ignored
+
+
+def test_load_rename_save_keeps_corrections(place: Path) -> None:
+    move(place)
+    sc.load(place).rename({0: "pour", 1: "stir"}).save(place)
+    again = sc.load(place)
+    assert again.steps[:2] == ["pour", "stir"]
+    assert again.timelines["0"].segments[0].end == 3.0
+    assert again.learned_timelines["0"].segments[0].end != 3.0
+    assert [edit["do"] for edit in again.corrections.done] == ["move", "rename"]
+    assert Edits(place).next_undo == "rename 2 steps"
+
+
+def test_a_name_that_does_not_change_is_no_correction(place: Path) -> None:
+    assert not sc.load(place).rename({0: "step 0"}).corrections.done
+
+
+def test_every_kind_of_correction_shows_everywhere(place: Path, videos: list[np.ndarray]) -> None:
+    edits = Edits(place)
+    for edit in (
+        {"do": "merge", "step": 1, "into": 0},
+        {"do": "split", "video": "0", "time": 2.0},
+        {"do": "add", "name": "taste"},
+        {"do": "mark", "video": "1", "start": 0, "end": 2, "step": 5},
+        {"do": "mark", "video": "2", "start": 0, "end": 2, "step": None},
+        {"do": "rename", "step": 3, "name": "serve"},
+    ):
+        edits.do(edit)
+    procedure = sc.load(place)
+    assert procedure.timelines == edits.document.timelines()
+    assert procedure.steps == ["step 0", "step 2", "serve", "step 0 (2)", "taste"]
+    assert set(procedure.labels["1"][:2].tolist()) == {procedure.steps.index("taste")}
+    assert set(procedure.labels["2"][:2].tolist()) == {-1}
+    assert "taste" in str(procedure.orders)
+    assert "step 1" not in str(procedure.graph.to_json())
+    np.save(place.parent / "0.npy", videos[0])
+    assert procedure.segment(place.parent / "0.npy") == procedure.timelines["0"]
+    # A step that was merged away is the other one in new videos, too.
+    assert "step 1" not in procedure.segment(toy_features(videos=1, seed=5, dim=8)[0][0]).sequence()
+
+
+def test_saving_an_older_copy_keeps_what_was_corrected_since(place: Path) -> None:
+    before = sc.load(place)
+    move(place)
+    before.save(place)
+    assert sc.load(place).timelines["0"].segments[0].end == 3.0
+    assert before.timelines["0"].segments[0].end == 3.0
+
+
+def test_two_who_changed_the_same_procedure(place: Path) -> None:
+    mine = sc.load(place).rename({0: "mine"})
+    Edits(place).do({"do": "rename", "step": 0, "name": "theirs"})
+    with pytest.raises(OutputError, match="changed by somebody else"):
+        mine.save(place)
+    assert sc.load(place).steps[0] == "theirs"
+
+
+def test_another_procedure_does_not_write_over_corrections(
+    place: Path, videos: list[np.ndarray], tmp_path: Path
+) -> None:
+    move(place)
+    other = sc.learn(videos, steps=3, **QUICK)
+    with pytest.raises(OutputError, match="1 corrections made by hand"):
+        other.save(place)
+    with pytest.raises(OutputError, match="corrections made by hand.*stepcut teach"):
+        sc.learn(videos, steps=3, output=place, **QUICK)
+    other.save(tmp_path / "b.proc")
+    assert len(sc.load(place).steps) == 4
+
+
+def test_an_edit_made_while_learning_survives(place: Path, videos: list[np.ndarray]) -> None:
+    def meanwhile(event: Any) -> None:
+        if event.stage == "order" and event.done:
+            move(place)
+
+    with pytest.raises(OutputError, match=r"corrections made by hand.*a\.new\.proc"):
+        sc.learn(videos, steps=3, output=place, progress=meanwhile, **QUICK)
+    assert sc.load(place).timelines["0"].segments[0].end == 3.0
+    assert len(sc.load(place.with_name("a.new.proc")).steps) == 3
+
+
+def test_corrections_of_a_procedure_that_was_learned_again(place: Path) -> None:
+    move(place)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "fingerprint": "another"}))
+    with pytest.raises(ProcedureError, match="learned again since"):
+        sc.load(place)
+    assert (place / "edits.json").exists()
+
+
+def test_eight_editors_and_two_readers(place: Path) -> None:
+    accepted: list[tuple[str, str]] = []
+
+    def edit(who: int) -> int:
+        made = 0
+        edits = Edits(place)
+        while made < 4:
+            seen = edits.document.steps[0].name
+            try:
+                edits.do({"do": "rename", "step": 0, "name": f"{who} {made}"})
+            except StaleEdit:
+                continue
+            accepted.append((seen, f"{who} {made}"))
+            made += 1
+        return made
+
+    def read(_: int) -> None:
+        for _ in range(5):
+            procedure = sc.load(place)
+            assert len(procedure.steps) == 4
+            procedure.save(place)  # nothing of its own: what is there stays
+
+    with ThreadPoolExecutor(10) as pool:
+        jobs = [pool.submit(edit, who) for who in range(8)] + [pool.submit(read, n) for n in range(2)]
+        for job in jobs:
+            job.result()
+    done = [edit["name"] for edit in Edits(place).corrections.done]
+    assert len(done) == 32
+    before = dict(zip(done, ["step 0", *done], strict=False))
+    assert {name: seen for seen, name in accepted} == before  # each was made to the very state its editor saw
+
+
+# ---------------------------------------------------------------------- whole folders
+
+
+def test_raced_saves_leave_one_whole_procedure_and_no_rest(videos: list[np.ndarray], tmp_path: Path) -> None:
+    made = [sc.learn(videos, steps=steps, **QUICK) for steps in (3, 4)]
+    with ThreadPoolExecutor(4) as pool:
+        for job in [pool.submit(made[n % 2].save, tmp_path / "out" / "a.proc") for n in range(8)]:
+            job.result()
+    assert sc.load(tmp_path / "out" / "a.proc") in made
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.proc"]
+
+
+def test_without_an_exchange_a_kill_between_two_renames_is_repaired(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    procedure, renames = sc.load(place), []
+    replace = os.replace
+    monkeypatch.setattr(on_disk, "exchange", lambda *_: False)
+
+    def killed(one: Any, other: Any) -> None:
+        if Path(other).name == place.name and Path(other).parent == place.parent:
+            raise KeyboardInterrupt
+        renames.append(other)
+        replace(one, other)
+
+    monkeypatch.setattr(on_disk.os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        procedure.save(place)
+    monkeypatch.undo()
+    assert renames
+    assert not place.exists()
+    assert sc.load(place) == procedure
+
+
+def test_files_have_the_rights_that_the_user_gives(place: Path) -> None:
+    assert {oct(path.stat().st_mode & 0o777) for path in place.iterdir()} == {oct(0o666 & ~_umask())}
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("where", ["file/a.proc", "/proc/stepcut/a.proc"])
+def test_what_cannot_be_written_is_found_before_the_work(videos: list[np.ndarray], tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("not a folder")
+
+    def never(event: object) -> None:
+        raise AssertionError(event)
+
+    with pytest.raises(OutputError):
+        sc.learn(videos, steps=4, output=tmp_path / where, progress=never, **QUICK)
+
+
+# ---------------------------------------------------------------------- folders of other versions, damaged, foreign
+
+
+@pytest.mark.parametrize(("method", "ends"), [("default", [12, 24, 36]), ("cnc", [12, 23, 36])])
+def test_a_procedure_of_version_0_1_0_loads(method: str, ends: list[int], tmp_path: Path) -> None:
+    procedure = sc.load(OLD / method)
+    assert [segment.end for segment in procedure.segment(OLD / "new.npy")] == ends
+    procedure.save(tmp_path / "new.proc")
+    assert sc.load(tmp_path / "new.proc") == procedure
+
+
+def test_corrections_of_version_0_1_0_are_kept(tmp_path: Path) -> None:
+    place = Path(shutil.copytree(OLD / "default", tmp_path / "old.proc"))
+    procedure = sc.load(place)
+    assert procedure.timelines["v0"].segments[0].end == 10.0
+    assert procedure.steps[0] == "pour"
+    procedure.rename({1: "stir"}).save(place)
+    assert sc.load(place).timelines["v0"].segments[0].end == 10.0
+
+
+def mutated(data: bytes, random: np.random.Generator) -> bytes:
+    """A file with something wrong in it."""
+    kind, at = random.integers(7), int(random.integers(max(1, len(data))))
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + bytes([int(random.integers(256))]) + data[at + 1 :]
+    if kind == 2:
+        return data[:at] + data[at:][::-1]
+    words = [b"null", b"-1", b"1e400", b"99999999999999999999", b'"x"', b"[]", b"{}", b"NaN", b"[[[[" * 500, b"true"]
+    numbers = [match for match in range(len(data)) if data[match : match + 2] in (b": ", b", ", b"\n ")]
+    if not numbers:
+        return b""
+    at = numbers[int(random.integers(len(numbers)))] + 1
+    end = next((n for n in range(at + 1, len(data)) if data[n : n + 1] in b",\n}]"), len(data))
+    return data[:at] + b" " + words[int(random.integers(len(words)))] + data[end:]
+
+
+@pytest.mark.parametrize("file", ["config", "steps", "timelines", "check", "edits", "model", "graph", "orders"])
+def test_a_damaged_folder_is_refused_or_right(place: Path, file: str, videos: list[np.ndarray]) -> None:
+    move(place)
+    random = np.random.default_rng(0)
+    path = next(place.glob(f"{file}.*"))
+    whole = path.read_bytes()
+    for _ in range(60):
+        path.write_bytes(mutated(whole, random))
+        try:
+            Edits(place)
+            procedure = sc.load(place)
+        except ProcedureError:
+            continue
+        try:
+            procedure.check(videos[0])
+            procedure.segment(videos[0])
+            procedure.guide().push(0.0, videos[0][0])
+            procedure.plan()
+            repr(procedure.orders), procedure._repr_html_()
+        except StepcutError:
+            raise AssertionError(path.read_bytes()) from None
+
+
+def test_a_procedure_of_a_stranger_runs_no_code(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evil_code.py").write_text(
+        "from stepcut.methods import StepCut\nopen(__file__ + '.ran', 'w').close()\nclass Mine(StepCut): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "method": "evil_code:Mine"}))
+    with pytest.raises(ProcedureError, match="trust=True"):
+        sc.load(place)
+    assert not (tmp_path / "evil_code.py.ran").exists()
+    from stepcut.methods import StepCut
+
+    assert len(sc.load(place, method=StepCut).steps) == 4
+    assert type(sc.load(place, trust=True).method).__name__ == "Mine"
