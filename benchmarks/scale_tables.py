@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md from the costs that benchmarks/scale.py has measured: figures, costs, capacity plan."""
+"""The tables of docs/parallel.md from what benchmarks/scale.py has measured: figures, costs, capacity plan."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import stepcut
 ROOT = Path(stepcut.__file__).parent
 
 LAYERS = [
-    {"errors", "version"},
+    {"errors", "version", "plugins"},
     {"progress", "tables", "colours", "jit", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
-from stepcut.cli.main import COMMANDS, main
+from stepcut.cli.main import main
+from stepcut.cli.parser import COMMANDS, make_parser, options
+from stepcut.procedure.learning import learn
 from stepcut.version import __version__
 
 
@@ -29,14 +38,98 @@ def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_examples_and_the_common_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([name, "--help"])
+def test_every_command_has_examples_and_a_usage_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", name]) == 0
     text = capsys.readouterr().out
-    assert ended.value.code == 0
-    assert text.index("examples:") < text.index("--seed")
-    assert text.count(f"stepcut {name}") >= 2
-    assert "--quiet" in text
+    assert text.startswith("examples:")
+    assert text.count(f"stepcut {name}") >= 3
+    assert f"usage: stepcut {name} [options]" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_is_there_where_its_command_reads_it(name: str) -> None:
+    parser, module = make_parser(name)
+    assert module.__file__ is not None
+    code = Path(module.__file__).read_text(encoding="utf-8")
+    there = {word for action in options(parser) for word in action.option_strings}
+    assert ("--seed" in there) == ("args.seed" in code)
+    assert ("--log" in there) == ("progress_hook(args)" in code)
+
+
+def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    assert "commands:" in capsys.readouterr().out
+    assert main(["help", "lern"]) == 2
+    assert "did you mean 'learn'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["learn", "x", "--stepz", "3"], "no option --stepz; did you mean --steps?"),
+        (["check", "p", "v", "--seed", "3"], "no option --seed"),
+        (["check"], "procedure"),
+        (["learn", "x", "--seed", "two"], "two"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_exit_code_2(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert f"See: stepcut help {words[0]}" in error
+    assert error.count("\n") == 1
+
+
+def test_python_m_stepcut() -> None:
+    run = subprocess.run([sys.executable, "-m", "stepcut", "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout == f"stepcut {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError(13, "Permission denied", "/x/y"), "/x/y: Permission denied"),
+        (MemoryError(), "out of memory"),
+        (ZeroDivisionError("by zero"), "STEPCUT_DEBUG=1"),
+    ],
+)
+def test_no_error_is_a_traceback(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr("stepcut.cli.main.run_command", fail)
+    assert main(["learn", "x"]) == 2
+    printed = capsys.readouterr().err
+    assert told in printed
+    assert printed.count("\n") == 1
+    monkeypatch.setenv("STEPCUT_DEBUG", "1")
+    with pytest.raises(type(error)):
+        main(["learn", "x"])
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "a\x1b]0;owned\x07.csv", "b.json"]) == 2
+    printed = capsys.readouterr().err
+    assert "owned" in printed
+    assert "\x1b" not in printed
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "stepcut", "demo", "-o", str(tmp_path / "d")]
+    run = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)  # inside the filming, or the features
+    run.send_signal(signal.SIGINT)
+    _, error = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "FATAL" not in error
+    assert "Traceback" not in error
 
 
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,3 +146,19 @@ def test_interrupting_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr("stepcut.cli.main.run_command", interrupted)
     assert main(["learn", "x"]) == 130
     assert "run the same command again to go on" in capsys.readouterr().err
+
+
+def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
+    films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def last_event(*words: str) -> tuple[str, float, str]:
+        capsys.readouterr()
+        assert main([*words, "--log", "json"]) in (0, 1)
+        event = json.loads(capsys.readouterr().err.splitlines()[-1])
+        return event["stage"], event["done"], event["unit"]
+
+    place = str(tmp_path / "p.proc")
+    learn([films / name for name in ("v0.mp4", "v1.mp4", "v2.mp4")], steps=2, output=place)
+    assert last_event("check", place, str(films / "v3.mp4"))[2] == "frames"
+    for command in ("check", "segment"):
+        assert last_event(command, place, str(films / "v3.mp4"), str(films / "v2.mp4")) == (command, 2, "videos")

@@ -1,4 +1,4 @@
-"""docs/scale.md: its tables are what the script prints, and its commands are ones that stepcut understands."""
+"""docs/parallel.md: its tables are what the script prints, and its commands are ones that stepcut understands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_tables_are_those_of_the_script(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     script = importlib.import_module("scale_tables")
     costs = json.loads((ROOT / "benchmarks" / "scale_costs.json").read_text())
-    text = (ROOT / "docs" / "scale.md").read_text()
+    text = (ROOT / "docs" / "parallel.md").read_text()
     assert script.fill(text, costs) == text
     assert script.fill(text, {**costs, "cpu_frame": 1.0}) != text
     with pytest.raises(SystemExit, match="no place for plan"):
@@ -28,7 +28,7 @@ def test_the_tables_are_those_of_the_script(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_commands_are_understood() -> None:
-    text = (ROOT / "docs" / "scale.md").read_text()
+    text = (ROOT / "docs" / "parallel.md").read_text()
     block = re.search(r"```\n(.*?)```", text, re.DOTALL)
     assert block is not None
     lines = block.group(1).splitlines()

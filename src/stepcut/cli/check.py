@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from stepcut.cli.common import add_common, add_engine, open_engine, tell_failures
+from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
 
 EXAMPLES = """examples:
   stepcut check sandwich.proc new.mp4             in words; exit code 0 fine, 1 deviations, 2 error
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("video", nargs="+", help="videos, or files with their features")
     parser.add_argument("--json", action="store_true", help="print each report as one JSON object")
     add_engine(parser)
-    add_common(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.procedure.many_videos import for_each_video
 
     with open_engine(args) as engine:
-        answers = for_each_video("check", args.procedure, args.video, engine)
+        answers = for_each_video("check", args.procedure, args.video, engine, progress_hook(args))
     failed = tell_failures(answers)
     reports = [answer for answer in answers if not isinstance(answer, Exception)]
     for report in reports:

@@ -1,4 +1,4 @@
-"""What commands have in common: --seed, --quiet, --log and the hook they choose; --engine and where it works."""
+"""What commands have in common: --seed, --quiet, --log and the hook they choose, --engine, and how they speak."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from stepcut.errors import StepcutError
+from stepcut.errors import StepcutError, printable
 from stepcut.progress import Bar, Hook, JsonLog, silent
 
 if TYPE_CHECKING:
     from stepcut.parallel.contract import Engine
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the options that every command takes."""
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add --seed, where something is drawn at random."""
     parser.add_argument("--seed", type=int, default=0, help="same seed, same result on one machine (default 0)")
+
+
+def add_progress(parser: argparse.ArgumentParser) -> None:
+    """Add --quiet and --log, where there is progress to show; see `progress_hook`."""
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--log", choices=["bar", "json"], default="bar", help="progress for people or for machines")
 
@@ -61,5 +65,10 @@ def tell_failures(answers: Sequence[object]) -> bool:
     for error in errors:
         if not isinstance(error, StepcutError):
             raise error
-        print(f"stepcut: {' '.join(str(error).split())}", file=sys.stderr)
+        say(str(error))
     return bool(errors)
+
+
+def say(text: str) -> None:
+    """One line on standard error."""
+    print(f"stepcut: {printable(' '.join(text.split()))}", file=sys.stderr)

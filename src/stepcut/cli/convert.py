@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepcut.cli.common import add_common
 from stepcut.errors import OptionError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", help="frames per second, for formats that count frames: 30, 29.97, 30000/1001")
     parser.add_argument("--annotator", help="whose labels to read, where a file has several people's")
     parser.add_argument("--video", help="which video to take, where IN has several")
-    add_common(parser)
+    parser.add_argument("--quiet", action="store_true", help="do not say what was written and what it lost")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from stepcut.cli.common import add_common
 from stepcut.errors import OptionError
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE", help="stats: also draw them, as .png, .svg or .pdf")
     parser.add_argument("--view", help="EgoProceL: the camera of CMU-MMAC (egocentric, top, back, left, right)")
     parser.add_argument("--rate", help="folder: frames per second, for label files that count frames")
-    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stepcut.cli.common import add_common, progress_hook
+from stepcut.cli.common import add_progress, add_seed, progress_hook
 
 EXAMPLES = """examples:
   stepcut demo                    about two minutes on two cores; writes the folder demo
@@ -16,7 +16,8 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `stepcut demo`."""
     parser.add_argument("-o", "--output", default="demo", help="the folder to write (default demo)")
-    add_common(parser)
+    add_seed(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:

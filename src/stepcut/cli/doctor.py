@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from stepcut.cli.common import add_common
 from stepcut.errors import StepcutError
 from stepcut.version import __version__
 
@@ -41,7 +40,6 @@ class Finding:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words that `stepcut doctor` understands."""
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from stepcut.cli.common import add_common, add_engine, open_engine
+from stepcut.cli.common import add_engine, add_seed, open_engine
 
 EXAMPLES = """examples:
   stepcut evaluate sandwich.proc --truth annotations/
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--matching", action="store_true", help="say which found step is which true step (json always does)"
     )
     add_engine(parser)
-    add_common(parser)
+    add_seed(parser)
 
 
 def run(args: argparse.Namespace) -> int:

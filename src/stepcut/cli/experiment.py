@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import add_common, add_engine, progress_hook
+from stepcut.cli.common import add_engine, add_progress, add_seed, progress_hook
 from stepcut.errors import OptionError
 
 EXAMPLES = """examples:
@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="text", help="text (default), csv, latex, json or markdown")
     parser.add_argument("--plot", metavar="FILE", help="draw it as well: .png, .svg or .pdf")
     add_engine(parser, "--jobs")
-    add_common(parser)
+    add_seed(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
+from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook
 from stepcut.cli.feature_options import BACKBONE, add_seeing, said
 
 EXAMPLES = """examples:
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strict", action="store_true", help="stop at the first video that cannot be used, instead of leaving it out"
     )
     add_engine(parser)
-    add_common(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:

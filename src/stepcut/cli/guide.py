@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepcut.cli.common import add_common
-
 if TYPE_CHECKING:
     from stepcut.guidance.guide import State
     from stepcut.procedure.procedure import Procedure
@@ -41,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds without a frame that count as a stall (default 10)",
     )
-    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:

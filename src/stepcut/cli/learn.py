@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from stepcut.cli.common import add_common, add_engine, open_engine, progress_hook
+from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook
 from stepcut.cli.feature_options import BACKBONE, add_seeing, said
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_seeing(parser)
     add_engine(parser)
-    add_common(parser)
+    add_seed(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 
+from stepcut.cli.common import say
+from stepcut.cli.parser import COMMANDS, make_parser
 from stepcut.errors import StepcutError, unknown
 from stepcut.version import __version__
-
-# name -> (module under stepcut.cli, one line of help). Only the module that is asked for is imported.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "everything below on an embedded example, offline"),
-    "learn": ("learn", "learn a procedure from videos (resumes)"),
-    "segment": ("segment", "cut one more video with a learned procedure"),
-    "check": ("check", "say what a video misses, repeats or does out of order"),
-    "guide": ("guide", "follow a video, camera or stream: the step now and what comes next"),
-    "evaluate": ("evaluate", "score a procedure against true timelines"),
-    "view": ("view", "look at a procedure in the browser, and correct it"),
-    "report": ("report", "write a procedure as one HTML file"),
-    "convert": ("convert", "turn a timeline file of any format into any other"),
-    "data": ("data", "data sets: list, info, check, stats, cite"),
-    "experiment": ("experiment", "make a table of the paper, ours beside the published one"),
-    "features": ("features", "compute features only (resumes)"),
-    "doctor": ("doctor", "versions, device, decoder, weights, cache and disk, with advice"),
-}
 
 EXAMPLES = """examples:
   stepcut demo                              see everything at work on an embedded example
@@ -41,51 +24,67 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(overview())
         return 0
+    asked = words[0] == "help"
+    if asked and len(words) == 1:
+        return main([])
     if words[0] == "--version":
         print(f"stepcut {__version__}")
         return 0
-    name = words[0]
+    name = words[int(asked)]
     if name not in COMMANDS:
-        print(f"stepcut: {unknown('command', name, COMMANDS)}", file=sys.stderr)
+        say(unknown("command", name, COMMANDS))
         return 2
+    if asked:
+        print(make_parser(name)[0].format_help(), end="")
+        return 0
     try:
         return run_command(name, words[1:])
     except KeyboardInterrupt:
-        print("\nstepcut: interrupted. Finished work is kept; run the same command again to go on.", file=sys.stderr)
+        print(file=sys.stderr)
+        say("interrupted. Finished work is kept; run the same command again to go on.")
+        if argv is None:
+            # At once: a thread that is inside the decoder or the backbone now would die of Python's own end, noisily.
+            sys.stdout.flush()
+            os._exit(130)
         return 130
     except BrokenPipeError:  # the reader of our output went away, as in `stepcut ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except StepcutError as error:
+    except Exception as error:
         if os.environ.get("STEPCUT_DEBUG"):
             raise
-        print(f"stepcut: {' '.join(str(error).split())}", file=sys.stderr)
+        say(explain(error))
         return 2
+
+
+def explain(error: Exception) -> str:
+    """An error in one sentence; what stepcut did not foresee is told as such, with the way to its traceback."""
+    if isinstance(error, StepcutError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory. Give fewer videos at once, a lower --fps, or fewer --workers."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'the system'}: {error.strerror}."
+    return (
+        f"{type(error).__name__}: {error}. This is a fault of stepcut; run the command again with STEPCUT_DEBUG=1 and "
+        "report what it prints."
+    )
 
 
 def run_command(name: str, words: Sequence[str]) -> int:
     """Import the file of one command, read its words and run it."""
-    module_name, summary = COMMANDS[name]
-    module = importlib.import_module(f"stepcut.cli.{module_name}")
-    parser = argparse.ArgumentParser(
-        prog=f"stepcut {name}",
-        usage=argparse.SUPPRESS,  # help starts with examples
-        description=f"{module.EXAMPLES.rstrip()}\n\n{summary[0].upper()}{summary[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
+    parser, module = make_parser(name)
     code: int = module.run(parser.parse_args(words))
     return code
 
 
 def overview() -> str:
     """What `stepcut -h` prints: examples first, then the commands."""
-    lines = [EXAMPLES, "commands:"]
+    lines = [EXAMPLES, "usage: stepcut COMMAND [options] ...", "", "commands:"]
     lines += [f"  {name:<11} {summary}" for name, (_, summary) in COMMANDS.items()]
     lines += [
         "",
-        "stepcut COMMAND --help tells more; stepcut --version; STEPCUT_DEBUG=1 shows the traceback of an error.",
+        "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows the traceback of an error.",
     ]
     return "\n".join(lines)
 

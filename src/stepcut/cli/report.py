@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from stepcut.cli.common import add_common, progress_hook
+from stepcut.cli.common import add_progress, progress_hook
 from stepcut.progress import Stage
 
 EXAMPLES = """examples:
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pictures", type=int, default=4, help="how many pictures of each step (default 4)")
     parser.add_argument("--title", default="", help="the heading of the page")
-    add_common(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from stepcut.cli.common import add_common, add_engine, open_engine, tell_failures
+from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
 from stepcut.errors import OptionError
 
 EXAMPLES = """examples:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "stands for the video's name",
     )
     add_engine(parser)
-    add_common(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             "belongs, for example -o 'out/{name}.vtt'."
         )
     with open_engine(args) as engine:
-        answers = for_each_video("segment", args.procedure, args.video, engine)
+        answers = for_each_video("segment", args.procedure, args.video, engine, progress_hook(args))
     failed = tell_failures(answers)
     for timeline in [answer for answer in answers if not isinstance(answer, Exception)]:
         if args.output:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from stepcut.cli.common import add_common, progress_hook
+from stepcut.cli.common import add_progress, progress_hook
 
 EXAMPLES = """examples:
   stepcut view sandwich.proc                     opens the browser
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="append", default=[], metavar="VIDEO", help="a new video to show, checked; may be repeated"
     )
-    add_common(parser)
+    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -64,13 +64,13 @@ def read_source(
     return features, failures
 
 
-def read_like(config: Mapping[str, Any], rate: Fraction, video: Any) -> Features:
+def read_like(config: Mapping[str, Any], rate: Fraction, video: Any, progress: Hook = silent) -> Features:
     """The features of one more video, seen as the procedure with this config sees."""
     if isinstance(video, Features):
         features = video
     else:
         source = [video] if isinstance(video, str | os.PathLike | Address) else {"video": video}
-        found, failures = read_source(source, rate, config.get("backbone"), strict=True)
+        found, failures = read_source(source, rate, config.get("backbone"), strict=True, progress=progress)
         if len(found) != 1:
             raise OptionError(f"{video} holds {len(found)} videos{_reasons(failures)}; give one at a time.")
         features = found[0]

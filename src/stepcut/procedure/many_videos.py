@@ -10,21 +10,41 @@ from typing import Any
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.parallel.contract import Engine, attempt
 from stepcut.procedure.procedure import Procedure
+from stepcut.progress import Hook, Stage, silent
 
 
-def for_each_video(verb: str, procedure: AnyPath, videos: Sequence[str], engine: Engine | None) -> list[Any]:
-    """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails."""
+def for_each_video(
+    verb: str, procedure: AnyPath, videos: Sequence[str], engine: Engine | None, progress: Hook = silent
+) -> list[Any]:
+    """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails.
+
+    verb       "segment" or "check"
+    procedure  the folder of a procedure
+    videos     paths or addresses
+    engine     whose workers do it; None: this process
+    progress   told after each video; of one video alone, of its frames
+    """
     word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
     if engine is None:
-        return [attempt(partial(do, verb, str(procedure), word), video) for video in videos]
-    # A worker may have another working folder.
-    whole = [str(as_path(video).absolute()) for video in videos]
-    return engine.map(partial(do, verb, str(as_path(procedure).absolute()), word), whole)
+        _open(str(procedure), word)  # one that is not there is told before anything is said of the videos
+        if len(videos) == 1:
+            return [attempt(partial(do, verb, str(procedure), word, progress=progress), videos[0])]
+    with Stage(progress, verb, total=len(videos), unit="videos") as stage:
+        if engine is None:
+            answers = []
+            for video in videos:
+                answers.append(attempt(partial(do, verb, str(procedure), word), video))
+                stage.advance(item=video)
+            return answers
+        # A worker may have another working folder.
+        whole = [str(as_path(video).absolute()) for video in videos]
+        work = partial(do, verb, str(as_path(procedure).absolute()), word)
+        return engine.map(work, whole, lambda place, _: stage.advance(item=videos[place]))
 
 
-def do(verb: str, procedure: str, word: str, video: str) -> Any:
+def do(verb: str, procedure: str, word: str, video: str, progress: Hook = silent) -> Any:
     """What a worker does."""
-    return getattr(_open(procedure, word), verb)(video)
+    return getattr(_open(procedure, word), verb)(video, progress=progress)
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from stepcut.files.addresses import whole_path
 from stepcut.procedure.corrections.operations import apply
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import damaged, read, save
+from stepcut.progress import Hook, silent
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -58,15 +59,15 @@ class Procedure(Record):
 
     # ------------------------------------------------------------------ a new video
 
-    def features(self, video: Video) -> Features:
-        """The features of a video as this procedure sees it: same backbone, same rate."""
+    def features(self, video: Video, progress: Hook = silent) -> Features:
+        """The features of a video as this procedure sees it: same backbone, same rate. `progress` counts its frames."""
         from stepcut.features.read import read_like
 
-        return read_like(self.config, self.rate, video)
+        return read_like(self.config, self.rate, video, progress)
 
-    def segment(self, video: Video) -> Timeline:
+    def segment(self, video: Video, progress: Hook = silent) -> Timeline:
         """Cut a new video (a path, a feature file or an array) into the steps, without learning anything anew."""
-        features = self.features(video)
+        features = self.features(video, progress)
         rows = [features.rows]
         if features.name in self.document.known and self._is_learned(features):
             return self.timelines[features.name]
@@ -84,11 +85,11 @@ class Procedure(Record):
         cut = self.method.predict([features.rows])[0]
         return np.array_equal(cut, self.method.labels_[list(self.samples).index(features.name)])
 
-    def check(self, video: Video) -> Report:
+    def check(self, video: Video, progress: Hook = silent) -> Report:
         """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step."""
         from stepcut.checking.check import check_labels
 
-        features = self.features(video)
+        features = self.features(video, progress)
         rows = [features.rows]
         return check_labels(
             self.method.predict(rows)[0],

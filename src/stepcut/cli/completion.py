@@ -1,0 +1,108 @@
+"""`stepcut completion`: a script by which a shell completes commands, options and their values; made of the parsers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from stepcut.cli.parser import COMMANDS, make_parser
+
+EXAMPLES = """examples:
+  eval "$(stepcut completion bash)"                                   in ~/.bashrc
+  eval "$(stepcut completion zsh)"                                    in ~/.zshrc, after compinit
+  stepcut completion fish > ~/.config/fish/completions/stepcut.fish
+"""
+
+BASH = """_stepcut() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} command=${{COMP_WORDS[1]}} last=${{COMP_WORDS[COMP_CWORD-1]}} words=
+  if [ "$COMP_CWORD" = 1 ]; then words="{commands}"
+  else
+    case $command:$last in
+{values}
+    esac
+    case $command:$word in
+{options}
+    esac
+  fi
+  [ -z "$words" ] || COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -o bashdefault -F _stepcut stepcut"""
+
+ZSH = """_stepcut() {{
+  local command=$words[2] last=$words[CURRENT-1] word=$words[CURRENT] found=
+  if (( CURRENT == 2 )); then found="{commands}"
+  else
+    case $command:$last in
+{values}
+    esac
+    case $command:$word in
+{options}
+    esac
+  fi
+  if [[ -n $found ]]; then compadd -- ${{=found}}; else _files; fi
+}}
+compdef _stepcut stepcut"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `stepcut completion`."""
+    parser.add_argument("shell", choices=list(SHELLS), help="the shell to write the script for")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script."""
+    print(SHELLS[args.shell]())
+    return 0
+
+
+def actions() -> dict[str, list[argparse.Action]]:
+    """Command -> everything that its parser understands."""
+    return {name: make_parser(name)[0]._actions for name in COMMANDS}
+
+
+def bash() -> str:
+    """The script for bash."""
+    return _cases(BASH, "words")
+
+
+def zsh() -> str:
+    """The script for zsh."""
+    return _cases(ZSH, "found")
+
+
+def fish() -> str:
+    """The script for fish, which also shows what each option is for."""
+    lines = []
+    for name, (_, summary) in COMMANDS.items():
+        lines.append(f"complete -c stepcut -n __fish_use_subcommand -f -a {name} -d {_quote(summary)}")
+    for name, each in actions().items():
+        for action in each:
+            words = [f"{'-l' if word[:2] == '--' else '-s'} {word.lstrip('-')}" for word in action.option_strings]
+            if action.choices is not None:
+                words.append(f"{'-x ' if words else ''}-a {_quote(' '.join(map(str, action.choices)))}")
+            elif words and action.nargs != 0:
+                words.append("-r")
+            if words:
+                about = f"-d {_quote(action.help or '')}"
+                lines.append(f"complete -c stepcut -n '__fish_seen_subcommand_from {name}' {' '.join(words)} {about}")
+    return "\n".join(lines)
+
+
+SHELLS: dict[str, Callable[[], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+def _cases(script: str, variable: str) -> str:
+    """A script with a line per command: its options after a dash, and the values of those that have a list."""
+    options, values = [], []
+    for name, each in actions().items():
+        words = " ".join(word for action in each for word in action.option_strings)
+        options.append(f'      {name}:-*) {variable}="{words}" ;;')
+        for action in each:
+            if action.choices is not None:
+                before = "|".join(f"{name}:{word}" for word in action.option_strings or [name])
+                values.append(f'      {before}) {variable}="{" ".join(map(str, action.choices))}" ;;')
+    return script.format(commands=" ".join([*actions(), "help"]), options="\n".join(options), values="\n".join(values))
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

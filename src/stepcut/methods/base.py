@@ -1,0 +1,99 @@
+"""BaseMethod: a method of one's own needs `learn` and `shares`; everything else of the contract is here."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import NotLearned, OptionError
+from stepcut.methods.contract import Array, Choice, Curve, Labels, Online, Window
+from stepcut.progress import Hook, silent
+
+
+class BaseMethod(ABC):
+    """Derive from it, store settings in `__init__`, and keep what is learned as arrays whose names end in `_`.
+
+    `steps` is the number of steps, `rate` rows of features per second, `seed` what random draws follow.
+    """
+
+    labels_: list[Labels]
+    steps_: int
+    novelty_: list[NDArray[np.float64]] | None = None
+    choice_: Choice | None = None
+    curve_: Curve | None = None
+
+    def __init__(self, steps: int = 7, rate: float = 1.0, seed: int = 0) -> None:
+        self.steps, self.rate, self.seed = steps, rate, seed
+
+    @abstractmethod
+    def learn(self, videos: Sequence[Array]) -> None:
+        """Learn from all `videos`, a list of (T, d) arrays; keep what is learned in attributes that end in `_`."""
+
+    @abstractmethod
+    def shares(self, rows: Array) -> NDArray[np.float64]:
+        """How much each row (T, d) of one video belongs to each step: (T, K), rows sum to 1."""
+
+    def fit(
+        self,
+        features: Sequence[Array],
+        progress: Hook = silent,
+        checkpoint: Path | None = None,
+        labels: Sequence[Labels | None] | None = None,
+    ) -> Self:
+        """See `stepcut.methods`; a method that learns from labels writes its own `fit`."""
+        del progress, checkpoint  # for methods that take long
+        if labels is not None and any(one is not None for one in labels):
+            raise OptionError(f"method {type(self).__name__} does not learn from labels; the default method does.")
+        self.steps_ = self.steps
+        self.learn(features)
+        self.labels_ = self.predict(features)
+        return self
+
+    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
+        """The features themselves."""
+        return [np.asarray(rows, dtype=np.float32) for rows in features]
+
+    def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
+        """`shares` of every video."""
+        if not hasattr(self, "steps_"):
+            raise NotLearned("this method has not been fitted; call fit(features) first.")
+        return [self.shares(rows) for rows in features]
+
+    def predict(self, features: Sequence[Array]) -> list[Labels]:
+        """The step with the largest share of each row."""
+        return [shares.argmax(axis=1).astype(np.int64) for shares in self.memberships(features)]
+
+    def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
+        """How far the largest share is from all of it: 0 where a row surely belongs to a step."""
+        return [1 - shares.max(axis=1) for shares in self.memberships(features)]
+
+    def online(self) -> Online:
+        """The last two minutes taken as a video of their own."""
+        return Window(self)
+
+    def settings(self) -> dict[str, Any]:
+        """What `__init__` was given."""
+        return {name: getattr(self, name) for name in list(inspect.signature(type(self)).parameters)}
+
+    def state(self) -> dict[str, Array]:
+        """Everything learned: the arrays whose names end in `_`, and the labels of the videos learned from."""
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        labels = {f"labels.{number:05d}": each for number, each in enumerate(self.labels_)}
+        return {**{name: array for name, array in arrays.items() if name.endswith("_")}, **labels}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
+        """The method as it was when `settings` and `state` were taken."""
+        method = cls(**settings)
+        for name, array in state.items():
+            if not name.startswith("labels."):
+                setattr(method, name, array)
+        method.labels_ = [state[name].astype(np.int64) for name in sorted(state) if name.startswith("labels.")]
+        method.steps_ = method.steps
+        return method

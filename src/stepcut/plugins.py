@@ -1,0 +1,60 @@
+"""Parts of a user's own: found by a short name, by an entry point, or by `package.module:Class`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import TypeVar, cast
+
+from stepcut.errors import OptionError, unknown
+
+T = TypeVar("T")
+
+
+def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
+    """The part that `name` stands for.
+
+    kind  what is looked for, "method" for example; entry points are those of the group `stepcut.methods`
+    name  a name of `ours`, of an entry point, or `package.module:Class`
+    ours  the parts that come with stepcut, by name
+
+    A name of `package.module:Class` imports that module, so it must come from the user, never from a file.
+    """
+    if name in ours:
+        return ours[name]
+    installed = {point.name: point for point in entry_points(group=f"stepcut.{kind}s")}
+    if name in installed:
+        return cast(T, installed[name].load())
+    if not is_own(name):
+        raise OptionError(unknown(kind, name, [*ours, *installed]) + " Or give your own as package.module:Class.")
+    module, _, attribute = name.partition(":")
+    try:
+        return cast(T, getattr(importlib.import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise OptionError(
+            f"{kind}={name!r}: {error}. Give package.module:Class of something that Python can import from here."
+        ) from error
+
+
+def is_own(name: str) -> bool:
+    """Whether a name has the form `package.module:Class`.
+
+    >>> is_own("mine.parts:Method"), is_own("stepcut"), is_own("timm:resnet50")
+    (True, False, True)
+    """
+    return re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", name) is not None
+
+
+def name_of(kind: str, part: object, ours: Mapping[str, object]) -> str:
+    """The name under which `find` gives the class of `part` again: one of `ours` of that `kind`, an entry point, or
+    `module:Class`."""
+    made = type(part)
+    for name, each in ours.items():
+        if each is made:
+            return name
+    for point in entry_points(group=f"stepcut.{kind}s"):
+        if point.value == f"{made.__module__}:{made.__qualname__}":
+            return point.name
+    return f"{made.__module__}:{made.__qualname__}"

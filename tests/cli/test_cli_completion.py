@@ -1,0 +1,61 @@
+"""Completion: each shell is asked what it would offer, where that shell is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from stepcut.cli.main import main
+
+
+def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+def ask(shell: str, *words: str) -> str:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    return subprocess.run([shell, *words], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered", "not_offered"),
+    [
+        ("stepcut ch", {"check"}, {"learn"}),
+        ("stepcut learn --st", {"--steps", "--strict"}, {"--json"}),
+        ("stepcut learn --log ", {"bar", "json"}, {"--steps"}),
+        ("stepcut data ", {"list", "stats"}, {"learn"}),
+    ],
+)
+def test_bash(words: str, offered: set[str], not_offered: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    given = words.split(" ")
+    asked = (
+        f"COMP_WORDS=({' '.join(repr(word) for word in given)}); COMP_CWORD={len(given) - 1}; _stepcut; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    found = set(ask("bash", "-c", f"{script('bash', capsys)}\n{asked}").split())
+    assert offered <= found
+    assert not found & not_offered
+
+
+def test_zsh_reads_the_script_and_offers(capsys: pytest.CaptureFixture[str]) -> None:
+    stub = 'compdef() { :; }; compadd() { shift; print -l -- "$@"; }; _files() { print files; }\n'
+    asked = "words=(stepcut learn --s); CURRENT=3; _stepcut; words=(stepcut learn x); _stepcut"
+    found = ask("zsh", "-c", f"{stub}{script('zsh', capsys)}\n{asked}").split()
+    assert {"--steps", "files"} <= set(found)
+
+
+def test_fish_offers_options_of_the_command_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    found = ask("fish", "--no-config", "-c", f"{script('fish', capsys)}\ncomplete -C 'stepcut check --'")
+    assert "--json" in found
+    assert "--names" not in found
+
+
+def test_an_unknown_shell_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["completion", "csh"])
+    assert ended.value.code == 2
+    assert "bash" in capsys.readouterr().err

@@ -1,0 +1,30 @@
+"""The code in the docs runs, and the pages of the site exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def test_the_page_on_extending_runs() -> None:
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    shared: dict[str, Any] = {"__name__": "extend"}
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) >= 5
+    for block in blocks:
+        exec(compile(block, "docs/extend.md", "exec"), shared)
+    assert len(shared["labels"]) == 5
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), target

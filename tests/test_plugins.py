@@ -1,0 +1,39 @@
+"""Parts of a user's own are found by name, by entry point and by package.module:Class."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from stepcut import plugins
+from stepcut.errors import OptionError
+
+OURS: dict[str, object] = {"stepcut": int, "cnc": float}
+
+
+def test_by_name_and_by_class() -> None:
+    assert plugins.find("method", "cnc", OURS) is float
+    assert plugins.find("method", "pathlib:Path", OURS) is Path
+
+
+def test_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("mine", "pathlib:PurePosixPath", "stepcut.methods")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == "stepcut.methods" else [])
+    made = plugins.find("method", "mine", OURS)
+    assert getattr(made, "__name__", "") == "PurePosixPath"
+    with pytest.raises(OptionError, match="mine"):
+        plugins.find("method", "mein", OURS)
+
+
+@pytest.mark.parametrize("name", ["nowhere.at.all:Thing", "pathlib:Nothing", "stepcat", "a b:c", ""])
+def test_what_is_not_there(name: str) -> None:
+    with pytest.raises(OptionError, match="package.module:Class"):
+        plugins.find("method", name, OURS)
+
+
+def test_the_name_of_a_part_finds_it_again() -> None:
+    assert plugins.name_of("method", 3, OURS) == "stepcut"
+    mine = Path("x")
+    assert plugins.find("method", plugins.name_of("method", mine, OURS), OURS) is type(mine)
