@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.remote import RemoteBackbone, open_backbone
 from stepcut.features.contract import Features
 from stepcut.features.extract import extract
 from stepcut.parallel.cores import count_cores
-from stepcut.parallel.ray import Ray, RemoteBackbone
+from stepcut.parallel.ray import Ray
 from stepcut.version import __version__
 
 
@@ -38,15 +39,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
 
-    recipe: dict[str, Any] = {"backbone": "efficientnet-lite0", "device": args.device}
     begin = time.perf_counter()
-    engine = Ray(piece=args.piece, backbones=args.actors)
-    there = engine.backbone(recipe)
+    engine = Ray(piece=args.piece, holders=args.actors)
+    there, _ = open_backbone("efficientnet-lite0", device=args.device, engine=engine)
     start = time.perf_counter() - begin
     if not isinstance(there, RemoteBackbone):
         raise SystemExit("no actor holds the backbone; give --actors 1 where there is no GPU.")
-    here = load_backbone(**recipe)
-    print(f"stepcut {__version__}, {count_cores()} cores, {len(there.names)} actor(s): {there.fingerprint}")
+    here = load_backbone(device=args.device)
+    print(f"stepcut {__version__}, {count_cores()} cores, {len(there.held.names)} actor(s): {there.fingerprint}")
     ways: dict[str, tuple[Any, Ray | None]] = {"one process": (here, None), "Ray": (there, engine)}
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     found: dict[str, list[Features]] = {}

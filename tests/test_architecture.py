@@ -11,7 +11,7 @@ ROOT = Path(stepcut.__file__).parent
 
 LAYERS = [
     {"errors", "version", "plugins"},
-    {"progress", "tables", "colours", "jit", "timeline", "files", "parallel"},
+    {"progress", "tables", "colours", "jit", "rate", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},
     {"checking"},

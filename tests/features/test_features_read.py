@@ -98,6 +98,5 @@ def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None
 
 def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:
     (tmp_path / "new.mp4").write_bytes(b"film")
-    config = {"backbone": {"name": "vectors"}, "shape": [3]}
     with pytest.raises(OptionError, match=r"learned from given features.* Give a feature file"):
-        read_like(config, Fraction(1), tmp_path / "new.mp4")
+        read_like(tmp_path / "new.mp4", Fraction(1), [3], None)

@@ -16,7 +16,8 @@ from PIL import Image
 
 from stepcut.errors import OptionError, VideoError
 from stepcut.features.compute import split_times
-from stepcut.features.video import as_rate, key_times, probe, sample_frames
+from stepcut.features.video import key_times, probe, sample_frames
+from stepcut.rate import as_rate
 
 FILMS = {
     "plain.mp4": {},
@@ -175,7 +176,7 @@ def test_rates_that_are_none(value: object) -> None:
 
 
 def test_rates_are_exact() -> None:
-    assert as_rate(29.97) == Fraction(2997, 100)
+    assert as_rate(29.97) == Fraction(30000, 1001)
     assert as_rate(1 / 3) == Fraction(1, 3)
 
 

@@ -16,8 +16,9 @@ from parallel_kit import Logged, die_once, pids, scribble, seen, square, stumble
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, WorkerDied
+from stepcut.features.backbones.remote import RemoteBackbone, open_backbone
 from stepcut.features.extract import extract
-from stepcut.parallel.ray import Ray
+from stepcut.parallel.ray import Ray, Shared
 
 pytestmark = [
     pytest.mark.ray,
@@ -97,17 +98,19 @@ def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: P
     def kill(event: Any) -> None:
         if event.done and not event.finished and not killed:
             killed.append(event.done)
-            ray.kill(ray.get_actor(held.names[0], namespace="stepcut"), no_restart=False)
+            ray.kill(ray.get_actor(held.held.names[0], namespace="stepcut"), no_restart=False)
 
     try:
-        engine.backbones = 2
-        with pytest.raises(OptionError, match="backbones=2 take a core each, and this cluster has 2: none is left"):
-            engine.backbone({"device": "cpu"})
-        engine.backbones = 1
-        held = engine.backbone({"backbone": "efficientnet-lite0", "device": "cpu"})
+        engine.holders = 2
+        with pytest.raises(OptionError, match="holders=2 take a core each, and this cluster has 2: none is left"):
+            open_backbone("efficientnet-lite0", device="cpu", engine=engine)
+        engine.holders = 1
+        held, _ = open_backbone("efficientnet-lite0", device="cpu", engine=engine)
+        assert isinstance(held, RemoteBackbone)
+        assert isinstance(held.held, Shared)
         many, failures = extract(films, held, fps=2, cache=tmp_path / "many", engine=engine, progress=kill)
     finally:
-        engine.backbones = None
+        engine.holders = None
     assert failures == []
     assert killed  # an actor that dies is started again
     assert stored(tmp_path / "one").keys() == stored(tmp_path / "many").keys()

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
+from stepcut.cli.feature_options import add_device
 
 EXAMPLES = """examples:
   stepcut check sandwich.proc new.mp4             in words; exit code 0 fine, 1 deviations, 2 error
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("procedure", help="a folder made by stepcut learn")
     parser.add_argument("video", nargs="+", help="videos, or files with their features")
     parser.add_argument("--json", action="store_true", help="print each report as one JSON object")
+    add_device(parser)
     add_engine(parser)
     add_progress(parser)
 
@@ -28,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.procedure.many_videos import for_each_video
 
     with open_engine(args) as engine:
-        answers = for_each_video("check", args.procedure, args.video, engine, progress_hook(args))
+        answers = for_each_video("check", args.procedure, args.video, engine, args.device, progress_hook(args))
     failed = tell_failures(answers)
     reports = [answer for answer in answers if not isinstance(answer, Exception)]
     for report in reports:

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook
-from stepcut.cli.feature_options import BACKBONE, add_seeing, said
+from stepcut.cli.feature_options import add_features, said, spec_of
 
 EXAMPLES = """examples:
   stepcut features sandwich/ -o features/              then: stepcut learn features/ -k 7 -o s.proc
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="folder for NAME.safetensors, one per video"
     )
-    add_seeing(parser)
+    add_features(parser)
     parser.add_argument(
         "--strict", action="store_true", help="stop at the first video that cannot be used, instead of leaving it out"
     )
@@ -32,22 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute, write, and list what could not be used: exit code 2 if there was any such video."""
-    from stepcut.features.backbones import load_backbone
     from stepcut.features.extract import export, extract
 
-    recipe = said(args, *BACKBONE)
     with open_engine(args) as engine:
-        backbone = load_backbone(**recipe) if engine is None else engine.backbone(recipe)
         features, failures = extract(
             args.videos,
-            backbone,
+            spec_of(args),
             progress=progress_hook(args),
             strict=args.strict,
+            device=args.device,
             engine=engine,
-            **said(args, "fps", "cache"),
+            **said(args, "cache"),
         )
     for found in features:
-        target = export(found, args.output, backbone.fingerprint)
+        target = export(found, args.output)
         damaged = f", {found.corrupt} damaged frames passed over" if found.corrupt else ""
         if not args.quiet:
             shape = " x ".join(str(n) for n in found.rows.shape)

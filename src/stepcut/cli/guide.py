@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepcut.cli.feature_options import add_device
+
 if TYPE_CHECKING:
     from stepcut.guidance.guide import State
     from stepcut.procedure.procedure import Procedure
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds without a frame that count as a stall (default 10)",
     )
+    add_device(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if screen is not None:
         # What the source has to say is on the screen already; printed as well, it would tear the view.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
-    states = follow(load(args.procedure), args.source, args.realtime, patience=args.patience, stall=args.stall)
+    waits = {"patience": args.patience, "stall": args.stall}
+    states = follow(load(args.procedure), args.source, args.realtime, args.device, **waits)
     try:
         for state in states:
             text = json.dumps(state.to_json(), ensure_ascii=False) + "\n" if screen is None else screen.draw(state)
@@ -66,15 +70,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def follow(procedure: Procedure, source: str, realtime: bool = False, **waits: float) -> Iterator[State]:
+def follow(
+    procedure: Procedure, source: str, realtime: bool = False, device: str = "auto", **waits: float
+) -> Iterator[State]:
     """The states of a procedure's guide on a feature file, a video, a camera or an address."""
     from stepcut.features.backbones import load_backbone
-    from stepcut.features.read import recipe_of
+    from stepcut.features.spec import need_spec
     from stepcut.guidance.follow import follow_pictures, follow_rows
     from stepcut.guidance.sources import is_live
 
     guide = procedure.guide()
     if not is_live(source) and Path(source).suffix.lower() in FEATURES:
         return follow_rows(guide, procedure.features(source).rows)
-    backbone = load_backbone(**recipe_of(procedure.config.get("backbone", {"name": "vectors"})))
+    backbone = load_backbone(need_spec(procedure.spec), device)
     return follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook
-from stepcut.cli.feature_options import BACKBONE, add_seeing, said
+from stepcut.cli.feature_options import add_features, said, spec_of
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.progress import silent
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="stop at the first video that cannot be used, instead of leaving it out"
     )
-    add_seeing(parser)
+    add_features(parser)
     add_engine(parser)
     add_seed(parser)
     add_progress(parser)
@@ -101,19 +101,19 @@ def run_tasks(args: argparse.Namespace) -> int:
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `learn`: those of --like, then what was said here."""
+    from stepcut.features.spec import FeatureSpec
     from stepcut.procedure.folder import read_config
 
     chosen: dict[str, Any] = {}
+    spec = None
     if args.like:
         old = read_config(args.like)
-        seen = {key: value for key, value in old["backbone"].items() if value is not None and key != "name"}
-        chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **seen, **old["settings"]}
-        if old["backbone"]["name"] == "vectors":
-            chosen["rate"] = old["settings"]["rate"]
-        else:
-            chosen["backbone"] = old["backbone"]["name"]
+        chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **old["settings"]}
+        spec = FeatureSpec.from_json(old["backbone"])
+        if spec is not None:
             chosen.pop("rate", None)
-    chosen.update(said(args, "steps", "method", "rate", "false_alarms", "fps", "cache", *BACKBONE))
+    chosen["backbone"] = spec_of(args, spec)
+    chosen.update(said(args, "steps", "method", "rate", "false_alarms", "cache", "device"))
     if args.seed or "seed" not in chosen:
         chosen["seed"] = args.seed
     if args.names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
+from stepcut.cli.feature_options import add_device
 from stepcut.errors import OptionError
 
 EXAMPLES = """examples:
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to write it (.csv .json .eaf .vtt .srt .txt ...); left out, it is printed; {name} in it "
         "stands for the video's name",
     )
+    add_device(parser)
     add_engine(parser)
     add_progress(parser)
 
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
             "belongs, for example -o 'out/{name}.vtt'."
         )
     with open_engine(args) as engine:
-        answers = for_each_video("segment", args.procedure, args.video, engine, progress_hook(args))
+        answers = for_each_video("segment", args.procedure, args.video, engine, args.device, progress_hook(args))
     failed = tell_failures(answers)
     for timeline in [answer for answer in answers if not isinstance(answer, Exception)]:
         if args.output:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError
 from stepcut.features.backbones import Backbone
 from stepcut.features.store import write_rows
-from stepcut.features.video.sample import Picture, Rate, Samples, as_rate, sample_frames
+from stepcut.features.video.sample import Picture, Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.cores import count_cores
+from stepcut.rate import Rate, as_rate
 
 Rows = NDArray[Any]
 

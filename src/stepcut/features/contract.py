@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from stepcut.errors import StepcutError
+from stepcut.features.spec import FeatureSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,8 @@ class Features:
     """The video they were computed from, when there is one."""
     corrupt: int = 0
     """How many damaged frames the decoder passed over."""
+    spec: FeatureSpec | None = None
+    """How they were made, where that is known: more of the same can then be computed from videos."""
 
     def __repr__(self) -> str:
         shape = " x ".join(str(n) for n in self.rows.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections.abc import Mapping
@@ -15,20 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import VideoError
-from stepcut.features.backbones import Backbone, load_backbone
+from stepcut.features.backbones import Backbone
+from stepcut.features.backbones.remote import open_backbone
 from stepcut.features.compute import Stopped, batch_size, compute_features
 from stepcut.features.contract import Failure, Features
 from stepcut.features.files import find_features, load_features
 from stepcut.features.jobs import Job, look, named, video_error
+from stepcut.features.spec import VECTORS, FeatureSpec
 from stepcut.features.store import clear_leftovers, read_rows, save_rows
-from stepcut.features.video import as_rate, find_videos, name_videos
+from stepcut.features.video import find_videos, name_videos
 from stepcut.features.video.find import Source
-from stepcut.features.video.sample import Rate
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.parallel.contract import attempt
 from stepcut.parallel.cores import count_cores
 from stepcut.progress import Hook, Stage, silent
+from stepcut.rate import Rate, as_rate
 
 if TYPE_CHECKING:
     from stepcut.parallel.contract import Engine
@@ -42,8 +45,8 @@ _MOST_WORKERS = 16
 
 def extract(
     videos: Source,
-    backbone: str | Backbone = "efficientnet-lite0",
-    fps: Rate = 2,
+    backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
+    fps: Rate | None = None,
     cache: AnyPath | None = None,
     progress: Hook = silent,
     strict: bool = False,
@@ -51,19 +54,22 @@ def extract(
     engine: Engine | None = None,
     known: Mapping[str, VideoError] | None = None,
 ) -> tuple[list[Features], list[Failure]]:
-    """The features of every video, `fps` rows per second: from the store in `cache`, or computed and kept there.
+    """The features of every video: from the store in `cache`, or computed and kept there.
 
-    A video that cannot be used is left out and listed in the second result; with `strict` its error is raised.
-    `backbone="vectors"` reads given feature files instead, with `fps` rows per second where a file does not say.
-    Videos, feature files and the cache may be paths or addresses (s3://...). With an `engine`, its workers compute.
-    `known` holds what is wrong with some of the videos, by path: they are not looked at again.
+    videos    a folder, files or globs, or addresses (s3://...)
+    backbone  a name, a `FeatureSpec`, or a backbone of your own; "vectors" reads given feature files instead
+    fps       rows per second, where the spec does not say it (2 unless given); of feature files that do not say it
+    cache     where features are kept, a folder or an address
+    progress  hears how far the work is
+    strict    raise the error of a video that cannot be used, which is else left out and listed in the second result
+    device    auto, cpu or cuda
+    engine    whose workers compute; left out, this process does
+    known     what is wrong with some of the videos, by path: they are not looked at again
     """
-    rate = as_rate(fps)
-    if backbone == "vectors":
-        return load_features(videos, rate), []
-    if engine is not None and isinstance(backbone, str):
-        backbone = engine.backbone({"backbone": backbone, "device": device})
-    network = load_backbone(backbone, device)
+    if backbone == VECTORS:
+        return load_features(videos, as_rate(2 if fps is None else fps)), []
+    network, spec = open_backbone(backbone, fps, device, engine)
+    rate = spec.fps
     paths = find_videos(videos)
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
@@ -102,11 +108,11 @@ def extract(
         failed = compute_pieces(missing, network, rate, progress, strict, engine)
     for number, error in failed.items():
         note(number, error)
-    done = [_read(job, paths[number]) for number, job in jobs.items() if number not in failures]
+    done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in failures]
     return done, [failures[number] for number in sorted(failures)]
 
 
-def export(features: Features, folder: AnyPath, backbone: str = "") -> Path | Address:
+def export(features: Features, folder: AnyPath) -> Path | Address:
     """Write features as `folder/NAME.safetensors`, which `load_features` and `stepcut learn` read back."""
     target = as_path(folder) / f"{features.name.lstrip('/')}.safetensors"
     said = {
@@ -115,17 +121,17 @@ def export(features: Features, folder: AnyPath, backbone: str = "") -> Path | Ad
         "rate": str(features.rate),
         "duration": repr(features.duration),
         "corrupt": str(features.corrupt),
-        "backbone": backbone,
+        "spec": features.spec and json.dumps(features.spec.to_json()),
     }
     # A file name may hold bytes that are no text; the header of the file must be text.
     save_rows(target, features.rows, {k: v.encode("utf-8", "replace").decode() for k, v in said.items() if v})
     return target
 
 
-def _read(job: Job, given: Path | Address) -> Features:
+def _read(job: Job, given: Path | Address, spec: FeatureSpec) -> Features:
     rows, metadata = read_rows(job.target)
     rate, duration = Fraction(metadata["rate"]), float(metadata["duration"])
-    return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]))
+    return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]), spec)
 
 
 def _compute_all(

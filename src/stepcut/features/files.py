@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError
 from stepcut.features.contract import Features
+from stepcut.features.spec import FeatureSpec
 from stepcut.features.store import read_rows
 from stepcut.features.video.find import name_videos, natural, unique_names
-from stepcut.features.video.sample import Rate, as_rate
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.files.copies import local
+from stepcut.rate import Rate, as_rate
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 
@@ -82,8 +83,13 @@ def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
 
 
 def check_alike(features: Sequence[Features]) -> None:
-    """Raise when two videos have features of different dimensions."""
+    """Raise when two videos have features of different dimensions, rates or backbones."""
     for other in features[1:]:
+        if other.rate != features[0].rate or other.spec != features[0].spec:
+            raise FeatureError(
+                f"features that were made differently: {features[0].name} has {_how(features[0])}, {other.name} has "
+                f"{_how(other)}. Give features of one backbone and one rate."
+            )
         if other.rows.shape[1:] != features[0].rows.shape[1:]:
             raise FeatureError(
                 f"features of different dimensions: {features[0].name} has {_words(features[0].rows)}, "
@@ -127,9 +133,9 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
             f"{file}: how many rows make a second? The file does not say (rate=None). Give rate, such as 1."
         )
     duration = float(metadata.get("duration", len(rows) / rate))
-    return Features(
-        rows, rate, duration, metadata.get("name", name), metadata.get("path"), int(metadata.get("corrupt", 0))
-    )
+    spec = FeatureSpec.from_metadata(metadata)
+    corrupt = int(metadata.get("corrupt", 0))
+    return Features(rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec)
 
 
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
@@ -162,6 +168,10 @@ def _only_array(file: Path, arrays: Any) -> NDArray[Any]:
     raise FeatureError(
         f"{file}: holds the arrays {', '.join(names) or 'none'}; one is needed, or one named 'features'. Save it alone."
     )
+
+
+def _how(features: Features) -> str:
+    return f"{features.rate} rows per second by {features.spec.to_json() if features.spec else 'an unknown backbone'}"
 
 
 def _words(rows: NDArray[Any]) -> str:

@@ -10,21 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
 from stepcut.features.files import SUFFIXES as FEATURE_SUFFIXES
 from stepcut.features.files import check_alike, check_rows, load_features
+from stepcut.features.spec import FeatureSpec, need_spec
 from stepcut.features.video.find import SUFFIXES, find_videos, natural
-from stepcut.features.video.sample import Rate, as_rate
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
-from stepcut.methods.contract import Array
 from stepcut.progress import Hook, silent
+from stepcut.rate import Rate, as_rate
 
 if TYPE_CHECKING:
+    from stepcut.features.backbones import Backbone
     from stepcut.parallel.contract import Engine
 
+Array = NDArray[Any]
 Where = TypeVar("Where", Path, Address)
 Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]
 
@@ -32,18 +35,27 @@ Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]
 def read_source(
     source: Source,
     rate: Rate = 1,
-    backbone: Mapping[str, Any] | None = None,
+    spec: FeatureSpec | None = None,
     cache: AnyPath | None = None,
     strict: bool = False,
     progress: Hook = silent,
     engine: Engine | None = None,
     known: Mapping[str, VideoError] | None = None,
+    device: str = "auto",
+    backbone: Backbone | None = None,
 ) -> tuple[list[Features], list[Failure]]:
     """The features of everything in `source`, and what could not be used.
 
-    `rate` is that of features that do not say it themselves, in rows per second; `backbone` says how videos are seen:
-    `name`, `fps`, `weights`, `layer`, `family`, `device`. With an `engine`, its workers see them; `known` holds
-    the videos that are known to be bad, by path, with what is wrong with them.
+    source    a folder, files, globs or addresses of videos, or of feature files; or arrays, as a list or by name
+    rate      rows per second of features that do not say it themselves
+    spec      how features are made of videos; None: they cannot be, the procedure was learned from given features
+    cache     where features of videos are kept
+    strict    stop at the first video that cannot be used
+    progress  hears how far the work is
+    engine    whose workers compute; left out, this process does
+    known     the videos that are known to be bad, by path, with what is wrong with them
+    device    auto, cpu or cuda
+    backbone  the network itself, where it is at hand
     """
     failures: list[Failure] = []
     places = _places(source)
@@ -58,28 +70,45 @@ def read_source(
             held = next(place for place, files in zip(places, given, strict=True) if files)
             raise OptionError(f"{held} holds features and {video} does not; give all of one kind.")
         else:
-            features, failures = _from_videos(
-                find_videos(places), backbone or {}, cache, strict, progress, engine, known
-            )
+            videos = find_videos(places)
+            spec = need_spec(spec)
+            features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine, known)
+            if not features:
+                raise VideoError(f"none of the {len(videos)} videos could be used{_reasons(failures)}.")
     return features, failures
 
 
-def read_like(config: Mapping[str, Any], rate: Fraction, video: Any, progress: Hook = silent) -> Features:
-    """The features of one more video, seen as the procedure with this config sees."""
+def read_like(
+    video: Any,
+    rate: Fraction,
+    shape: Sequence[int],
+    spec: FeatureSpec | None,
+    device: str = "auto",
+    progress: Hook = silent,
+) -> Features:
+    """The features of one more video, made as those that a procedure was learned from.
+
+    video     a video, a feature file, an array, or features
+    rate      rows per second that the procedure was learned at
+    shape     the shape of a row that it was learned from
+    spec      how its features were made; None where they were given
+    device    auto, cpu or cuda
+    progress  hears how far the work is
+    """
     if isinstance(video, Features):
         features = video
     else:
         source = [video] if isinstance(video, str | os.PathLike | Address) else {"video": video}
-        found, failures = read_source(source, rate, config.get("backbone"), strict=True, progress=progress)
+        found, failures = read_source(source, rate, spec, strict=True, progress=progress, device=device)
         if len(found) != 1:
             raise OptionError(f"{video} holds {len(found)} videos{_reasons(failures)}; give one at a time.")
         features = found[0]
     if features.rate != rate:
         raise FeatureError(f"{features.name}: {features.rate} rows per second; this procedure was learned at {rate}.")
-    if list(features.rows.shape[1:]) != config["shape"]:
-        seen, wanted = list(features.rows.shape[1:]), config["shape"]
+    if list(features.rows.shape[1:]) != list(shape):
         raise FeatureError(
-            f"{features.name}: a row has shape {seen}; this procedure was learned from {wanted}. Use the same backbone."
+            f"{features.name}: a row has shape {list(features.rows.shape[1:])}; this procedure was learned from "
+            f"{list(shape)}. Use the same backbone."
         )
     return features
 
@@ -104,37 +133,6 @@ def _from_arrays(source: Any, rate: Rate) -> list[Features]:
         features.append(Features(rows, per_second, len(rows) / float(per_second), str(name)))
     check_alike(features)
     return features
-
-
-def _from_videos(
-    places: Sequence[Path | Address],
-    backbone: Mapping[str, Any],
-    cache: AnyPath | None,
-    strict: bool,
-    progress: Hook,
-    engine: Engine | None,
-    known: Mapping[str, VideoError] | None,
-) -> tuple[list[Features], list[Failure]]:
-    from stepcut.features.backbones import load_backbone
-
-    recipe = recipe_of(backbone)
-    network = load_backbone(**recipe) if engine is None else engine.backbone(recipe)
-    fps = Fraction(backbone.get("fps", 2))
-    features, failures = extract(places, network, fps, cache, progress, strict, engine=engine, known=known)
-    if not features:
-        raise VideoError(f"none of the {len(places)} videos could be used{_reasons(failures)}.")
-    return features, failures
-
-
-def recipe_of(seen: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `load_backbone` for videos that are to be seen as a config says."""
-    if seen.get("name") == "vectors":
-        raise OptionError(
-            "this procedure was learned from given features, and no network is known that makes them of pictures. "
-            "Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
-        )
-    given = {key: seen[key] for key in ("weights", "layer", "family", "device") if seen.get(key) is not None}
-    return {"backbone": seen.get("name", "efficientnet-lite0"), **given}
 
 
 def feature_files(given: AnyPath) -> list[Path] | list[Address]:

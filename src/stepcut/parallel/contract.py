@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +15,16 @@ Answer = TypeVar("Answer")
 
 TRIES = 2
 """How often an item is begun before a worker that dies on it is taken to be the item's fault."""
+
+
+class Held(Protocol):
+    """An object that an engine holds somewhere; this may travel to its workers."""
+
+    def read(self, *names: str) -> list[Any]:
+        """These attributes of the object."""
+
+    def call(self, method: str, *given: Any) -> Any:
+        """What a method of the object gives."""
 
 
 class Engine(Protocol):
@@ -40,8 +50,12 @@ class Engine(Protocol):
         itself where there are any.
         """
 
-    def backbone(self, recipe: Mapping[str, Any]) -> Any:
-        """The backbone `load_backbone(**recipe)`, where this engine wants it to be."""
+    def hold(self, make: Callable[[str], Any], device: str = "auto") -> Held | None:
+        """Make an object, `make(device)`, once in a few places for all workers; None where each makes its own.
+
+        make    gives the object, for a device: "cpu" or "cuda"
+        device  auto, cpu or cuda
+        """
 
     def close(self) -> None:
         """Let the workers go."""

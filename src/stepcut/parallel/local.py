@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
@@ -76,11 +76,8 @@ class Local:
             raise
         return [answers[number] for number in range(len(items))]
 
-    def backbone(self, recipe: Mapping[str, Any]) -> Any:
-        """See `Engine.backbone`: every worker loads its own."""
-        from stepcut.features.backbones import load_backbone
-
-        return load_backbone(**recipe)
+    def hold(self, make: Callable[[str], Any], device: str = "auto") -> None:
+        """See `Engine.hold`: every worker makes its own."""
 
     def close(self) -> None:
         """See `Engine.close`."""

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster: every item is a Ray task; where there are GPUs, they hold the backbone and CPUs decode."""
+"""Work on a Ray cluster: every item is a Ray task; what needs a GPU is held by actors that all tasks share."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import os
 import sys
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
 from stepcut.parallel.contract import TRIES, Answer, Item, attempt, share_cores
@@ -24,8 +21,8 @@ _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 class Ray:
     """A Ray cluster: the one at `address`, or one that is started on this machine and ends with `close`.
 
-    `backbones`: how many actors hold a backbone for the workers that decode; left out, one on every GPU, and none where
-    the backbone runs on CPUs: there each worker has its own.
+    `holders`: how many actors hold an object for the workers; left out, one on every GPU, and none on CPUs: there each
+    worker has its own.
     """
 
     def __init__(
@@ -33,9 +30,9 @@ class Ray:
         workers: int | None = None,
         address: str | None = None,
         piece: float = 600.0,
-        backbones: int | None = None,
+        holders: int | None = None,
     ) -> None:
-        self.piece, self.address, self.backbones = piece, address, backbones
+        self.piece, self.address, self.holders = piece, address, holders
         self._ray, self._began = import_ray(), False
         if not self._ray.is_initialized():
             self._begin(workers)
@@ -56,7 +53,7 @@ class Ray:
         ray = self._ray
         gpus = 1 if gpu and self._ray.cluster_resources().get("GPU", 0) >= 1 else 0
         if gpus:
-            self._end_actors()  # the backbones make room
+            self._end_actors()  # what they hold makes room
         # Ray begins a task again whose worker or node is lost, on another node where need be.
         task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1, retry_exceptions=False)(_do)
         answers: dict[int, Any] = {}
@@ -82,32 +79,28 @@ class Ray:
             raise
         return [answers[number] for number in range(len(items))]
 
-    def backbone(self, recipe: Mapping[str, Any]) -> Any:
-        """See `Engine.backbone`: in actors on the cluster's GPUs, where it has some and CUDA is not ruled out."""
-        from stepcut.features.backbones import load_backbone
-
-        device = str(recipe.get("device") or "auto")
+    def hold(self, make: Callable[[str], Any], device: str = "auto") -> Shared | None:
+        """See `Engine.hold`: in actors on the cluster's GPUs, where it has some and CUDA is not ruled out."""
         gpus = int(self._ray.cluster_resources().get("GPU", 0))
         if device.startswith("cuda") and not gpus:
             raise OptionError(
                 f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPU nodes."
             )
         on_gpu = gpus > 0 and device != "cpu"
-        count = self.backbones if self.backbones is not None else gpus if on_gpu else 0
+        count = self.holders if self.holders is not None else gpus if on_gpu else 0
         if not count:
-            return load_backbone(**recipe)
+            return None
         cores = int(self._ray.cluster_resources().get("CPU", 0))
         if not on_gpu and count >= cores:
             raise OptionError(
-                f"backbones={count} take a core each, and this cluster has {cores}: none is left to decode. Use fewer."
+                f"holders={count} take a core each, and this cluster has {cores}: none is left to decode. Use fewer."
             )
         holder = self._ray.remote(num_cpus=0 if on_gpu else 1, num_gpus=1 if on_gpu else 0, max_restarts=-1)(_Holder)
-        names = [f"stepcut-backbone-{uuid.uuid4().hex}" for _ in range(count)]
-        given = {**recipe, "device": "cuda" if on_gpu else device}
+        names = [f"stepcut-held-{uuid.uuid4().hex}" for _ in range(count)]
+        kind = "cuda" if on_gpu else device
         options: dict[str, Any] = {"namespace": _NAMESPACE, "max_task_retries": TRIES, "max_concurrency": 1}
-        self._actors += [holder.options(name=name, **options).remote(self.threads, given) for name in names]
-        said = self._ray.get(self._actors[-1].describe.remote())
-        return RemoteBackbone(names=tuple(names), **said)
+        self._actors += [holder.options(name=name, **options).remote(self.threads, make, kind) for name in names]
+        return Shared(tuple(names))
 
     def close(self) -> None:
         """See `Engine.close`: what was there before stays."""
@@ -157,50 +150,43 @@ class Ray:
             ) from error
 
 
-class RemoteBackbone:
-    """A backbone that lives in actors: a worker that decodes sends its frames to one of them and waits for the rows.
+class Shared:
+    """An object in actors, for any process of the cluster: it asks one of them, always the same one."""
 
-    Waiting is the backpressure: a worker holds two batches of frames, whatever the length of the video.
-    """
-
-    def __init__(self, names: tuple[str, ...], name: str, dim: int, size: int, fingerprint: str, batch: int) -> None:
+    def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        self.name, self.dim, self.size, self.fingerprint, self.batch = name, dim, size, fingerprint, batch
         self._actor: Any = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return RemoteBackbone, (self.names, self.name, self.dim, self.size, self.fingerprint, self.batch)
+        return Shared, (self.names,)
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        """Ask one of the actors, always the same one for a process."""
+    def read(self, *names: str) -> list[Any]:
+        """See `Held.read`."""
+        return list(self._ask("read", *names))
+
+    def call(self, method: str, *given: Any) -> Any:
+        """See `Held.call`."""
+        return self._ask("call", method, *given)
+
+    def _ask(self, word: str, *given: Any) -> Any:
         ray = import_ray()
         if self._actor is None:
             self._actor = ray.get_actor(self.names[os.getpid() % len(self.names)], namespace=_NAMESPACE)
-        rows: NDArray[Any] = ray.get(self._actor.extract.remote(frames))
-        return rows
+        return ray.get(getattr(self._actor, word).remote(*given))
 
 
 class _Holder:
-    """An actor that holds a backbone."""
+    """An actor that holds an object."""
 
-    def __init__(self, threads: int, recipe: Mapping[str, Any]) -> None:
-        from stepcut.features.backbones import load_backbone
+    def __init__(self, threads: int, make: Callable[[str], Any], device: str) -> None:
+        self.threads, self.held = threads, make(device)
 
-        self.threads = threads
-        self.backbone = load_backbone(**recipe)
+    def read(self, *names: str) -> list[Any]:
+        return [getattr(self.held, name) for name in names]
 
-    def describe(self) -> dict[str, Any]:
-        """What a backbone says of itself."""
-        from stepcut.features.compute import batch_size
-
-        b = self.backbone
-        said = {"name": b.name, "dim": b.dim, "size": b.size, "fingerprint": b.fingerprint}
-        return {**said, "batch": batch_size(b)}
-
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        """Frames to rows."""
+    def call(self, method: str, *given: Any) -> Any:
         with share_cores(self.threads):
-            return self.backbone.extract(frames)
+            return getattr(self.held, method)(*given)
 
 
 def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:

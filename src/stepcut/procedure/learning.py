@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,8 +19,10 @@ from stepcut.progress import Hook, Stage, silent
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
+    from stepcut.features.backbones import Backbone
     from stepcut.features.contract import Failure, Features
     from stepcut.features.read import Source
+    from stepcut.features.spec import FeatureSpec
     from stepcut.methods.contract import Method
     from stepcut.parallel.contract import Engine
     from stepcut.procedure.procedure import Procedure
@@ -33,8 +35,8 @@ def learn(
     rate: float | Fraction = 1.0,
     *,
     method: str | Method = "stepcut",
-    backbone: str = "efficientnet-lite0",
-    fps: float | Fraction = 2,
+    backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
+    fps: float | str | Fraction | None = None,
     weights: str | None = None,
     layer: str | None = None,
     family: str | None = None,
@@ -55,10 +57,18 @@ def learn(
     source   a folder, files or globs of videos; feature files; or arrays `(T, d)` as a list or by name
     steps    how many steps there are; "auto" chooses the number
     rate     rows per second of features that do not say it themselves
+    seed     same seed, same result on one machine
     method   "stepcut" (the default), "cnc" (the paper's), or an object of your own
+    backbone the network that makes features of videos: a name, a `FeatureSpec`, or an object of your own
+    fps      rows of features per second of video (2 unless the spec says it)
+    weights, layer, family   of the backbone, see `FeatureSpec`
+    device   where the backbone runs: auto, cpu or cuda
     names    names for the steps, in the order of their numbers
+    cache    where features are kept
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
-    engine   where videos are seen: "local" (this machine) or "ray" (a cluster, at `address`), by `workers` processes
+    strict   stop at the first video that cannot be used, instead of leaving it out
+    progress hears how far the work is
+    engine   where features are computed: "local" (this machine) or "ray" (a cluster, at `address`), by `workers` processes
     false_alarms  the share of normal videos that `check` may call wrong; few videos cannot vouch for a small one
     options  settings of the method, such as `loss="tcc"` for cnc
 
@@ -69,6 +79,7 @@ def learn(
     (60,)
     """
     from stepcut.features.read import read_source
+    from stepcut.features.spec import FeatureSpec, as_spec
     from stepcut.methods import METHODS
     from stepcut.methods.cnc.ddp import first_process_first
     from stepcut.parallel import open_engine
@@ -78,13 +89,15 @@ def learn(
     if isinstance(method, str):
         choose("method", method, METHODS)
     check_steps(steps, names)
-    seen = how_seen(backbone, fps, weights, layer, family, device)
+    spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
+    own = None if isinstance(backbone, str | FeatureSpec) else backbone
     with open_engine(engine, workers, address) as where, first_process_first():
-        features, failures = read_source(source, rate, seen, cache, strict, progress, where)
+        features, failures = read_source(
+            source, rate, spec, cache, strict, progress, where, device=device, backbone=own
+        )
     return learn_features(
         features,
         failures,
-        seen,
         steps,
         seed,
         method,
@@ -100,7 +113,6 @@ def learn(
 def learn_features(
     features: Sequence[Features],
     failures: Sequence[Failure] = (),
-    seen: Mapping[str, Any] | None = None,
     steps: int | Literal["auto"] = "auto",
     seed: int = 0,
     method: str | Method = "stepcut",
@@ -112,7 +124,8 @@ def learn_features(
     progress: Hook = silent,
     **options: Any,
 ) -> Procedure:
-    """The second half of `learn`: from features, and what was `seen` how, to a procedure."""
+    """The second half of `learn`: from features to a procedure, with the same settings."""
+    from stepcut.features.spec import VECTORS
     from stepcut.files.cache import cache_dir
     from stepcut.methods import METHODS
     from stepcut.methods.cnc.ddp import is_first_process
@@ -132,7 +145,7 @@ def learn_features(
         "settings": method.settings(),
         "seed": seed,
         "rate": str(per_second),
-        "backbone": dict(seen) if seen and features[0].path else {"name": "vectors"},
+        "backbone": features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
         "shape": list(features[0].rows.shape[1:]),
         "false_alarms": false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
@@ -209,26 +222,6 @@ def assemble(
     )
 
 
-def how_seen(
-    backbone: str,
-    fps: float | str | Fraction,
-    weights: str | None,
-    layer: str | None,
-    family: str | None,
-    device: str,
-) -> dict[str, Any]:
-    """How videos are seen, as a procedure's config keeps it; a worker may have another working folder."""
-    from stepcut.features.video.sample import as_rate
-
-    file = None if weights is None else str(as_path(weights).absolute())
-    return {
-        "name": backbone,
-        "fps": str(as_rate(fps)),
-        "weights": file,
-        "layer": layer,
-        "family": family,
-        "device": device,
-    }
 
 
 def check_steps(steps: int | str, names: Sequence[str] | None) -> None:

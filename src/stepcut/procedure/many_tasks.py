@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import DataError, StepcutError, VideoError
 from stepcut.features.read import feature_files, read_source
+from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.features.video.find import find_videos, natural
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.contract import Engine
@@ -25,7 +26,8 @@ class Task:
     name: str
     folder: Path | Address
     output: Path | Address
-    seen: Mapping[str, Any]
+    spec: FeatureSpec
+    device: str
     settings: Mapping[str, Any]
     known: Mapping[str, VideoError] = field(default_factory=dict)
 
@@ -48,8 +50,8 @@ def learn_tasks(
     output: AnyPath,
     engine: Engine,
     *,
-    backbone: str = "efficientnet-lite0",
-    fps: float | str | Fraction = 2,
+    backbone: str | FeatureSpec = "efficientnet-lite0",
+    fps: float | str | Fraction | None = None,
     weights: str | None = None,
     layer: str | None = None,
     family: str | None = None,
@@ -64,17 +66,15 @@ def learn_tasks(
     First the workers see all videos of all tasks, long ones in pieces; then each learns a task. Settings are those of
     `learn`. Tasks that are finished already are found again and not learned anew.
     """
-    from stepcut.procedure.learning import how_seen
-
-    seen = how_seen(backbone, fps, weights, layer, family, device)
+    spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
     settings = {**settings, "cache": None if cache is None else as_path(cache).absolute(), "strict": strict}
     target = as_path(output).absolute()
     tasks = [
-        Task(folder.name, folder, target / f"{folder.name}.proc", seen, settings)
+        Task(folder.name, folder, target / f"{folder.name}.proc", spec, device, settings)
         for folder in find_tasks(as_path(root))
     ]
-    known = _see(tasks, seen, settings, engine, progress)
-    ready = [Task(task.name, task.folder, task.output, seen, settings, known) for task in tasks]
+    known = _extract(tasks, spec, device, settings, engine, progress)
+    ready = [replace(task, known=known) for task in tasks]
     with Stage(progress, "tasks", total=len(ready), unit="tasks") as stage:
         answers = engine.map(learn_task, ready, lambda number, _: stage.advance(item=ready[number].name), gpu=True)
     return [
@@ -109,8 +109,10 @@ def learn_task(task: Task) -> Learned:
     settings = dict(task.settings)
     rate, strict = settings.pop("rate", 1), settings.pop("strict")
     check_output(task.output)
-    features, failures = read_source(task.folder, rate, task.seen, settings["cache"], strict, known=task.known)
-    procedure = learn_features(features, failures, task.seen, output=task.output, **settings)
+    features, failures = read_source(
+        task.folder, rate, task.spec, settings["cache"], strict, known=task.known, device=task.device
+    )
+    procedure = learn_features(features, failures, output=task.output, **settings)
     return Learned(
         task.name,
         str(task.output),
@@ -135,8 +137,13 @@ def summarise(learned: Sequence[Learned]) -> Table:
     return Table(["task", "steps", "videos", "seconds", "procedure"], rows, caption, notes)
 
 
-def _see(
-    tasks: Sequence[Task], seen: Mapping[str, Any], settings: Mapping[str, Any], engine: Engine, progress: Hook
+def _extract(
+    tasks: Sequence[Task],
+    spec: FeatureSpec,
+    device: str,
+    settings: Mapping[str, Any],
+    engine: Engine,
+    progress: Hook,
 ) -> dict[str, VideoError]:
     """Compute the features of all videos of all tasks; gives what is wrong with some of them, by path."""
     videos: list[Path | Address] = []
@@ -149,7 +156,9 @@ def _see(
     if not videos:
         return {}
     try:
-        _, failures = read_source(videos, 1, seen, settings["cache"], settings["strict"], progress, engine)
+        _, failures = read_source(
+            videos, 1, spec, settings["cache"], settings["strict"], progress, engine, device=device
+        )
     except VideoError:
         if settings["strict"]:
             raise

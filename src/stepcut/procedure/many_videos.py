@@ -14,7 +14,12 @@ from stepcut.progress import Hook, Stage, silent
 
 
 def for_each_video(
-    verb: str, procedure: AnyPath, videos: Sequence[str], engine: Engine | None, progress: Hook = silent
+    verb: str,
+    procedure: AnyPath,
+    videos: Sequence[str],
+    engine: Engine | None,
+    device: str = "auto",
+    progress: Hook = silent,
 ) -> list[Any]:
     """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails.
 
@@ -22,29 +27,30 @@ def for_each_video(
     procedure  the folder of a procedure
     videos     paths or addresses
     engine     whose workers do it; None: this process
+    device     where the backbone runs: auto, cpu or cuda
     progress   told after each video; of one video alone, of its frames
     """
     word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
     if engine is None:
         _open(str(procedure), word)  # one that is not there is told before anything is said of the videos
         if len(videos) == 1:
-            return [attempt(partial(do, verb, str(procedure), word, progress=progress), videos[0])]
+            return [attempt(partial(do, verb, str(procedure), word, device, progress=progress), videos[0])]
     with Stage(progress, verb, total=len(videos), unit="videos") as stage:
         if engine is None:
             answers = []
             for video in videos:
-                answers.append(attempt(partial(do, verb, str(procedure), word), video))
+                answers.append(attempt(partial(do, verb, str(procedure), word, device), video))
                 stage.advance(item=video)
             return answers
         # A worker may have another working folder.
         whole = [str(as_path(video).absolute()) for video in videos]
-        work = partial(do, verb, str(as_path(procedure).absolute()), word)
+        work = partial(do, verb, str(as_path(procedure).absolute()), word, device)
         return engine.map(work, whole, lambda place, _: stage.advance(item=videos[place]))
 
 
-def do(verb: str, procedure: str, word: str, video: str, progress: Hook = silent) -> Any:
+def do(verb: str, procedure: str, word: str, device: str, video: str, progress: Hook = silent) -> Any:
     """What a worker does."""
-    return getattr(_open(procedure, word), verb)(video, progress=progress)
+    return getattr(_open(procedure, word), verb)(video, device, progress)
 
 
 @lru_cache(maxsize=1)

@@ -21,6 +21,7 @@ from stepcut.timeline import Timeline
 if TYPE_CHECKING:
     from stepcut.checking.check import Report
     from stepcut.features.contract import Features
+    from stepcut.features.spec import FeatureSpec
     from stepcut.files.addresses import AnyPath
     from stepcut.guidance.guide import Guide
     from stepcut.methods.contract import Array, Labels, Method
@@ -59,15 +60,27 @@ class Procedure(Record):
 
     # ------------------------------------------------------------------ a new video
 
-    def features(self, video: Video, progress: Hook = silent) -> Features:
-        """The features of a video as this procedure sees it: same backbone, same rate. `progress` counts its frames."""
+    @property
+    def spec(self) -> FeatureSpec | None:
+        """How features are made of videos; None where it was learned from features of which nothing else is known."""
+        from stepcut.features.spec import FeatureSpec
+
+        return FeatureSpec.from_json(self.config["backbone"])
+
+    def features(self, video: Video, device: str = "auto", progress: Hook = silent) -> Features:
+        """The features of a video, made as those that this was learned from: same backbone, same rate.
+
+        video     a path, a feature file, an array, or features
+        device    where the backbone runs: auto, cpu or cuda
+        progress  hears how far the work is
+        """
         from stepcut.features.read import read_like
 
-        return read_like(self.config, self.rate, video, progress)
+        return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
 
-    def segment(self, video: Video, progress: Hook = silent) -> Timeline:
-        """Cut a new video (a path, a feature file or an array) into the steps, without learning anything anew."""
-        features = self.features(video, progress)
+    def segment(self, video: Video, device: str = "auto", progress: Hook = silent) -> Timeline:
+        """Cut a new video into the steps, without learning anything anew; the settings are those of `features`."""
+        features = self.features(video, device, progress)
         rows = [features.rows]
         if features.name in self.document.known and self._is_learned(features):
             return self.timelines[features.name]
@@ -85,11 +98,14 @@ class Procedure(Record):
         cut = self.method.predict([features.rows])[0]
         return np.array_equal(cut, self.method.labels_[list(self.samples).index(features.name)])
 
-    def check(self, video: Video, progress: Hook = silent) -> Report:
-        """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step."""
+    def check(self, video: Video, device: str = "auto", progress: Hook = silent) -> Report:
+        """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step.
+
+        The settings are those of `features`.
+        """
         from stepcut.checking.check import check_labels
 
-        features = self.features(video, progress)
+        features = self.features(video, device, progress)
         rows = [features.rows]
         return check_labels(
             self.method.predict(rows)[0],

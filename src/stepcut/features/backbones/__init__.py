@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import ExtraNeeded, OptionError, choose, unknown
 from stepcut.features.backbones.program import Program
+from stepcut.features.spec import VECTORS, FeatureSpec
 
 
 @runtime_checkable
@@ -53,7 +54,7 @@ class Network:
         kind = platform.machine() if place.engine == "openvino" else place.device.split(":")[0]
         self.fingerprint = f"{name} {weights_id} {place.engine}-{kind}"
         self.batch = 128 if place.device.startswith("cuda") else 16
-        self.recipe: tuple[object, ...] = ()
+        self.spec = FeatureSpec(name)
         self._program = program
         self._run: Callable[[NDArray[np.uint8]], NDArray[np.float16]] | None = None
 
@@ -64,7 +65,7 @@ class Network:
 
     def __reduce__(self) -> tuple[object, ...]:
         """To another process it travels as the call that made it."""
-        return load_backbone, self.recipe
+        return load_backbone, (self.spec, self.device, self.engine, self.threads)
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
         """(n, size, size, 3) RGB to features in half precision."""
@@ -87,34 +88,36 @@ class Network:
         return TorchEngine(self._program(), self.device, self.threads)
 
 
-def _lite0(place: Place, weights: Any, layer: str | None, family: str | None) -> Network:
+def _lite0(place: Place, spec: FeatureSpec) -> Network:
     from stepcut.features.backbones.lite0 import DIM, SIZE, lite0, weights_file
     from stepcut.features.backbones.weights import hash_file, read_weights
 
-    if layer is not None or family is not None:
+    if spec.layer is not None or spec.family is not None:
         raise OptionError(
-            f"layer={layer!r}, family={family!r}: efficientnet-lite0 has no such choice; it is for backbone='resnet50'."
+            f"layer={spec.layer!r}, family={spec.family!r}: efficientnet-lite0 has no such choice; it is for "
+            "backbone='resnet50'."
         )
-    file = weights_file() if weights is None else weights
+    file = weights_file() if spec.weights is None else spec.weights
     return Network("efficientnet-lite0", DIM, SIZE, hash_file(file)[:16], lambda: lite0(read_weights(file)[0]), place)
 
 
-def _resnet50(place: Place, weights: Any, layer: str | None, family: str | None) -> Network:
+def _resnet50(place: Place, spec: FeatureSpec) -> Network:
     from stepcut.features.backbones.resnet50 import FAMILIES, SIZE, family_of, map_shape, resnet50
     from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
 
+    weights = spec.weights
     if weights is None:
         raise OptionError(
             "backbone='resnet50' comes without weights (weights=None). Give a .safetensors or .pth file of a ResNet-50 "
             f"or one of these words to fetch 100 MB once: {', '.join(FETCHABLE)}."
         )
-    layer = layer or "conv4c"
+    layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
-    if family is not None:
-        choose("family", family, FAMILIES)
-    file = fetch_weights(weights) if isinstance(weights, str) and weights.startswith("torchvision:") else weights
+    if spec.family is not None:
+        choose("family", spec.family, FAMILIES)
+    file = fetch_weights(weights) if weights.startswith("torchvision:") else weights
     arrays, metadata = read_weights(file)
-    kind = family or family_of(arrays, metadata)
+    kind = spec.family or family_of(arrays, metadata)
     program = resnet50(arrays, layer, kind)  # now, so that a file that does not fit is told of before any decoding
     return Network("resnet50", channels, SIZE, f"{layer} {kind} {hash_file(file)[:16]}", lambda: program, place)
 
@@ -126,19 +129,22 @@ BACKBONES: dict[str, Callable[..., Network]] = {"efficientnet-lite0": _lite0, "r
 def load_backbone(
     backbone: object = "efficientnet-lite0",
     device: str = "auto",
-    weights: str | os.PathLike[str] | None = None,
-    layer: str | None = None,
-    family: str | None = None,
     engine: str = "auto",
     threads: int | None = None,
+    **settings: Any,
 ) -> Backbone:
-    """The backbone of that name, or the object itself if it is one already.
+    """The backbone of that name or spec, or the object itself if it is one already.
 
-    `weights`: a file (resnet50 needs one). `layer`: conv2a to conv5c of resnet50. `family`: "v1.5" or "v1", where the
-    file does not tell. `device`: auto, cpu, cuda. `engine`: auto (the fastest installed), openvino, torch.
-    `threads`: CPU threads of the engine, all cores unless given.
+    backbone  a name, a `FeatureSpec`, or a backbone of your own
+    device    auto, cpu or cuda
+    engine    auto (the fastest installed), openvino or torch
+    threads   CPU threads of the engine, all cores unless given
+    settings  of the spec, where a name is given: weights, layer, family
     """
-    if not isinstance(backbone, str):
+    if isinstance(backbone, str):
+        weights = settings.get("weights")
+        backbone = FeatureSpec(backbone, **{**settings, "weights": None if weights is None else os.fspath(weights)})
+    if not isinstance(backbone, FeatureSpec):
         if isinstance(backbone, Backbone):
             return backbone
         missing = [n for n in ("name", "dim", "size", "fingerprint", "extract") if not hasattr(backbone, n)]
@@ -146,14 +152,11 @@ def load_backbone(
             f"backbone={backbone!r} has no {', '.join(missing)}. Give a name ({', '.join(BACKBONES)}) or an object "
             "with name, dim, size, fingerprint and extract(frames)."
         )
-    if backbone not in BACKBONES:
-        raise OptionError(unknown("backbone", backbone, [*BACKBONES, "vectors"]))
+    if backbone.backbone not in BACKBONES:
+        raise OptionError(unknown("backbone", backbone.backbone, [*BACKBONES, VECTORS]))
     where = choose_device(device)
-    engine = choose_engine(engine, where)
-    network = BACKBONES[backbone](Place(where, engine, threads), weights, layer, family)
-    # Another process may have another working folder.
-    file = os.path.abspath(weights) if weights is not None and os.path.exists(weights) else weights
-    network.recipe = (backbone, where, file, layer, family, engine, threads)
+    network = BACKBONES[backbone.backbone](Place(where, choose_engine(engine, where), threads), backbone)
+    network.spec = backbone
     return network
 
 

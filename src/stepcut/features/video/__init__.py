@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from stepcut.features.video.find import find_videos, name_videos
 from stepcut.features.video.probe import VideoInfo, key_times, probe
-from stepcut.features.video.sample import Samples, as_rate, sample_frames
+from stepcut.features.video.sample import Samples, sample_frames
 
-__all__ = ["Samples", "VideoInfo", "as_rate", "find_videos", "key_times", "name_videos", "probe", "sample_frames"]
+__all__ = ["Samples", "VideoInfo", "find_videos", "key_times", "name_videos", "probe", "sample_frames"]

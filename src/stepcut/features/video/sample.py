@@ -14,7 +14,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError, VideoError
+from stepcut.errors import VideoError
 from stepcut.features.video.container import (
     JUMP,
     Turn,
@@ -25,25 +25,10 @@ from stepcut.features.video.container import (
     turn_of,
 )
 from stepcut.features.video.truncation import cut_short
+from stepcut.rate import Rate, as_rate
 from stepcut.timeline import clock
 
 Picture = NDArray[np.uint8]
-Rate = int | float | str | Fraction
-
-
-def as_rate(value: Rate, setting: str = "fps") -> Fraction:
-    """A frame rate as an exact fraction.
-
-    >>> as_rate("30000/1001"), as_rate(0.1)
-    (Fraction(30000, 1001), Fraction(1, 10))
-    """
-    try:
-        rate = Fraction(value)
-    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
-        rate = Fraction(0)
-    if not 0 < rate <= 1000:
-        raise OptionError(f"{setting}={value!r} is not a rate; give a number above 0 and at most 1000, per second.")
-    return rate.limit_denominator(10_000)
 
 
 class Samples(Iterator[tuple[float, Picture]]):

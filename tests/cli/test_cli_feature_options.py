@@ -1,0 +1,75 @@
+"""The options by which features are made: the same for every command, and all of them arrive at the backbone."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.cli.feature_options import spec_of
+from stepcut.cli.learn import settings
+from stepcut.cli.main import main
+from stepcut.features.spec import FeatureSpec
+from stepcut.files.atomic import read_json, write_json
+
+COMMANDS = ["features", "learn"]
+ALL = {"backbone": "resnet50", "weights": "/w.pth", "layer": "conv3a", "family": "v1", "fps": "30000/1001"}
+
+
+def parse(command: str, *words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"stepcut.cli.{command}").add_arguments(parser)
+    return parser.parse_args(["films/", "-o", "out", *words])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_both_commands_take_all_of_them(command: str) -> None:
+    args = parse(command, *[word for name, value in ALL.items() for word in (f"--{name}", value)])
+    assert spec_of(args) == FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1")
+    assert spec_of(parse(command)) == FeatureSpec()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_they_arrive_at_the_backbone(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.mp4").touch()
+    words = [command, str(tmp_path / "a.mp4"), "-o", str(tmp_path / "out"), "--quiet"]
+    assert main([*words, "--layer", "conv4c", "--family", "v1"]) == 2
+    assert "layer='conv4c', family='v1': efficientnet-lite0 has no such choice" in capsys.readouterr().err
+    assert main([*words, "--backbone", "resnet50", "--weights", "absent.pth"]) == 2
+    assert "absent.pth': no such file" in capsys.readouterr().err
+    assert main([*words, "--backbone", "resnet51"]) == 2
+    assert "did you mean 'resnet50'?" in capsys.readouterr().err
+    for fps in ("0", "two", "1/0"):
+        assert main([*words, "--fps", fps]) == 2
+        assert f"fps='{fps}' is not a rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "segment", "guide"])
+def test_the_device_is_the_machines(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
+    sc.learn(rows, steps=2, output=tmp_path / "p.proc")
+    config = read_json(tmp_path / "p.proc" / "config.json")
+    # As stepcut 0.1.0 wrote it on a machine with a GPU.
+    old = {"name": "efficientnet-lite0", "fps": "2", "weights": None, "layer": None, "family": None, "device": "cuda"}
+    write_json(tmp_path / "p.proc" / "config.json", {**config, "backbone": old})
+    assert sc.load(tmp_path / "p.proc").spec == FeatureSpec()
+    (tmp_path / "a.mp4").touch()
+    assert main([command, str(tmp_path / "p.proc"), str(tmp_path / "a.mp4"), "--device", "tpu"]) == 2
+    assert "device='tpu' is unknown" in capsys.readouterr().err
+    assert main([command, str(tmp_path / "p.proc"), str(tmp_path / "a.mp4")]) == 2
+    assert "a.mp4" in capsys.readouterr().err
+
+
+def test_learn_like_takes_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = FeatureSpec("resnet50", Fraction(3), "w.pth", "conv3a", "v1")
+    sc.learn([np.repeat(np.eye(2, 4), 5, axis=0)] * 2, steps=2, output="old.proc")
+    config = read_json(tmp_path / "old.proc" / "config.json")
+    write_json(tmp_path / "old.proc" / "config.json", {**config, "backbone": spec.to_json()})
+    like = settings(parse("learn", "--like", "old.proc", "--layer", "conv4c"))
+    assert like["backbone"] == FeatureSpec("resnet50", Fraction(3), str(tmp_path / "w.pth"), "conv4c", "v1")
