@@ -42,8 +42,8 @@ def said(args: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> FeatureSpec:
     """The spec that the options ask for; those that were not given are as in `like`."""
-    from stepcut.features.spec import FeatureSpec, as_spec
+    from stepcut.features.spec import DEFAULT, as_spec
 
     given = said(args, *SPEC)
     name = given.pop("backbone", None)
-    return as_spec(name if name is not None else like or FeatureSpec(), **given)
+    return as_spec(name if name is not None else like or DEFAULT, **given)

@@ -17,7 +17,7 @@ from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
 from stepcut.features.files import SUFFIXES as FEATURE_SUFFIXES
 from stepcut.features.files import check_alike, check_rows, load_features
-from stepcut.features.spec import FeatureSpec, need_spec
+from stepcut.features.spec import DEFAULT, FeatureSpec, need_spec
 from stepcut.features.video.find import SUFFIXES, find_videos, natural
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.progress import Hook, silent
@@ -35,7 +35,7 @@ Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]
 def read_source(
     source: Source,
     rate: Rate = 1,
-    spec: FeatureSpec | None = None,
+    spec: FeatureSpec | None = DEFAULT,
     cache: AnyPath | None = None,
     strict: bool = False,
     progress: Hook = silent,
@@ -72,7 +72,9 @@ def read_source(
         else:
             videos = find_videos(places)
             spec = need_spec(spec)
-            features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine, known)
+            features, failures = extract(
+                videos, backbone or spec, spec.fps, cache, progress, strict, device, engine, known
+            )
             if not features:
                 raise VideoError(f"none of the {len(videos)} videos could be used{_reasons(failures)}.")
     return features, failures

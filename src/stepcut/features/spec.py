@@ -68,6 +68,9 @@ class FeatureSpec:
         return None
 
 
+DEFAULT = FeatureSpec()
+
+
 def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
     """The spec of the features that a backbone makes.
 

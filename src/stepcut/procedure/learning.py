@@ -68,7 +68,7 @@ def learn(
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
     strict   stop at the first video that cannot be used, instead of leaving it out
     progress hears how far the work is
-    engine   where features are computed: "local" (this machine) or "ray" (a cluster, at `address`), by `workers` processes
+    engine   where features are computed: "local" (this machine) or "ray" (a cluster, at `address`), by `workers`
     false_alarms  the share of normal videos that `check` may call wrong; few videos cannot vouch for a small one
     options  settings of the method, such as `loss="tcc"` for cnc
 

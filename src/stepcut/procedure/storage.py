@@ -30,6 +30,7 @@ import numpy as np
 
 from stepcut.colours import colour
 from stepcut.errors import OutputError, ProcedureError, StepcutError
+from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.procedure.card import model_card
@@ -188,6 +189,7 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
     config = outline.config
     kind = method or method_class(config["method"], folder, trust)
     with damaged(folder):
+        FeatureSpec.from_json(config["backbone"])
         model = (folder / "model.safetensors").read_bytes()
         if config.get("model", _digest(model)) != _digest(model):
             raise ValueError("model.safetensors is not the one that was saved")

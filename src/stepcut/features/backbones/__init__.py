@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import ExtraNeeded, OptionError, choose, unknown
+from stepcut.features.backbones.openvino_engine import precision
 from stepcut.features.backbones.program import Program
 from stepcut.features.spec import VECTORS, FeatureSpec
 
@@ -50,8 +50,8 @@ class Network:
     ) -> None:
         self.name, self.dim, self.size = name, dim, size
         self.device, self.engine, self.threads = place.device, place.engine, place.threads
-        # The engine's precision follows the machine (OpenVINO) or the device (torch).
-        kind = platform.machine() if place.engine == "openvino" else place.device.split(":")[0]
+        # The precision follows the machine (OpenVINO) or the device (torch).
+        kind = precision() if place.engine == "openvino" else place.device.split(":")[0]
         self.fingerprint = f"{name} {weights_id} {place.engine}-{kind}"
         self.batch = 128 if place.device.startswith("cuda") else 16
         self.spec = FeatureSpec(name)

@@ -1,0 +1,98 @@
+"""How features were made travels with them: from a file to a procedure to a new video."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from features_films import make_film
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import FeatureError, OptionError, ProcedureError
+from stepcut.features.contract import Features
+from stepcut.features.extract import export, load_features
+from stepcut.features.spec import FeatureSpec
+from stepcut.features.store import save_rows
+from stepcut.files.atomic import read_json, write_json
+
+ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
+
+
+class Corners:
+    """A backbone of a user's own: the colour of the four corners."""
+
+    name, dim, size, fingerprint = "corners", 12, 32, "corners 1"
+
+    def extract(self, frames: np.ndarray) -> np.ndarray:
+        return frames[:, ::31, ::31].reshape(len(frames), 12).astype(np.float16)
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    (tmp_path / "films").mkdir()
+    for number in range(3):
+        make_film(tmp_path / "films" / f"v{number}.mp4", frames=40, rate=5)
+    return tmp_path / "films"
+
+
+def test_features_learn_check_at_a_rate_of_the_users_own(films: Path, tmp_path: Path) -> None:
+    common = ["--quiet", "--device", "cpu"]
+    cache = ["--cache", str(tmp_path / "cache")]
+    assert main(["features", str(films), "--fps", "1", "-o", str(tmp_path / "feats"), *cache, *common]) == 0
+    assert main(["learn", str(tmp_path / "feats"), "-k", "2", "-o", str(tmp_path / "p.proc"), *common]) == 0
+    assert sc.load(tmp_path / "p.proc").spec == FeatureSpec(fps=Fraction(1))
+    assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), *common]) in (0, 1)
+
+
+def test_an_own_backbone_is_remembered_by_its_class(films: Path, tmp_path: Path) -> None:
+    procedure = sc.learn(films, 2, backbone=Corners(), fps=2, cache=tmp_path)
+    assert procedure.spec == FeatureSpec(f"{__name__}:Corners", Fraction(2))
+
+
+def test_a_spec_is_read_back_as_it_was_written() -> None:
+    for spec in (FeatureSpec(), FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1")):
+        assert FeatureSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert FeatureSpec.from_json({"name": "vectors"}) is None
+    assert "device" not in FeatureSpec().to_json()
+
+
+@pytest.mark.parametrize("said", [{}, {"name": "resnet50", "fps": "0"}, {"name": "resnet50", "weights": [1]}, 3, None])
+def test_a_damaged_spec_is_found_when_a_procedure_is_loaded(said: object, tmp_path: Path) -> None:
+    sc.learn([ROWS, ROWS], 2, output=tmp_path / "p.proc")
+    config = read_json(tmp_path / "p.proc" / "config.json")
+    write_json(tmp_path / "p.proc" / "config.json", {**config, "backbone": said})
+    with pytest.raises(ProcedureError, match="damaged"):
+        sc.load(tmp_path / "p.proc")
+
+
+def test_files_of_stepcut_010_say_their_backbone_too(tmp_path: Path) -> None:
+    said = {
+        "name": "a",
+        "path": "a.mp4",
+        "rate": "1",
+        "duration": "20",
+        "backbone": "efficientnet-lite0 57934 openvino-x",
+    }
+    save_rows(tmp_path / "a.safetensors", ROWS, said)
+    assert load_features(tmp_path)[0].spec == FeatureSpec(fps=Fraction(1))
+
+
+def test_features_that_were_made_differently_are_not_mixed(tmp_path: Path) -> None:
+    made = [(Fraction(1), FeatureSpec(fps=Fraction(1))), (Fraction(2), FeatureSpec()), (Fraction(1), None)]
+    for number, (rate, spec) in enumerate(made):
+        export(Features(ROWS, rate, float(20 / rate), f"v{number}", spec=spec), tmp_path)
+    for other in (1, 2):
+        with pytest.raises(FeatureError, match=f"made differently: v0 .* v{other}"):
+            load_features([tmp_path / "v0.safetensors", tmp_path / f"v{other}.safetensors"])
+
+
+def test_a_video_needs_a_spec(tmp_path: Path) -> None:
+    procedure = sc.learn([ROWS, ROWS], 2)
+    assert procedure.spec is None
+    (tmp_path / "a.mp4").touch()
+    with pytest.raises(OptionError, match="learned from given features"):
+        procedure.check(tmp_path / "a.mp4")
