@@ -221,7 +221,7 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
             lambda: load_backbone("resnet50"),
             r"comes without weights \(weights=None\)\. Give a \.safetensors or \.pth file",
         ),
-        (lambda: load_backbone("resnet50", weights="x.pth"), r"weights='x\.pth': no such file"),
+        (lambda: load_backbone("resnet50", weights="x.pth"), r"x\.pth': no such file"),
         (
             lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"),
             r"layer='conv4g' is unknown; did you mean",

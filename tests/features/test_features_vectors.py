@@ -23,11 +23,13 @@ def test_all_formats(tmp_path: Path) -> None:
     save_file({"rows": ROWS}, tmp_path / "v5.safetensors")
     save_file({"x": ROWS}, tmp_path / "v6.safetensors", {"rate": "30000/1001", "duration": "9.5", "name": "six"})
     (tmp_path / "readme.txt").touch()
-    loaded = load_features(tmp_path, rate=2)
+    loaded = load_features(tmp_path, rate="30000/1001")
     assert [f.name for f in loaded] == ["v2", "v3", "v4", "v5", "six", "v10"]
     assert all(np.array_equal(f.rows, ROWS) for f in loaded)
-    assert [f.rate for f in loaded] == [Fraction(2)] * 4 + [Fraction(30000, 1001), Fraction(2)]
-    assert [f.duration for f in loaded] == [2.0] * 4 + [9.5, 2.0]
+    assert {f.rate for f in loaded} == {Fraction(30000, 1001)}
+    assert [f.duration for f in loaded] == pytest.approx([4004 / 30000] * 4 + [9.5, 4004 / 30000])
+    with pytest.raises(FeatureError, match="v2 has 2 rows per second .* six has 30000/1001"):
+        load_features(tmp_path, rate=2)
     assert isinstance(loaded[0].rows, np.memmap)
     assert isinstance(loaded[3].rows, np.memmap)
     assert load_features([tmp_path / "v2.npy", tmp_path / "v10.npy"], rate="1/2")[0].duration == 8.0
