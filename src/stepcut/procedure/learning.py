@@ -222,8 +222,6 @@ def assemble(
     )
 
 
-
-
 def check_steps(steps: int | str, names: Sequence[str] | None) -> None:
     """The number of steps must make sense, and so must the names."""
     if steps != "auto" and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
