@@ -142,8 +142,14 @@ def check_number(
     raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
 
 
-def check_videos(videos: Videos, dimension: int | None = None) -> list[NDArray[Any]]:
-    """The same arrays, each known to be (T, d) with T > 0, the same d, and finite."""
+def check_videos(
+    videos: Videos, dimension: int | None = None, kinds: tuple[int, ...] = (2,)
+) -> list[NDArray[Any]]:
+    """The same arrays, each known to be (T, d) with T > 0, the same d, and finite.
+
+    `dimension` is the d that is expected, where it is known. `kinds` are the numbers of array dimensions that may be:
+    2 for vectors, 4 for maps (T, C, h, w), whose C is the d.
+    """
     if np.ndim(videos[0] if len(videos) else 0) == 1:
         raise FeatureError(
             f"videos is one array of shape {np.shape(videos)}; expected is a list of (T, d) arrays. Put it in a list."
@@ -154,7 +160,8 @@ def check_videos(videos: Videos, dimension: int | None = None) -> list[NDArray[A
         )
     checked = []
     for number, video in enumerate(videos):
-        rows = check_rows(video, f"video {number}")
+        rows = check_rows(video, f"video {number}", kinds)
+        kinds = (rows.ndim,)  # all of one kind
         dimension = rows.shape[1] if dimension is None else dimension
         if rows.shape[1] != dimension:
             raise FeatureError(
@@ -165,15 +172,19 @@ def check_videos(videos: Videos, dimension: int | None = None) -> list[NDArray[A
     return checked
 
 
-def check_rows(rows: Any, name: str) -> NDArray[Any]:
-    """The same array, known to be (T, d) with T > 0 and d > 0, of numbers that are finite and not huge."""
+def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2,)) -> NDArray[Any]:
+    """The same array, known to be (T, d) with T > 0 and d > 0, of numbers that are finite and not huge.
+
+    `name` is what an error calls it; `kinds` are the numbers of array dimensions that may be: 2, or 4 for maps.
+    """
     array = np.asarray(rows)
     if array.dtype.kind not in "fiu":
         raise FeatureError(
             f"{name} holds {array.dtype}; expected are real numbers. Convert it, to float32 for example."
         )
-    if array.ndim != 2:
-        raise FeatureError(f"{name} has shape {array.shape}; expected is (T, d), frames by dimension. Reshape it.")
+    if array.ndim not in kinds:
+        expected = " or ".join({2: "(T, d), frames by dimension", 4: "maps (T, C, h, w)"}[kind] for kind in kinds)
+        raise FeatureError(f"{name} has shape {array.shape}; expected is {expected}. Reshape it.")
     if 0 in array.shape:
         raise FeatureError(f"{name} has shape {array.shape}; at least one frame and one dimension are needed. Drop it.")
     for first in range(0, len(array), BLOCK):

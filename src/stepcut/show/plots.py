@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, choose
 from stepcut.files.atomic import whole_file
+from stepcut.methods.arithmetic import principal_axes, scatter
 from stepcut.show.truth import compare, confusion_counts, steps_of, timelines_of
 
 if TYPE_CHECKING:
@@ -297,10 +298,8 @@ def _path(procedure: Procedure, name: str) -> str:
 
 def _pca(points: NDArray[np.float64]) -> NDArray[np.float64]:
     centred = points - points.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    # The sign of an axis means nothing; make it such that the largest weight is positive.
-    chosen = axes[:2] * np.sign(axes[:2][[0, 1], np.abs(axes[:2]).argmax(axis=1)])[:, None]
-    projected: NDArray[np.float64] = centred @ chosen.T
+    axes, _ = principal_axes(scatter([centred]), 2)
+    projected: NDArray[np.float64] = centred @ axes
     return projected
 
 

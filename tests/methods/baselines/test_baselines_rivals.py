@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from stepcut.methods.baselines.asot import around, transport
-from stepcut.methods.baselines.prior import append_time, clock_cost, time_order
-from stepcut.methods.baselines.subset import choose_subset, distances
+from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.baselines.centres import append_time, clock_cost, time_order
+from stepcut.methods.baselines.subset import choose_subset
 from stepcut.methods.segmenters import Asot, KMeans, Subset
 
 
@@ -37,16 +38,16 @@ def test_lazy_greedy_is_the_plain_greedy(seed: int) -> None:
 def test_lazy_greedy_computes_fewer_gains() -> None:
     rng = np.random.default_rng(0)
     rows, states = rng.normal(size=(2000, 8)), rng.normal(size=(100, 8))
-    _, count = choose_subset(distances(rows.astype(np.float32), states.astype(np.float32)), 10)
+    _, count = choose_subset(np.sqrt(squared_distances(states, rows)), 10)
     assert count < 100 * 10 / 2
 
 
-def test_distances() -> None:
+def test_squared_distances() -> None:
     rng = np.random.default_rng(0)
     rows, states = rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(4, 3)).astype(np.float32)
-    true = np.linalg.norm(states[:, None] - rows, axis=2)
-    np.testing.assert_allclose(distances(rows, states), true, atol=1e-5)
-    assert distances(rows, rows[:1])[0, 0] == pytest.approx(0, abs=1e-3)
+    true = np.linalg.norm(rows[:, None] - states, axis=2) ** 2
+    np.testing.assert_allclose(squared_distances(rows, states), true, atol=1e-5)
+    assert (squared_distances(rows, rows) >= 0).all()
 
 
 def test_subset_chooses_among_its_states() -> None:

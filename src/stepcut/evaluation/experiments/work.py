@@ -83,7 +83,8 @@ def predict(cell: Cell, material: Material, folder: Path, train: Mapping[str, An
 
 def embed(cell: Cell, material: Material, folder: Path, train: Mapping[str, Any]) -> dict[str, Rows]:
     """The rows that the segmenter is given: raw features, smooth ones, or those of a trained embedder."""
-    from stepcut.methods.baselines.smooth import as_vectors, smooth_embedding
+    from stepcut.methods.arithmetic import as_vectors
+    from stepcut.methods.baselines.smooth import smooth_embedding
 
     if cell.embedding == "raw":
         return {name: as_vectors(rows) for name, rows in material.read().items()}

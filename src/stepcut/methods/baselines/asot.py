@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.baselines.centres import CentreSegmenter, unit
+from stepcut.methods.arithmetic import unit
+from stepcut.methods.baselines.centres import CentreSegmenter, clock_cost
 from stepcut.methods.baselines.kmeans import find_means
-from stepcut.methods.baselines.prior import clock_cost
 from stepcut.methods.segmenter import Labels, Rows, check_number, strongest
 
 ITERATIONS = 25

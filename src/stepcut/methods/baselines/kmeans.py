@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.baselines.centres import CentreSegmenter
-from stepcut.methods.baselines.prior import append_time
+from stepcut.methods.baselines.centres import CentreSegmenter, append_time
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, memberships
 from stepcut.methods.segmenter import Rows, check_number
 

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import as_vectors, principal_axes
+from stepcut.methods.baselines.kmeans import KMeans
+
 SECONDS = 12.0
 """Standard deviation of the Gaussian over time."""
 COMPONENTS = 32
@@ -15,35 +18,25 @@ TIME = 1.5
 """Weight of the normalised time, against rows of length 1."""
 
 
-def as_vectors(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """One vector per frame: maps (T, C, h, w) become their mean over places, (T, C)."""
-    vectors = np.asarray(rows, dtype=np.float32)
-    return vectors if vectors.ndim == 2 else vectors.mean(axis=tuple(range(2, vectors.ndim)))
-
-
 def smooth_embedding(features: Sequence[NDArray[Any]], rate: float = 1.0) -> list[NDArray[np.float32]]:
     """The features of all videos of a task, (T, d) each at `rate` rows a second, as (T, 33) rows for k-means."""
     from scipy.ndimage import gaussian_filter1d
 
-    calm = []
+    smoothed = []
     for rows in features:
         vectors = as_vectors(rows)
         centred = vectors - vectors.mean(axis=0)
-        calm.append(gaussian_filter1d(centred, SECONDS * rate, axis=0, mode="nearest"))
-    every = np.concatenate(calm).astype(np.float64)
+        smoothed.append(gaussian_filter1d(centred, SECONDS * rate, axis=0, mode="nearest"))
+    every = np.concatenate(smoothed).astype(np.float64)
     middle = every.mean(axis=0)
-    # The eigenvectors of the covariance are the principal directions; eigh sorts them from small to large.
-    _, directions = np.linalg.eigh(np.cov(every, rowvar=False).reshape(every.shape[1], -1))
-    directions = directions[:, ::-1][:, :COMPONENTS]
-    return [_tell_time((rows - middle) @ directions) for rows in calm]
+    directions, _ = principal_axes(np.cov(every, rowvar=False).reshape(every.shape[1], -1), COMPONENTS)
+    return [_tell_time((rows - middle) @ directions) for rows in smoothed]
 
 
 def cut_smooth(
     features: Sequence[NDArray[Any]], steps: int, rate: float = 1.0, seed: int = 0
 ) -> list[NDArray[np.int64]]:
     """The step of every frame: k-means on the smooth embedding."""
-    from stepcut.methods.segmenters import KMeans
-
     return KMeans(steps=steps, rate=rate, seed=seed, normalise=False).fit_predict(smooth_embedding(features, rate))
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.kmeans import MeansSegmenter, find_means
 from stepcut.methods.segmenter import Rows, check_number
 
@@ -36,16 +37,8 @@ class Subset(MeansSegmenter):
     def _choose_centres(self, rows: Rows) -> Rows:
         wanted = 10 * self.steps if self.states is None else self.states
         states = find_means(rows, min(wanted, len(rows)), self.seed, self.restarts)
-        chosen, _ = choose_subset(distances(rows, states), self.steps)
+        chosen, _ = choose_subset(np.sqrt(squared_distances(states, rows)), self.steps)
         return states[chosen]
-
-
-def distances(rows: Rows, states: Rows) -> NDArray[np.float32]:
-    """How far every frame lies from every state: (M, T), float32."""
-    squares = np.einsum("md,md->m", states, states)[:, None] + np.einsum("td,td->t", rows, rows)
-    squares -= 2 * (states @ rows.T)
-    apart: NDArray[np.float32] = np.sqrt(np.maximum(squares, 0, out=squares), out=squares)
-    return apart
 
 
 def choose_subset(apart: NDArray[np.float32], k: int) -> tuple[list[int], int]:

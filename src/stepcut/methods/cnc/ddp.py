@@ -1,4 +1,4 @@
-"""Training by several processes (torchrun, Ray Train) with torch's DistributedDataParallel: exactly one process's step.
+"""Training by several processes (torchrun, Ray Train) with torch's DistributedDataParallel: exactly what one process does.
 
 Every process embeds its share of the videos of a batch. The embeddings are then gathered, with their gradients, and
 every process takes the loss over all of them: the losses are means over pairs of videos, and most pairs have their two
@@ -13,16 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from stepcut.methods.cnc.kernels import apply
-
-if TYPE_CHECKING:
-    from stepcut.methods.cnc.sampling import Batch
+from stepcut.methods.cnc.sampling import Batch
 
 _PATIENCE = timedelta(days=7)
 """How long processes wait for the first one, which may be seeing hours of video."""
@@ -88,7 +85,7 @@ def embed_together(embed: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
 
 
 def agree(values: Tensor) -> Tensor:
-    """The first process's values, so that all stop training at the same step."""
+    """The first process's values, so that all stop training at the same iteration."""
     if processes() > 1:
         distributed.broadcast(values, 0)
     return values
@@ -113,6 +110,12 @@ def batch_norm_together(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
         norm.running_var.lerp_(unbiased, share)
     y = centred / (variance + norm.eps).sqrt()
     return (y * norm.weight + norm.bias).to(rows.dtype)
+
+
+def apply(function: type[torch.autograd.Function], *given: object) -> Tensor:
+    """`Function.apply` of a function with one answer, which torch gives no type."""
+    value: Tensor = function.apply(*given)
+    return value
 
 
 class _Gather(torch.autograd.Function):

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stepcut.errors import NotLearned, OptionError, unknown
-from stepcut.methods.cnc.check import check_video, check_videos
 from stepcut.methods.cnc.ddp import embed_together, processes, wrap
 from stepcut.methods.cnc.inputs import FrameInput, Input, MapInput, VectorInput
-from stepcut.methods.cnc.kernels import Settings
-from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit, with_parts
+from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit
 from stepcut.methods.cnc.record import Terms
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, train
+from stepcut.methods.cnc.tune import TunableBackbone, describe_backbone
+from stepcut.methods.segmenter import check_number, check_videos
 from stepcut.progress import Hook, silent
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
@@ -34,15 +34,19 @@ Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 OWN_DEFAULTS: dict[str, dict[str, Any]] = {
     # The paper's, for feature maps, and for frames with a backbone that learns.
-    "maps": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
-    "frames": {"learning_rate": 1e-4, "stride": 0.5, "steps": 10_000, "patience": 500},
-    # For vectors; docs/correspond.md says which data chose them.
+    "maps": {"learning_rate": 1e-4, "stride": 0.5, "iterations": 10_000, "patience": 500},
+    "frames": {"learning_rate": 1e-4, "stride": 0.5, "iterations": 10_000, "patience": 500},
+    # For vectors; docs/cnc.md says which data chose them.
     "vectors": {"learning_rate": 1e-3, "stride": 2.0, "patience": 200},
 }
 """What a setting is when it is left at None, for each kind of features."""
 
 NOT_KEPT = ("device", "backbone")
 """Settings that belong to a machine or are objects: they are not written down with the others."""
+LOSS_SETTINGS = ("weight", "temperature", "variance_weight", "window", "margin", "gamma", "gamma_time")
+"""The settings of an embedder that are those of its loss."""
+FILMED = 30.0
+"""Frames a second of the paper's videos, in which `gamma_time="frames"` counts."""
 
 
 @dataclass
@@ -52,7 +56,7 @@ class Embedder:
     No label is read. Same seed, same numbers on one machine.
 
     >>> features = [np.random.default_rng(i).normal(size=(40, 8)) for i in range(3)]
-    >>> Embedder(dim=4, seed=0, steps=5).fit(features).transform(features)[0].shape
+    >>> Embedder(dim=4, seed=0, iterations=5).fit(features).transform(features)[0].shape
     (40, 4)
     """
 
@@ -62,9 +66,9 @@ class Embedder:
     """Rows of the features per second."""
     seed: int = 0
     videos: int = 5
-    """Videos in a training step; all of them when there are fewer."""
+    """Videos in an iteration; all of them when there are fewer."""
     frames: int = 32
-    """Frames of each video in a training step; all of them when there are fewer."""
+    """Frames of each video in an iteration; all of them when there are fewer."""
     weight: float | None = None
     """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, with soft-DTW per frame."""
     temperature: float = 0.1
@@ -75,13 +79,15 @@ class Embedder:
     margin: float = 2.0
     gamma: float = 0.1
     """Smoothness of soft-DTW."""
+    gamma_time: str = "video"
+    """What C-IDM measures time in: "video" (its length is 1) or "frames" (30 a second, as the paper writes it)."""
     learning_rate: float | None = None
     weight_decay: float = 1e-5
-    steps: int | None = None
-    """Limit on the training steps. None: 10,000 for maps; for vectors ten passes over the rows, at most 1,000."""
+    iterations: int | None = None
+    """Limit on the iterations. None: 10,000 for maps; for vectors ten passes over the rows, at most 1,000."""
     patience: int | None = None
     tolerance: float = 0.01
-    """Converged when the mean loss of the last `patience` steps is not `tolerance` lower than that of those before."""
+    """Converged when the mean loss of the last `patience` iterations is not `tolerance` lower than of those before."""
     context: int = 2
     """Frames of context for maps, the frame itself included."""
     stride: float | None = None
@@ -110,8 +116,7 @@ class Embedder:
 
         With `checkpoint`, an interrupted run goes on where it stopped when called again.
         """
-        features = [np.asarray(rows) for rows in features]
-        self._check(features)
+        features = self._check(features)
         device = _choose(self.device)
         self.kind_ = "frames" if self.tune_backbone else "maps" if features[0].ndim == 4 else "vectors"
         source = self._input()
@@ -124,8 +129,8 @@ class Embedder:
             rows = _put_together([source.store(network, video, device) for video in features], device)
             lengths = [len(video) for video in features]
 
-            def sample(random: np.random.Generator, steps: int) -> list[Batch]:
-                return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate, steps)
+            def sample(random: np.random.Generator, count: int) -> list[Batch]:
+                return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate, count)
 
             window = self._window(lengths)
 
@@ -134,12 +139,12 @@ class Embedder:
             def embed(part: Batch) -> Tensor:
                 return self._embed(shared, source, rows, part, device)
 
-            def step(batch: Batch) -> Terms:
+            def measure(batch: Batch) -> Terms:
                 return self._terms(embed_together(embed, batch), batch, window)
 
             plan = self._plan(device, lengths)
             run = "" if checkpoint is None else self._run(features)
-            self.curve_ = train(network, sample, step, plan, self.seed, run, progress, checkpoint)
+            self.curve_ = train(network, sample, measure, plan, self.seed, run, progress, checkpoint)
         self.network_ = network
         return self
 
@@ -148,9 +153,7 @@ class Embedder:
         network, source = self._learned(), self._input()
         device = next(network.parameters()).device
         out = []
-        for number, video in enumerate(features):
-            video = np.asarray(video)
-            check_video(video, number, 2 if self.kind_ == "vectors" else 4, self.shape_["row"])
+        for video in check_videos(features, self.shape_["row"], (2 if self.kind_ == "vectors" else 4,)):
             rows = source.store(network, video, device).to(device)
             places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), source.offsets, self.rate))
             with torch.inference_mode(), _half_precision(device, self.kind_):
@@ -172,7 +175,8 @@ class Embedder:
         self._learned()
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in NOT_KEPT}
         given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
-        return {**given, "kind": self.kind_, "shape": self.shape_}
+        about = {} if self.backbone is None else {"backbone": describe_backbone(self.backbone)}
+        return {**given, **about, "kind": self.kind_, "shape": self.shape_}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The learned arrays by name."""
@@ -182,9 +186,16 @@ class Embedder:
     def restore(
         cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]], backbone: nn.Module | None = None
     ) -> Embedder:
-        """The embedder that gave these `settings()` and this `state()`; one that tuned a backbone needs it again."""
+        """The embedder that gave these `settings()` and this `state()`.
+
+        `backbone`: the one that was tuned, where it is of a class that cannot describe itself.
+        """
         given = dict(settings)
-        kind, shape = given.pop("kind"), given.pop("shape")
+        if "steps" in given:  # its name in version 0.1.0
+            given["iterations"] = given.pop("steps")
+        kind, shape, about = given.pop("kind"), given.pop("shape"), given.pop("backbone", None)
+        if backbone is None and about is not None:
+            backbone = TunableBackbone.restore(about)
         self = cls(**{**given, "rate": Fraction(given["rate"]), "backbone": backbone})
         self.kind_, self.shape_ = kind, shape
         network = self._input().build(shape, self.dim)
@@ -215,14 +226,14 @@ class Embedder:
         return self.window or max(min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate)
 
     def _plan(self, device: torch.device, lengths: Sequence[int]) -> Plan:
-        steps = self.steps
-        if steps is None and self.kind_ == "vectors":
+        iterations = self.iterations
+        if iterations is None and self.kind_ == "vectors":
             # A network that sees a row too often learns its time by heart: the clock, not the step.
-            steps = min(1_000, math.ceil(10 * sum(lengths) / (self.videos * self.frames)))
+            iterations = min(1_000, math.ceil(10 * sum(lengths) / (self.videos * self.frames)))
         return Plan(
             learning_rate=self._setting("learning_rate"),
             weight_decay=self.weight_decay,
-            steps=steps or self._setting("steps"),
+            iterations=iterations or self._setting("iterations"),
             patience=self._setting("patience"),
             tolerance=self.tolerance,
             read_every=1 if device.type == "cpu" else 25,
@@ -246,13 +257,6 @@ class Embedder:
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
         mask = real if batch.padded else None
-        if self.loss == "tc3i":
-            weight = 1.0 if self.weight is None else self.weight
-            settings = Settings(
-                1.0, self.temperature, self.variance_weight, contrast=weight, window=window, margin=self.margin
-            )
-            total, both = with_parts(u, times, durations, mask, settings)
-            return {"loss": total, "tcc": both[0], "cidm": both[1]}
         parts: Terms = {}
         if self.loss != "lav":
             parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
@@ -262,9 +266,10 @@ class Embedder:
         total = torch.stack(list(parts.values())).sum()
         if self.loss != "tcc":
             # For lav the paper's sums: 0.5 on T^2 pairs beside a path of T frames. With 0.5 on means it collapses.
-            weight = 0.5 * times.shape[1] if self.weight is None else self.weight
-            parts["cidm"] = cidm(u, times, durations, mask, window, self.margin)
-            total = total + weight * parts["cidm"]
+            usual = 1.0 if self.loss == "tc3i" else 0.5 * times.shape[1]
+            frames = FILMED * durations if self.gamma_time == "frames" else None
+            parts["cidm"] = cidm(u, times, durations, mask, window, self.margin, frames)
+            total = total + (usual if self.weight is None else self.weight) * parts["cidm"]
         return {"loss": total, **parts}
 
     def _learned(self) -> nn.Module:
@@ -282,32 +287,25 @@ class Embedder:
             digest.update(np.ascontiguousarray(video).data)
         return digest.hexdigest()
 
-    def _check(self, features: Sequence[NDArray[Any]]) -> None:
+    def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Say what is wrong with a setting or with the features; the features as arrays."""
         if isinstance(self.loss, str) and self.loss not in LOSSES:
             raise OptionError(unknown("loss", self.loss, LOSSES))
-        least = {
-            "videos": 2,
-            "frames": 2,
-            "dim": 1,
-            "context": 1,
-            "components": 1,
-            "chunk": 1,
-            "steps": 1,
-            "patience": 1,
-        }
-        for name, lowest in least.items():
-            given = getattr(self, name)
-            if given is not None and given < lowest:
-                raise OptionError(f"{name}={given} is too small. Choose {lowest} or more.")
-        for name in ("temperature", "gamma", "learning_rate", "window", "margin"):
-            given = getattr(self, name)
-            if given is not None and not 0 < given < math.inf:
-                raise OptionError(f"{name}={given} must be a positive number. Leave it out for the default.")
-        if not 0 < float(self.rate) < math.inf:
+        if self.gamma_time not in ("video", "frames"):
+            raise OptionError(unknown("gamma_time", self.gamma_time, ("video", "frames")))
+        least = {"videos": 2, "frames": 2, "dim": 1, "context": 1, "components": 1, "chunk": 1, "iterations": 1}
+        for name, lowest in {**least, "patience": 1}.items():
+            if (given := getattr(self, name)) is not None:
+                check_number(name, given, lowest, whole=True)
+        for name in ("temperature", "gamma", "learning_rate", "window", "margin", "rate"):
+            if (given := getattr(self, name)) is not None:
+                check_number(name, given, 0, above=True)
+        if len(features) < 2:
             raise OptionError(
-                f"rate={self.rate} is not a number of rows per second. Give the rate of the features, such as 1.0."
+                f"{len(features)} {'video was' if len(features) == 1 else 'videos were'} given; at least 2 are needed, "
+                f"since steps are found by what videos have in common. Add another video of the same task."
             )
-        check_videos(features)
+        return check_videos(features, kinds=(2, 4))
 
 
 def _choose(device: str | None) -> torch.device:

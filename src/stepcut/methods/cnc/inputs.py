@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from stepcut.methods.arithmetic import principal_axes, scatter
 from stepcut.methods.cnc.network import MapEncoder, VectorEncoder
-from stepcut.methods.cnc.prepare import centre_and_smooth, principal_axes
 from stepcut.methods.cnc.tune import FrameEncoder
 
 
@@ -64,12 +64,14 @@ class VectorInput:
 
     def begin(self, network: nn.Module, features: Sequence[NDArray[Any]]) -> None:
         assert isinstance(network, VectorEncoder)
-        smooth = [centre_and_smooth(rows, self.rate, self.smooth) for rows in features]
-        network.axes.copy_(principal_axes(smooth, network.axes.shape[1]))
+        smooth = [centre_and_smooth(rows, self.rate, self.smooth).astype(np.float64) for rows in features]
+        axes, power = principal_axes(scatter(smooth), network.axes.shape[1])
+        # Scaled so that a projected row has mean square 1 a dimension.
+        network.axes.copy_(torch.from_numpy(axes / np.sqrt(max(power.clip(0).mean(), 1e-12))))
 
     def store(self, network: nn.Module, rows: NDArray[Any], device: torch.device) -> Tensor:
         assert isinstance(network, VectorEncoder)
-        return centre_and_smooth(rows, self.rate, self.smooth).to(device) @ network.axes
+        return torch.from_numpy(centre_and_smooth(rows, self.rate, self.smooth)).to(device) @ network.axes
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
         return rows[places]
@@ -142,6 +144,23 @@ class FrameInput:
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
         return rows[places]
+
+
+def centre_and_smooth(rows: NDArray[Any], rate: float | Fraction, seconds: float) -> NDArray[np.float32]:
+    """Move a video's mean to 0 and smooth it over time with a Gaussian of `seconds`: (T, d), `rate` rows a second.
+
+    The mean holds the kitchen and the camera, which differ between videos and say nothing of the step.
+    """
+    from scipy.ndimage import gaussian_filter1d
+
+    centred = np.asarray(rows, dtype=np.float32)
+    centred = centred - centred.mean(axis=0)
+    sigma = seconds * float(rate)
+    if int(4 * sigma + 0.5) < 1:
+        return centred
+    inside = gaussian_filter1d(np.ones(len(centred), np.float32), sigma, mode="constant")
+    smooth: NDArray[np.float32] = gaussian_filter1d(centred, sigma, axis=0, mode="constant") / inside[:, None]
+    return smooth  # at the ends less of the Gaussian is there
 
 
 def look_back(context: int, stride: float) -> tuple[float, ...]:

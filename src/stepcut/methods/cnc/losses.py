@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from stepcut.errors import OptionError
-from stepcut.methods.cnc.kernels import VARIANCE_FLOOR, Settings, measure
 from stepcut.methods.cnc.softdtw import soft_dtw
 
+VARIANCE_FLOOR = 1e-6
+"""The smallest variance of a landing place in `tcc`: a thousandth of the video, squared."""
 ON_THE_EDGE = 1e-4
 """Seconds by which a pair may miss the window of `cidm` and still be near: times were divided and multiplied again."""
 
@@ -39,8 +40,26 @@ def tcc(
 
     `var` is never taken below `variance_floor`.
     """
-    settings = Settings(1.0, temperature, variance_weight, variance_floor)
-    return with_parts(embeddings, times, None, mask, settings)[0]
+    with _full_precision(embeddings):
+        u, t, real = _checked(embeddings, times, mask, least=2)
+        count = len(u)
+        # Only distances count. With the frames' middle at 0 their products lose less to rounding.
+        u = (u - u.sum((0, 1)) / real.sum().clamp_min(1)).masked_fill(~real[:, :, None], 0)
+        pair = torch.arange(count * (count - 1), device=u.device)
+        a, b = pair // (count - 1), pair % (count - 1)
+        b = b + (b >= a).long()  # all ordered pairs of different videos
+        scale = 1 / (u.shape[2] * temperature)
+        # |u_i - v_j|^2 = |u_i|^2 - 2 u_i.v_j + |v_j|^2, and a softmax over j does not see |u_i|^2. A padded frame is
+        # infinitely far; a video of padding alone has no weight at all.
+        norms = u.square().sum(2).masked_fill(~real & real.any(1, keepdim=True), torch.inf)
+        alpha = torch.softmax((2 * u[a] @ u[b].mT - norms[b][:, None]) * scale, dim=2)  # (P, T, T)
+        nearest = alpha @ u[b]
+        beta = torch.softmax((2 * nearest @ u[a].mT - norms[a][:, None]) * scale, dim=2)
+        mu = (beta @ t[a][:, :, None])[:, :, 0]
+        var = (beta * (t[a][:, None] - mu[:, :, None]).square()).sum(2).clamp_min(variance_floor)
+        each = (t[a] - mu).square() / var + variance_weight * var.log()  # (P, T)
+        frames = real[a] & real.any(1)[b][:, None]
+        return _mean_of_means(each, frames)
 
 
 def cidm(
@@ -50,6 +69,7 @@ def cidm(
     mask: Tensor | None = None,
     window: float = 10.0,
     margin: float = 2.0,
+    frames: Tensor | None = None,
 ) -> Tensor:
     """Contrastive inverse difference moment: frames near in time lie close, far ones at least `margin` apart.
 
@@ -58,8 +78,22 @@ def cidm(
         gamma = (t_i - t_j)^2 + 1
         near, |seconds_i - seconds_j| <= window:  d / gamma
         far:                                      gamma max(0, margin - d)
+
+    With `frames (B,)`, how many frames each video has, the times of gamma are counted in frames.
     """
-    return with_parts(embeddings, times, durations, mask, Settings(contrast=1.0, window=window, margin=margin))[0]
+    with _full_precision(embeddings):
+        u, t, real = _checked(embeddings, times, mask, least=1)
+        if durations.shape != t.shape[:1]:
+            raise OptionError(
+                f"durations has shape {tuple(durations.shape)}; expected {tuple(t.shape[:1])}, one per video. "
+                f"Give the length of each video in seconds."
+            )
+        apart = t[:, :, None] - t[:, None, :]
+        near = apart.abs() * durations.to(t.device, t.dtype)[:, None, None] <= window + ON_THE_EDGE
+        gamma = (apart if frames is None else apart * frames.to(t.device, t.dtype)[:, None, None]).square() + 1
+        d = torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist")  # its gradient at 0 is 0
+        each = torch.where(near, d / gamma, gamma * (margin - d).clamp_min(0))
+        return _mean_of_means(each.flatten(1), (real[:, :, None] & real[:, None, :]).flatten(1))
 
 
 def tc3i(
@@ -74,17 +108,8 @@ def tc3i(
     margin: float = 2.0,
 ) -> Tensor:
     """The paper's loss: `tcc + weight * cidm`, both as means; with `weight=T`, the frames sampled, the paper's sums."""
-    settings = Settings(1.0, temperature, variance_weight, contrast=weight, window=window, margin=margin)
-    return with_parts(embeddings, times, durations, mask, settings)[0]
-
-
-def with_parts(
-    embeddings: Tensor, times: Tensor, durations: Tensor | None, mask: Tensor | None, settings: Settings
-) -> tuple[Tensor, Tensor]:
-    """`tcc`, `cidm` or their sum, and both by themselves: two numbers that carry no gradient, for the loss curve."""
-    u, t, real = _checked(embeddings, times, mask, least=1 if settings.cycle is None else 2)
-    seconds = None if durations is None else _checked_durations(durations, t)
-    return measure(u, t, seconds, real, settings._replace(window=settings.window + ON_THE_EDGE))
+    cycle = tcc(embeddings, times, mask, temperature, variance_weight)
+    return cycle + weight * cidm(embeddings, times, durations, mask, window, margin)
 
 
 def lav(
@@ -102,35 +127,9 @@ def lav(
     The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it is defined. Masked
     frames are left out of the path.
     """
-    u, times, mask = _checked(embeddings, times, mask, least=2)
+    u, times, real = _checked(embeddings, times, mask, least=2)
     on_sphere = unit(u)
-    return alignment(on_sphere, times, mask, gamma) + weight * cidm(on_sphere, times, durations, mask, window, margin)
-
-
-def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1) -> Tensor:
-    """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
-    with _full_precision(embeddings):
-        u, _, real = _checked(embeddings, times, mask, least=2)
-        if real is not None:  # real frames first, in their order
-            order = (~real).to(torch.uint8).argsort(dim=1, stable=True)
-            u = u.gather(1, order[:, :, None].expand_as(u))
-        count = u.shape[0]
-        a, b = torch.triu_indices(count, count, offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
-        cost = torch.cdist(u[a], u[b], compute_mode="donot_use_mm_for_euclid_dist").square()
-        if real is None:
-            return soft_dtw(cost, gamma).mean()
-        frames = real.sum(1)
-        lengths = torch.stack([frames[a], frames[b]], dim=1)
-        filled = (lengths > 0).all(1)
-        values = soft_dtw(cost, gamma, lengths=lengths.clamp_min(1))
-        return torch.where(filled, values, 0).sum() / filled.sum().clamp_min(1)
-
-
-def unit(embeddings: Tensor) -> Tensor:
-    """Every embedding divided by its own length; 0 stays 0."""
-    with _full_precision(embeddings):
-        u = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
-        return u / u.square().sum(-1, keepdim=True).clamp_min(1e-12).sqrt()
+    return alignment(on_sphere, times, real, gamma) + weight * cidm(on_sphere, times, durations, real, window, margin)
 
 
 def lav_tcc(
@@ -150,14 +149,41 @@ def lav_tcc(
     return aligned + tcc(embeddings, times, mask, temperature, variance_weight)
 
 
+def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1) -> Tensor:
+    """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
+    with _full_precision(embeddings):
+        u, _, real = _checked(embeddings, times, mask, least=2)
+        order = (~real).to(torch.uint8).argsort(dim=1, stable=True)  # real frames first, in their order
+        u = u.gather(1, order[:, :, None].expand_as(u))
+        a, b = torch.triu_indices(len(u), len(u), offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
+        cost = torch.cdist(u[a], u[b], compute_mode="donot_use_mm_for_euclid_dist").square()
+        frames = real.sum(1)
+        lengths = torch.stack([frames[a], frames[b]], dim=1)
+        filled = (lengths > 0).all(1)
+        values = soft_dtw(cost, gamma, lengths=lengths.clamp_min(1))
+        return torch.where(filled, values, 0).sum() / filled.sum().clamp_min(1)
+
+
+def unit(embeddings: Tensor) -> Tensor:
+    """Every embedding divided by its own length; 0 stays 0."""
+    with _full_precision(embeddings):
+        u = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
+        return u / u.square().sum(-1, keepdim=True).clamp_min(1e-12).sqrt()
+
+
+def _mean_of_means(each: Tensor, real: Tensor) -> Tensor:
+    """The mean over the rows that hold something real of the mean over what is real in them."""
+    counts = real.sum(1)
+    rows = torch.where(real, each, 0).sum(1) / counts.clamp_min(1)
+    return rows.sum() / (counts > 0).sum().clamp_min(1)
+
+
 def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
     """Autocast switched off: distances, softmaxes and logarithms in half precision would be wrong."""
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
 
 
-def _checked(
-    embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def _checked(embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int) -> tuple[Tensor, Tensor, Tensor]:
     """Shapes that fit, float32 or float64, and the mask; padded frames hold 0, so nothing of them gets through."""
     if embeddings.ndim != 3 or embeddings.shape[0] < least:
         raise OptionError(
@@ -177,15 +203,6 @@ def _checked(
     dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
     u, t = embeddings.to(dtype), times.to(embeddings.device, dtype)
     if mask is None:
-        return u, t, None
+        return u, t, torch.ones_like(t, dtype=torch.bool)
     real = mask.to(u.device, torch.bool)
     return u.masked_fill(~real[:, :, None], 0), t.masked_fill(~real, 0), real
-
-
-def _checked_durations(durations: Tensor, times: Tensor) -> Tensor:
-    if durations.shape != times.shape[:1]:
-        raise OptionError(
-            f"durations has shape {tuple(durations.shape)}; expected {tuple(times.shape[:1])}, one per video. "
-            f"Give the length of each video in seconds."
-        )
-    return durations.to(times.device, times.dtype)

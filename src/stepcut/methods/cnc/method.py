@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from stepcut.methods.cnc.training import Curve
 
 
+AS_PUBLISHED: dict[str, dict[str, Any]] = {
+    # C-IDM as a sum over pairs beside TCC as a sum over frames (32 sampled), times in frames, a window of 300 of them.
+    "train": {"weight": 32.0, "gamma_time": "frames", "window": 10.0},
+    # Fuzzy c-means as it is usually run, on embeddings as they are, and alpha-expansion in place of the exact cut.
+    "cut": {"m": 2.0, "normalise": False, "solver": "expansion"},
+}
+"""The paper's own text where ours departs from it; docs/cnc.md has the table. The temperature is 1 / dim besides, so
+that distances in TCC are neither divided by the dimension nor by a temperature."""
+
+
 class CnC:
     """The paper's method; every part of it can be changed by name.
 

@@ -1,11 +1,10 @@
-"""The two networks of correspond: the paper's embedder on feature maps, and a small temporal encoder on vectors.
+"""The two networks that embed frames: the paper's embedder on feature maps, and a small temporal encoder on vectors.
 
 Both take a frame with its context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and give `(N, dim)` embeddings.
 """
 
 from __future__ import annotations
 
-import os
 from typing import cast
 
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
-from stepcut.files.atomic import whole_file
 from stepcut.methods.cnc.ddp import batch_norm_together, processes
 
 
@@ -128,18 +126,3 @@ def _windows(rows: Tensor) -> Tensor:
     On a CPU the backward pass of `nn.Conv1d` takes ten times as long for sizes like these.
     """
     return torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
-
-
-def save_network(network: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write the parameters of a network as safetensors, whole or not at all."""
-    from safetensors.torch import save_file
-
-    with whole_file(path) as temporary:
-        save_file({name: value.contiguous() for name, value in network.state_dict().items()}, temporary)
-
-
-def load_network(network: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Read parameters written by `save_network` into a network of the same shape."""
-    from safetensors.torch import load_file
-
-    network.load_state_dict(load_file(path))

@@ -10,14 +10,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from stepcut.errors import choose
 from stepcut.methods.baselines.centres import CentreSegmenter
-from stepcut.methods.baselines.prior import clock_cost
+from stepcut.methods.baselines.centres import clock_cost
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
 from stepcut.methods.cnc.graph import chain, expand, window_links
 from stepcut.methods.segmenter import Labels, Rows, check_number
 
 SMOOTHNESS = 2.0
-"""Seconds; chosen by benchmarks/choose_smoothness.py on toy features and CaptainCook4D recipes (docs/cut.md)."""
+"""Seconds; chosen by benchmarks/choose_smoothness.py on toy features and CaptainCook4D recipes (docs/cnc.md)."""
 
 
 class ProCut(CentreSegmenter):
@@ -25,7 +26,9 @@ class ProCut(CentreSegmenter):
 
     `smoothness`, in seconds: a change of step costs as much as this many seconds in a step that is surely wrong, at
     any rate and window. `window`, in seconds: how far apart linked frames may lie; 0 links neighbours only, for which
-    the cut is exact. `m` above 1: how fuzzy the memberships are. `prior`: weight of the temporal prior, 0 is off.
+    the cut is exact, unless `solver` is "expansion" (alpha-expansion from the cheapest label of every frame, as in the
+    paper). `m` above 1: how fuzzy the memberships are. `normalise`: frames of length 1 first. `prior`: weight of the
+    temporal prior, 0 is off. `restarts`: of fuzzy c-means.
 
     >>> rows = np.repeat(np.eye(3), 20, axis=0)
     >>> ProCut(steps=3).fit_predict([rows])[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
@@ -43,14 +46,14 @@ class ProCut(CentreSegmenter):
         normalise: bool = True,
         prior: float = 0.0,
         restarts: int = 5,
-        device: str = "cpu",
+        solver: str = "exact",
     ) -> None:
         super().__init__(steps, rate, seed, normalise, prior)
         self.smoothness = smoothness
         self.window = window
         self.m = m
         self.restarts = restarts
-        self.device = device
+        self.solver = solver
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -58,17 +61,11 @@ class ProCut(CentreSegmenter):
         check_number("window", self.window, 0)
         check_number("m", self.m, 1, above=True)
         check_number("restarts", self.restarts, 1, whole=True)
+        choose("solver", self.solver, dict.fromkeys(("exact", "expansion")))
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
-        return fuzzy_c_means(
-            self._stack(videos),
-            self.steps,
-            self.m,
-            self.seed,
-            restarts=self.restarts,
-            device=self.device,
-            overwrite=True,
-        )[1]
+        rows = self._stack(videos)
+        return fuzzy_c_means(rows, self.steps, self.m, self.seed, restarts=self.restarts, overwrite=True)[1]
 
     def _memberships(self, rows: NDArray[Any]) -> Rows:
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
@@ -86,8 +83,9 @@ class ProCut(CentreSegmenter):
             cost = cost + prior * clock_cost(*cost.shape)
         # One second has `rate` frames, so this many seconds of certainty cost smoothness * rate.
         change = float(self.smoothness * self.rate)
-        labels = chain(cost, change)
-        if self.window * self.rate < 2:  # links reach neighbours only
-            return labels
         links, weights = window_links(len(rows), self.window, float(self.rate), change)
-        return expand(cost, links, weights, start=labels)
+        if self.solver == "expansion":
+            return expand(cost, links, weights)
+        labels = chain(cost, change)
+        # With a window of less than two frames links reach neighbours only, and the chain is all there is.
+        return labels if self.window * self.rate < 2 else expand(cost, links, weights, start=labels)

@@ -1,4 +1,4 @@
-"""Training steps on a GPU, recorded once and played back: one launch a step instead of some hundreds."""
+"""Iterations on a GPU, recorded once and played back: one launch instead of some hundreds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Terms = dict[str, Tensor]
 """The loss and its parts, by name; `loss` is the one that is minimised."""
 
 WARM_UP = 3
-"""Steps done as they are before one is recorded, so that every library has chosen its ways and its memory."""
+"""Iterations done as they are before one is recorded, so that every library has chosen its ways and its memory."""
 
 
 class Recorded:
-    """Does what `work` does, a CUDA graph of it in most steps; a batch of another shape is worked on as it is.
+    """Does what `work` does, by a CUDA graph in most iterations; a batch of another shape is worked on as it is.
 
-    `work` takes a batch, makes the whole training step and gives the loss and its parts. It must not read a value
+    `work` takes a batch, does the whole iteration and gives the loss and its parts. It must not read a value
     back from the GPU. Up to `room` batches are brought to the GPU together, and the graph itself goes from one to the
     next: while it plays, the CPU is free to draw frames.
     """
@@ -31,7 +31,7 @@ class Recorded:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
-        """The names of the loss and its parts, and their values after each step: (steps, names)."""
+        """The names of the loss and its parts, and their values after each iteration: (iterations, names)."""
         rows: list[Tensor] = []
         waiting: list[Batch] = []
         for batch in batches:
@@ -56,7 +56,7 @@ class Recorded:
         return row
 
     def _record(self, batch: Batch) -> None:
-        """Recording does not do the work; the steps follow when the graph is played."""
+        """Recording does not do the work; that follows when the graph is played."""
         self.shapes = batch.shapes()
         self.held = [torch.zeros(self.room, *part.shape, dtype=part.dtype, device="cuda") for part in batch.parts()]
         self.place = torch.zeros(1, dtype=torch.int64, device="cuda")

@@ -1,4 +1,4 @@
-"""Which frames a training step sees, and the context that goes with a frame: the same in training and in use."""
+"""Which frames an iteration of training sees, and the context that goes with a frame: the same in training and in use."""
 
 from __future__ import annotations
 
@@ -64,18 +64,22 @@ def draw(
     frames: int,
     offsets: Sequence[float],
     rate: float | Fraction,
-    steps: int = 1,
+    count: int = 1,
 ) -> list[Batch]:
-    """For each of `steps`, `videos` different videos and in each `frames` different frames at random, in time order."""
-    count = min(videos, len(lengths))
-    chosen = np.empty((steps, count), np.int64)
-    rows = np.zeros((steps, count, frames), np.int64)
-    for step in range(steps):
-        chosen[step] = random.choice(len(lengths), size=count, replace=False)
-        for place, video in enumerate(chosen[step].tolist()):
+    """`count` batches: in each `videos` different videos, in each `frames` different frames at random, in time order.
+
+    `random` draws them; `lengths` are the rows of every video, `rate` of them a second; `offsets` are the seconds from a
+    frame to its context.
+    """
+    together = min(videos, len(lengths))
+    chosen = np.empty((count, together), np.int64)
+    rows = np.zeros((count, together, frames), np.int64)
+    for batch in range(count):
+        chosen[batch] = random.choice(len(lengths), size=together, replace=False)
+        for place, video in enumerate(chosen[batch].tolist()):
             taken = random.choice(lengths[video], size=min(frames, lengths[video]), replace=False)
             taken.sort()
-            rows[step, place, : len(taken)] = taken
+            rows[batch, place, : len(taken)] = taken
     starts, lasting = np.cumsum([0, *lengths])[chosen][..., None], np.array(lengths)[chosen][..., None]
     parts = (
         context_rows(rows, lasting[..., None], offsets, rate) + starts[..., None],

@@ -1,4 +1,4 @@
-"""The training loop: draw frames, embed them, take the loss, step, until the smoothed loss stops falling."""
+"""The training loop: draw frames, embed them, take the loss and its gradient, until the smoothed loss stops falling."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class Plan:
 
     learning_rate: float
     weight_decay: float
-    steps: int
+    iterations: int
     """The hard limit."""
     patience: int
     tolerance: float
-    """Converged when the mean loss of the last `patience` steps is not lower than that of the `patience` steps before
-    by more than this share of it. Looked at every `patience` steps."""
+    """Converged when the mean loss of the last `patience` iterations is not lower than that of the `patience` before by
+    more than this share of it. Looked at every `patience` iterations."""
     read_every: int
-    """Losses are read from the device every so many steps: each reading makes a GPU wait."""
+    """Losses are read from the device every so many iterations: each reading makes a GPU wait."""
     save_every: float = 30.0
     """Seconds between checkpoints."""
     record: bool = False
-    """On a GPU: record one step and play it back."""
+    """On a GPU: record one iteration and play it back."""
 
 
 @dataclass
 class Curve:
-    """The loss and its parts after every step."""
+    """The loss and its parts after every iteration."""
 
     names: tuple[str, ...] = ()
     values: list[list[float]] = field(default_factory=list)
 
     def csv(self) -> str:
-        """A row per step: its number, then the loss and its parts."""
+        """A row per iteration: its number, then the loss and its parts."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["step", *self.names])
+        writer.writerow(["iteration", *self.names])
         writer.writerows([number, *row] for number, row in enumerate(self.values, start=1))
         return out.getvalue()
 
@@ -76,7 +76,7 @@ class Curve:
 def train(
     network: nn.Module,
     draw: Callable[[np.random.Generator, int], list[Batch]],
-    step: Callable[[Batch], Terms],
+    measure: Callable[[Batch], Terms],
     plan: Plan,
     seed: int,
     run: str,
@@ -85,7 +85,9 @@ def train(
 ) -> Curve:
     """Train `network` in place and return the loss curve.
 
-    `step` embeds a batch and gives the loss and its parts. `run` names the run: a checkpoint of another is refused.
+    `draw(random, count)` gives so many batches, `measure` embeds one and gives the loss and its parts; `plan` says how
+    long, `seed` what is drawn. `run` names the run: a `checkpoint` of another is refused. `progress` sees every
+    iteration.
     """
     optimiser = torch.optim.Adam(
         network.parameters(),
@@ -96,7 +98,7 @@ def train(
     )
 
     def advance(batch: Batch) -> Terms:
-        terms = step(batch)
+        terms = measure(batch)
         optimiser.zero_grad(set_to_none=True)
         terms["loss"].backward()
         optimiser.step()
@@ -121,13 +123,13 @@ def train(
             )
 
     def draw_ahead(done: int) -> list[Batch]:
-        """The batches of the steps up to the next reading."""
-        stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.steps - done)
+        """The batches up to the next reading."""
+        stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.iterations - done)
         return draw(random, stretch)
 
     network.train()
     saved = time.monotonic()
-    with Stage(progress, "train", total=plan.steps, unit="steps") as stage:
+    with Stage(progress, "train", total=plan.iterations, unit="iterations") as stage:
         stage.done = len(curve.values)
         batches = draw_ahead(stage.done)
         while not finished:
@@ -138,7 +140,7 @@ def train(
             rows = agree(values).tolist()
             _check(rows, before, plan)
             curve.values += rows
-            finished = len(curve.values) >= plan.steps or curve.converged(plan)
+            finished = len(curve.values) >= plan.iterations or curve.converged(plan)
             if finished or time.monotonic() - saved > plan.save_every:
                 keep(drawn, finished)
                 saved = time.monotonic()
@@ -157,6 +159,6 @@ def _check(rows: list[list[float]], before: int, plan: Plan) -> None:
     for place, row in enumerate(rows):
         if not math.isfinite(row[0]):
             raise TrainingError(
-                f"training step {before + place + 1}: the loss is {row[0]}, not a finite number. The learning rate is "
+                f"iteration {before + place + 1} of training: the loss is {row[0]}, not a finite number. The learning rate is "
                 f"{plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}."
             )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from stepcut.errors import OptionError
 from stepcut.features.backbones.program import Add, Conv, MaxPool, Mean, Program
 from stepcut.methods.cnc.network import MapEncoder
+
+NODES = {kind.__name__: kind for kind in (Conv, Add, MaxPool, Mean)}
 
 
 class TunableBackbone(nn.Module):
@@ -34,6 +42,7 @@ class TunableBackbone(nn.Module):
                 self.biases[str(number)] = nn.Parameter(torch.from_numpy(node.bias.copy()))
 
     def forward(self, frames: Tensor) -> Tensor:
+        """Frames `(n, H, W, 3)` -> maps `(n, C, h, w)`."""
         values = {0: (frames.permute(0, 3, 1, 2).float() - self.mean) * self.scale}
         for number, node in enumerate(self.nodes, start=1):
             values[number] = self._node(str(number), node, values)
@@ -56,6 +65,39 @@ def _activate(x: Tensor, name: str) -> Tensor:
     if name == "relu6":
         return x.clamp(0, 6)
     return x.relu() if name == "relu" else x
+
+
+    def settings(self) -> dict[str, Any]:
+        """The program without its weights, ready for JSON; `restore` builds it again, to be filled from a state."""
+        nodes = []
+        for node in self.nodes:
+            about = {each.name: getattr(node, each.name) for each in fields(node) if each.name not in ("weight", "bias")}
+            shape = {"shape": list(node.weight.shape)} if isinstance(node, Conv) else {}
+            nodes.append({"node": type(node).__name__, **about, **shape})
+        return {"mean": self.mean.flatten().tolist(), "scale": self.scale.flatten().tolist(), "nodes": nodes}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any]) -> TunableBackbone:
+        """The backbone that gave these `settings()`, with weights of 0."""
+        program = Program(tuple(settings["mean"]), tuple(settings["scale"]))
+        for about in settings["nodes"]:
+            given = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
+            kind = NODES[given.pop("node")]
+            if kind is Conv:
+                shape = given.pop("shape")
+                given |= {"weight": np.zeros(shape, np.float32), "bias": np.zeros(shape[0], np.float32)}
+            program.add(kind(**given))
+        return cls(program)
+
+
+def describe_backbone(backbone: nn.Module) -> dict[str, Any]:
+    """What is written down of a backbone that was tuned: its class and its settings. Its weights are in the state."""
+    if not isinstance(backbone, TunableBackbone):
+        raise OptionError(
+            f"backbone is a {type(backbone).__name__}, a module of your own, which cannot be written down. Tune "
+            f"stepcut.methods.cnc.tune.TunableBackbone(program) to save the result."
+        )
+    return backbone.settings()
 
 
 class FrameEncoder(nn.Module):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.segmenter import normalised_times
 
@@ -36,12 +37,6 @@ class Steps:
 
     def __len__(self) -> int:
         return len(self.centres)
-
-
-def squared_distances(rows: Floats, centres: Floats) -> Floats:
-    """|x - c|^2 for every row (T, p) and centre (K, p): (T, K)."""
-    squared = (rows**2).sum(axis=1)[:, None] - 2 * rows @ centres.T + (centres**2).sum(axis=1)
-    return np.asarray(np.maximum(squared, 0))
 
 
 def time_prior(times: Floats, steps: Steps) -> Floats:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.default.em import estimate, squared_distances
+from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.default.em import estimate
 from stepcut.methods.default.slow_features import project, refined_axes, soft_normalise
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.baselines.smooth import as_vectors
+from stepcut.methods.arithmetic import as_vectors, squared_distances
 from stepcut.methods.contract import OPEN, Array, Choice, Curve, Labels, Online
-from stepcut.methods.default.em import Steps, log_likelihood, squared_distances
+from stepcut.methods.default.em import Steps, log_likelihood
 from stepcut.methods.default.forward_backward import forward, forward_backward
 from stepcut.methods.default.labels import check_labels, match_found
 from stepcut.methods.default.leave_one_out import leave_one_out_distances

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.default.change_points import find_change_points
 from stepcut.methods.default.consensus import consensus, majority, silhouette, time_regularity
-from stepcut.methods.default.em import BALANCE, Steps, run_em, squared_distances
+from stepcut.methods.default.em import BALANCE, Steps, run_em
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
 from stepcut.methods.segmenter import normalised_times, one_hot
 

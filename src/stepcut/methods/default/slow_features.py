@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import fix_signs, principal_axes, scatter
+
 Floats = NDArray[np.float64]
 
 DIRECTIONS = 64
@@ -45,16 +47,9 @@ def centre(rows: NDArray[Any]) -> Floats:
     return np.asarray(wide - wide.mean(axis=0))
 
 
-def scatter(videos: Sequence[Floats]) -> Floats:
-    """Mean outer product of all rows of centred videos: (d, d)."""
-    total = sum((rows.T @ rows for rows in videos), np.zeros((videos[0].shape[1],) * 2))
-    return np.asarray(total / sum(len(rows) for rows in videos))
-
-
 def principal_directions(videos: Sequence[Floats], sigma: float, count: int = DIRECTIONS) -> Floats:
     """(d, count): the principal directions of the centred videos, smoothed over `sigma` rows."""
-    _, directions = np.linalg.eigh(scatter([smooth(rows, sigma) for rows in videos]))
-    return fix_signs(directions[:, ::-1][:, :count])
+    return principal_axes(scatter([smooth(rows, sigma) for rows in videos]), count)[0]
 
 
 def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floats:
@@ -98,12 +93,6 @@ def _solve(signal: Floats, noise: Floats, floor: float, whiten: float, count: in
     strength, axes = strength[::-1][:count], axes[:, ::-1][:, :count]
     kept = max(1, int((strength > 1e-9 * max(strength[0], 1e-300)).sum()))  # repeated features have empty directions
     return fix_signs(axes[:, :kept] * np.maximum(strength[:kept], 1e-300) ** (-whiten / 2))
-
-
-def fix_signs(axes: Floats) -> Floats:
-    """Make the largest entry of every axis positive: the same on every machine."""
-    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
-    return axes * np.where(largest < 0, -1.0, 1.0)
 
 
 def project(slow: Sequence[Floats], axes: Floats) -> tuple[float, list[Floats]]:

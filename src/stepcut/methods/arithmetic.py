@@ -1,0 +1,50 @@
+"""Arithmetic that all methods share: distances, principal axes, rows of length 1, maps as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Real = TypeVar("Real", bound=np.floating[Any])
+
+
+def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Real]:
+    """|x - c|^2 = |x|^2 - 2 x.c + |c|^2 for every row (T, d) and centre (K, d): (T, K), never below 0."""
+    squared = (rows**2).sum(axis=1)[:, None] - 2 * rows @ centres.T + (centres**2).sum(axis=1)
+    return np.asarray(np.maximum(squared, 0))
+
+
+def scatter(videos: Sequence[Floats]) -> Floats:
+    """Mean outer product of all rows of centred videos (T, d): (d, d)."""
+    total = sum((rows.T @ rows for rows in videos), np.zeros((videos[0].shape[1],) * 2))
+    return np.asarray(total / sum(len(rows) for rows in videos))
+
+
+def principal_axes(scattered: Floats, count: int) -> tuple[Floats, Floats]:
+    """The `count` strongest directions of a scatter matrix (d, d), as columns (d, count), and their variances."""
+    strength, axes = np.linalg.eigh(scattered)  # from weak to strong
+    return fix_signs(axes[:, ::-1][:, :count]), strength[::-1][:count]
+
+
+def fix_signs(axes: Floats) -> Floats:
+    """The largest entry of every axis (column) is positive: the same on every machine."""
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+    return axes * np.where(largest < 0, -1.0, 1.0)
+
+
+def unit(rows: NDArray[Any]) -> NDArray[np.float32]:
+    """Every row scaled to length 1, on its own, as float32; a row of zeros stays."""
+    wide = rows.astype(np.float32)
+    length = np.sqrt(np.einsum("td,td->t", wide, wide))[:, None]
+    wide /= np.where(length > 0, length, 1)
+    return wide
+
+
+def as_vectors(rows: NDArray[Any]) -> NDArray[np.float32]:
+    """One vector per frame: maps (T, C, h, w) become their mean over places, (T, C)."""
+    vectors = np.asarray(rows, dtype=np.float32)
+    return vectors if vectors.ndim == 2 else vectors.mean(axis=tuple(range(2, vectors.ndim)))
