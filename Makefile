@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray test-kernels lint types clean
+.PHONY: demo test test-slow test-data test-browser test-ray lint types clean
 
 demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
 	$(BIN)/stepcut demo -o demo
@@ -24,9 +24,6 @@ test-browser: $(VENV)/.browser  ## the viewer and the report in a headless Chrom
 
 test-ray: $(VENV)/.ray  ## the cluster engine, on a local Ray cluster
 	$(PYTEST) -m ray
-
-test-kernels: $(VENV)/.triton  ## the kernels for GPUs, by Triton's interpreter on this CPU
-	TRITON_INTERPRET=1 PYTHONPATH=$(VENV)/triton $(PYTEST) tests/methods/cnc/test_cnc_*_cuda.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -52,12 +49,6 @@ $(VENV)/.browser: $(VENV)/.ready
 
 $(VENV)/.ray: $(VENV)/.ready
 	$(PIP) -e '.[ray,s3,dev-scale]'
-	touch $@
-
-# In a folder of its own: Triton comes with torch for CUDA, and nothing else here should find it.
-$(VENV)/.triton: $(VENV)/.ready
-	$(PIP) --no-deps --target $(VENV)/triton 'triton>=3.2' || \
-	  echo "no Triton could be installed: the tests of the kernels for GPUs will be skipped" >&2
 	touch $@
 
 clean:

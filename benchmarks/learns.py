@@ -1,4 +1,4 @@
-"""What correspond learns, the table of docs/correspond.md: four losses beside the untrained features and `uniform`.
+"""What the embedder learns, the table of docs/cnc.md: four losses beside the untrained features and `uniform`.
 
     python benchmarks/learns.py [--data DIR/captaincook4d] [--seeds 3] [--only NAME ...] [--csv FILE] [--quick]
 
@@ -125,7 +125,7 @@ def rows_of(given: Given, seeds: int, quick: bool) -> Iterator[tuple[str, list[l
     for name, way in ways.items():
         figures = []
         for seed in range(seeds):
-            embedder = Embedder(seed=seed, **way, **({"steps": 200} if quick else {}))
+            embedder = Embedder(seed=seed, **way, **({"iterations": 200} if quick else {}))
             figures.append(judge(given, embedder.fit(given.features).transform(given.features), "kmeans", seed))
         yield name, figures
 

@@ -257,7 +257,7 @@ def measure_step(steps: int) -> float:
     took = []
     for count in (5, steps, 2 * steps):  # the first compiles; the difference of the others leaves preparing out
         begin = time.process_time()
-        Embedder(device="cpu", steps=count, patience=count, rate=2).fit(features)
+        Embedder(device="cpu", iterations=count, patience=count, rate=2).fit(features)
         took.append(time.process_time() - begin)
     return (took[2] - took[1]) / steps
 

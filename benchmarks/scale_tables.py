@@ -42,12 +42,12 @@ def figures(costs: Costs) -> str:
 
 
 def unit_costs(costs: Costs) -> str:
-    """What one frame and one training step cost."""
+    """What one frame and one iteration of training cost."""
     rows = {
         "a frame, decoded and seen, on one core": f"{1000 * costs['cpu_frame']:.1f} ms, "
         f"of which {1000 * costs['cpu_decode']:.1f} ms decoding",
-        "a training step on vectors, on one core": f"{1000 * costs['cpu_step']:.1f} ms",
-        "a training step of the paper's embedder on maps, on an H200 (`benchmarks/correspond.py`)": (
+        "an iteration on vectors, on one core": f"{1000 * costs['cpu_step']:.1f} ms",
+        "an iteration of the paper's embedder on maps, on an H200 (`benchmarks/training.py`)": (
             f"{1000 * costs['gpu_step']:.1f} ms"
         ),
         "a frame seen by an H200 (`benchmarks/extract.py --device cuda`)": (

@@ -1,7 +1,7 @@
 """Train end to end from frames, the backbone included, and say how long a step takes and what memory it needs.
 
     python benchmarks/tune.py decode VIDEOS... -o frames.npz [--rate 2]     here, where PyAV is
-    python benchmarks/tune.py train frames.npz --weights resnet50.safetensors [--steps 100] [--device cuda]
+    python benchmarks/tune.py train frames.npz --weights resnet50.safetensors [--iterations 100] [--device cuda]
 
 `decode` writes frames of 224 x 224 at `rate` a second, RGB; `train` needs torch and safetensors only.
 """
@@ -31,7 +31,7 @@ def decode(videos: list[Path], out: Path, rate: float) -> None:
         np.savez_compressed(file, rate=np.array(rate), **frames)
 
 
-def train(file: Path, weights: Path, layer: str, steps: int, device: str, chunk: int) -> None:
+def train(file: Path, weights: Path, layer: str, iterations: int, device: str, chunk: int) -> None:
     from stepcut.features.backbones.resnet50 import family_of, resnet50
     from stepcut.features.backbones.weights import read_weights
 
@@ -44,7 +44,7 @@ def train(file: Path, weights: Path, layer: str, steps: int, device: str, chunk:
     print(f"{len(frames)} videos, {count} frames, {layer}, {device}, torch {torch.__version__}")
     stamps: list[float] = []
     embedder = Embedder(
-        rate=rate, tune_backbone=True, backbone=backbone, chunk=chunk, steps=steps, patience=10 * steps, device=device
+        rate=rate, tune_backbone=True, backbone=backbone, chunk=chunk, iterations=iterations, patience=10 * steps, device=device
     )
     embedder.fit(frames, progress=lambda event: stamps.append(time.perf_counter()) if event.values else None)
     losses = np.array([row[0] for row in embedder.curve_.values])
@@ -71,14 +71,14 @@ def main() -> None:
     training.add_argument("file", type=Path)
     training.add_argument("--weights", type=Path, required=True)
     training.add_argument("--layer", default="conv4c")
-    training.add_argument("--steps", type=int, default=100)
+    training.add_argument("--iterations", type=int, default=100)
     training.add_argument("--chunk", type=int, default=64)
     training.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     args = parser.parse_args()
     if args.verb == "decode":
         decode(args.videos, args.out, args.rate)
     else:
-        train(args.file, args.weights, args.layer, args.steps, args.device, args.chunk)
+        train(args.file, args.weights, args.layer, args.iterations, args.device, args.chunk)
 
 
 if __name__ == "__main__":

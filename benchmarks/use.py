@@ -119,7 +119,7 @@ def check_table(tasks: Sequence[Task]) -> Table:
 
 def fitted(task: Task, backbone: str, method: str, seed: int, quick: bool) -> Any:
     """A method that has learned from the features of a task, labels unseen."""
-    settings: dict[str, Any] = {"train": {"steps": 20}} if quick and method == "cnc" else {}
+    settings: dict[str, Any] = {"train": {"iterations": 20}} if quick and method == "cnc" else {}
     rows = [video.read_features(backbone) for video in task]
     return METHODS[method](steps=len(task.steps), rate=1.0, seed=seed, **settings).fit(rows)
 

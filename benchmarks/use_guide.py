@@ -116,7 +116,7 @@ def judge(case: Case, out: str) -> list[dict[str, Any]]:
     """Learn from the others, follow each held-out recording; a record of figures, in percent, for each."""
     data = recordings(case.source, case.task, out)
     inside = [place for place, name in enumerate(data.names) if name not in case.held]
-    settings: dict[str, Any] = {"train": {"steps": 20}} if case.quick and case.method == "cnc" else {}
+    settings: dict[str, Any] = {"train": {"iterations": 20}} if case.quick and case.method == "cnc" else {}
     model = METHODS[case.method](steps=data.steps, rate=data.rate, seed=case.seed, **settings)
     model.fit([data.rows[place] for place in inside])
     matching = score(model.labels_, [data.truth[place] + 1 for place in inside], "strict").matching

@@ -1,14 +1,10 @@
-"""Machine code: loops compiled by numba and kept on disk, and the polynomials by which they follow a function."""
+"""Loops compiled by numba and kept on disk."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
-
-import numpy as np
-from numpy.polynomial import Chebyshev, Polynomial
-from numpy.typing import NDArray
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
@@ -33,9 +29,3 @@ def compiled_later(loop: Loop) -> Loop:
         return machine()(*given)
 
     return cast(Loop, call)
-
-
-def fit(function: Callable[[Any], Any], degree: int, low: float, high: float) -> NDArray[np.float64]:
-    """The polynomial that follows a function between two places: its coefficients, the constant first."""
-    fitted = Chebyshev.interpolate(function, degree, domain=[low, high]).convert(kind=Polynomial)
-    return np.asarray(fitted.coef, dtype=np.float64)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import entry_points
 from typing import TypeVar, cast
 
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import OptionError, ProcedureError, unknown
 
 T = TypeVar("T")
+
+_trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 
 
 def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
@@ -36,6 +40,28 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
         raise OptionError(
             f"{kind}={name!r}: {error}. Give package.module:Class of something that Python can import from here."
         ) from error
+
+
+@contextmanager
+def trusting(trust: bool) -> Iterator[None]:
+    """Inside, where `trust` is true, what a file names may be imported although it is not stepcut's."""
+    before = _trusted.set(trust)
+    try:
+        yield
+    finally:
+        _trusted.reset(before)
+
+
+def find_saved(kind: str, name: str, ours: Mapping[str, T]) -> T:
+    """As `find`, for a name that a saved file holds: code that is not stepcut's runs only by the user's word."""
+    if name not in ours and not _trusted.get():
+        raise ProcedureError(
+            f"its {kind} is {name}, code that is not stepcut's. If you trust it, load it with trust=True (--trust)."
+        )
+    try:
+        return find(kind, name, ours)
+    except OptionError as error:
+        raise ProcedureError(f"its {kind} {name} cannot be found ({error}). Install it first.") from error
 
 
 def is_own(name: str) -> bool:

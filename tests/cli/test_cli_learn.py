@@ -11,7 +11,7 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.datasets.toy import make_kitchen
 
-QUICK = ["--method", "cnc", "--set", 'train={"steps": 20}', "-k", "3", "--fps", "1", "--quiet"]
+QUICK = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--fps", "1", "--quiet"]
 
 
 @pytest.fixture(scope="module")

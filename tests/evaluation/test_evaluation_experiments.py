@@ -15,7 +15,7 @@ from stepcut.evaluation.experiments import EXPERIMENTS, Results, published, run_
 from stepcut.evaluation.experiments.plan import plan
 from stepcut.formats import write_folder
 
-TINY = {"steps": 3, "components": 4, "dim": 4}
+TINY = {"iterations": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")
 
 

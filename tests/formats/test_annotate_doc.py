@@ -19,7 +19,7 @@ from stepcut.timeline import Timeline
 
 DOC = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf-8")
 # Learning to the end takes minutes on this machine; what is tested is the way of the labels, not their quality.
-QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"steps": 2}']
+QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"iterations": 2}']
 
 
 def correct_in_elan(path: Path, truth: Timeline) -> None:

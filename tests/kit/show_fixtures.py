@@ -61,7 +61,7 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         steps=3,
         fps=1,
         method="cnc",
-        train={"steps": 20},
+        train={"iterations": 20},
         cache=tmp_path_factory.mktemp("features"),
         output=folder,
     )

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 STEPS = ("pour", "stir", "serve")
-QUICK = ["--method", "cnc", "-k", "3", "--set", 'train={"steps": 5}', "--quiet"]
+QUICK = ["--method", "cnc", "-k", "3", "--set", 'train={"iterations": 5}', "--quiet"]
 
 Both = Callable[..., tuple[Path, Path]]
 
@@ -75,7 +75,7 @@ def root(tmp_path_factory: pytest.TempPathFactory, films: Path, labelled_video: 
         (root / "filmed" / f"{name}.mp4").symlink_to(films / f"{name}.mp4")
     write_folder(root / "filmed" / "annotations", dict.fromkeys(("v0", "v1", "v2"), half), "json")
     (root / "bad.mp4").write_bytes(b"not a video")
-    sc.learn(root / "tasks" / "tea", 3, output=root / "tea.proc", method="cnc", train={"steps": 5})
+    sc.learn(root / "tasks" / "tea", 3, output=root / "tea.proc", method="cnc", train={"iterations": 5})
     return root
 
 
@@ -140,7 +140,7 @@ def test_learn_many_tasks_of_which_two_fail(both: Both) -> None:
 
 def test_learn_in_python(address: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    quick: dict[str, Any] = {"steps": 3, "method": "cnc", "train": {"steps": 5}, "device": "cpu"}
+    quick: dict[str, Any] = {"steps": 3, "method": "cnc", "train": {"iterations": 5}, "device": "cpu"}
     here = sc.learn(root / "films", cache=tmp_path / "here", **quick)
     there = sc.learn(root / "films", cache=tmp_path / "there", engine="ray", address=address, workers=2, **quick)
     assert here == there

@@ -14,7 +14,7 @@ from stepcut.errors import OptionError, OutputError
 from stepcut.progress import Event
 
 QUICK: dict[str, Any] = {"restarts": 2}
-PAPER: dict[str, Any] = {"method": "cnc", "train": {"steps": 30}}
+PAPER: dict[str, Any] = {"method": "cnc", "train": {"iterations": 30}}
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from stepcut.evaluation import evaluate
 from stepcut.parallel.local import Local
 from stepcut.procedure.many_tasks import learn_tasks, summarise
 
-QUICK = {"method": "cnc", "steps": 3, "train": {"steps": 20}}
-WORDS = ["--method", "cnc", "--set", 'train={"steps": 20}', "-k", "3", "--quiet"]
+QUICK = {"method": "cnc", "steps": 3, "train": {"iterations": 20}}
+WORDS = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--quiet"]
 
 
 @pytest.fixture(scope="module")

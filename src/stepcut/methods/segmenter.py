@@ -142,9 +142,7 @@ def check_number(
     raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
 
 
-def check_videos(
-    videos: Videos, dimension: int | None = None, kinds: tuple[int, ...] = (2,)
-) -> list[NDArray[Any]]:
+def check_videos(videos: Videos, dimension: int | None = None, kinds: tuple[int, ...] = (2,)) -> list[NDArray[Any]]:
     """The same arrays, each known to be (T, d) with T > 0, the same d, and finite.
 
     `dimension` is the d that is expected, where it is known. `kinds` are the numbers of array dimensions that may be:

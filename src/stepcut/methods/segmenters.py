@@ -1,4 +1,4 @@
-"""Cut: from embeddings to steps. Segmenters that share one contract (see contract.py); choose one by its name."""
+"""Segmenters by name: from embeddings to steps. All keep the contract of `segmenter.py`."""
 
 from stepcut.methods.baselines.asot import Asot
 from stepcut.methods.baselines.kmeans import KMeans

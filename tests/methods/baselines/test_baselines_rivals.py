@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepcut.methods.baselines.asot import around, transport
 from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.baselines.asot import around, transport
 from stepcut.methods.baselines.centres import append_time, clock_cost, time_order
 from stepcut.methods.baselines.subset import choose_subset
 from stepcut.methods.segmenters import Asot, KMeans, Subset

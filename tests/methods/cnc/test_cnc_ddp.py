@@ -1,4 +1,4 @@
-"""Several processes take the very training steps of one: gradients, weights, loss curve, statistics of BatchNorm."""
+"""Several processes train exactly as one does: gradients, weights, loss curve, statistics of BatchNorm."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pytest
 from safetensors.numpy import load_file
 
 CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
-    ((8,), {"loss": "tc3i", "dim": 4, "steps": 5, "videos": 5, "frames": 8}),
-    ((8,), {"loss": "lav+tcc", "dim": 4, "steps": 3, "videos": 2, "frames": 8}),  # fewer videos than processes
-    ((6, 3, 3), {"loss": "tc3i", "dim": 4, "steps": 4, "videos": 4, "frames": 6, "hidden": 8}),
+    ((8,), {"loss": "tc3i", "dim": 4, "iterations": 5, "videos": 5, "frames": 8}),
+    ((8,), {"loss": "lav+tcc", "dim": 4, "iterations": 3, "videos": 2, "frames": 8}),  # fewer videos than processes
+    ((6, 3, 3), {"loss": "tc3i", "dim": 4, "iterations": 4, "videos": 4, "frames": 6, "hidden": 8}),
 ]
 PROCESSES = 3
 
 
 def fit(shape: tuple[int, ...], settings: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-    """Gradients of every step, losses, statistics of BatchNorm; and how many videos this process embeds in each step.
+    """Gradients of every iteration, losses, statistics of BatchNorm; and how many videos this process embeds in each.
 
     The weights stay what they are: Adam divides a gradient by its size, so where the true one is 0 (a constant added to
     all embeddings changes no loss) it would blow up what is left of it by rounding.
@@ -82,7 +82,7 @@ def test_several_processes_train_as_one(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     for number, (shape, settings) in enumerate(CASES):
         one, whole = fit(shape, settings)
-        assert len(one["curve"]) == settings["steps"]
+        assert len(one["curve"]) == settings["iterations"]
         shares = [json.loads((tmp_path / f"{number}-{rank}.json").read_text()) for rank in range(PROCESSES)]
         assert [sum(each) for each in zip(*shares, strict=True)] == whole  # no video is embedded twice
         assert max(max(share) for share in shares) < max(whole)
@@ -104,7 +104,7 @@ def test_the_command_under_torchrun_learns_the_procedure_of_one_process(tmp_path
         rows = np.repeat(np.eye(4, 16), 15 + 5 * number, axis=0)
         rows = rows + 0.2 * random.normal(size=rows.shape)
         np.save(tmp_path / "features" / f"v{number}.npy", rows.astype(np.float32))
-    words = ["stepcut.cli.main", "learn", "features", "-k", "4", "--method", "cnc", "--set", 'train={"steps": 40}']
+    words = ["stepcut.cli.main", "learn", "features", "-k", "4", "--method", "cnc", "--set", 'train={"iterations": 40}']
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
     shown = {}
     for name, start in (("one", [sys.executable, "-m"]), ("two", torchrun)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from stepcut.errors import OptionError
-from stepcut.methods.cnc import kernels, losses
+from stepcut.methods.cnc import losses
 
 SECONDS = torch.tensor([60.0, 25.0, 90.0, 40.0], dtype=torch.float64)
 
@@ -29,14 +29,6 @@ def make(videos: int = 3, frames: int = 7, dim: int = 16, seed: int = 0) -> tupl
 def call(name: str, u: Tensor, t: Tensor, d: Tensor, mask: Tensor | None = None) -> Tensor:
     function: Callable[..., Tensor] = getattr(losses, name)
     return function(u, t, mask) if name == "tcc" else function(u, t, d, mask)
-
-
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test runs twice: with the compiled kernels, and with what runs on CUDA and without numba."""
-    name: str = request.param
-    monkeypatch.setattr(kernels, "numba_is_here", lambda: name == "compiled")
-    return name
 
 
 NAMES = ["tcc", "cidm", "tc3i", "lav", "lav_tcc"]
@@ -141,7 +133,7 @@ def test_tcc_is_zero_error_on_equal_videos() -> None:
     """Well separated frames, the same in both videos, land where they started."""
     u = 50 * torch.eye(6, dtype=torch.float64).expand(2, 6, 6)
     t = torch.linspace(0, 1, 6, dtype=torch.float64).expand(2, 6)
-    floor = 0.001 * np.log(kernels.VARIANCE_FLOOR)
+    floor = 0.001 * np.log(losses.VARIANCE_FLOOR)
     assert float(losses.tcc(u, t)) == pytest.approx(floor, abs=1e-9)
     assert float(losses.tcc(u, t.flip(1))) == pytest.approx(floor, abs=1e-9)
 
@@ -163,36 +155,11 @@ def test_tc3i_adds_its_parts() -> None:
     assert float(whole) == pytest.approx(float(losses.tcc(u, t) + 7 * losses.cidm(u, t, d)))
 
 
-def test_tc3i_gives_its_parts_without_their_weights() -> None:
-    u, t, d, mask = make()
-    u.requires_grad_()
-    whole, parts = losses.with_parts(u, t, d, mask, kernels.Settings(cycle=1.0, contrast=0.0))
-    assert parts.tolist() == pytest.approx([losses.tcc(u, t, mask).item(), losses.cidm(u, t, d, mask).item()])
-    assert whole.item() == pytest.approx(parts[0].item())
-    assert whole.requires_grad
-    assert not parts.requires_grad
-
-
-@pytest.mark.parametrize("threads", [2, 3])
-@pytest.mark.parametrize("name", NAMES)
-def test_threads_change_nothing(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    u, t, d, _ = make(videos=4, frames=40, dim=8)
-    u.requires_grad_()
-    answers = []
-    for count in (1, threads):
-        monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
-        value = call(name, u, t, d)
-        answers.append((value.item(), *torch.autograd.grad(value, u)))
-    (alone, slope), (shared, shared_slope) = answers
-    assert shared == pytest.approx(alone, rel=1e-12)
-    torch.testing.assert_close(shared_slope, slope, rtol=1e-9, atol=1e-15)
-
-
-def test_a_gradient_of_the_gradient_is_refused() -> None:
-    u, t, _, _ = make()
-    u.requires_grad_()
-    with pytest.raises(OptionError, match="create_graph=True"):
-        torch.autograd.grad(losses.tcc(u, t), u, create_graph=True)
+def test_cidm_counts_time_in_frames_where_asked() -> None:
+    u = torch.tensor([[[0.0], [1.0]]], dtype=torch.float64)
+    t = torch.tensor([[0.0, 0.5]], dtype=torch.float64)
+    far = losses.cidm(u, t, torch.tensor([30.0]), frames=torch.tensor([8.0]))
+    assert float(far) == pytest.approx(2 * (4**2 + 1) * (2 - 1) / 4)
 
 
 def test_shapes_that_do_not_fit_are_told() -> None:

@@ -1,8 +1,6 @@
-"""The networks: the fast path equals the plain one, channels and time stay apart, weights survive a file."""
+"""The networks: the fast path equals the plain one, channels and time stay apart."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import torch
 
 from stepcut.errors import FeatureError
 from stepcut.methods.cnc.inputs import MapInput
-from stepcut.methods.cnc.network import MapEncoder, VectorEncoder, load_network, save_network
+from stepcut.methods.cnc.network import MapEncoder, VectorEncoder
 from stepcut.methods.cnc.sampling import context_rows
 
 
@@ -65,15 +63,3 @@ def test_vector_encoder_is_two_convolutions() -> None:
     second = torch.nn.functional.conv1d(first, network.conv2.weight.view(3, 3, 6).transpose(1, 2), network.conv2.bias)
     expected = second[:, :, 0] + rows[:, 2] @ network.straight.weight.T
     torch.testing.assert_close(network(rows), expected)
-
-
-@pytest.mark.parametrize("kind", ["maps", "vectors"])
-def test_weights_survive_a_file(kind: str, tmp_path: Path) -> None:
-    def build() -> torch.nn.Module:
-        return MapEncoder(6, 5, 7) if kind == "maps" else VectorEncoder(9, 4, 5, 7)
-
-    network, other = build(), build()
-    save_network(network, tmp_path / "net.safetensors")
-    load_network(other, tmp_path / "net.safetensors")
-    for name, value in network.state_dict().items():
-        assert torch.equal(other.state_dict()[name], value)

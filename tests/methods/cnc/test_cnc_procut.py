@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepcut.errors import OptionError
 from stepcut.methods.cnc.graph import chain, energy, window_links
 from stepcut.methods.segmenters import KMeans, ProCut
 
@@ -89,3 +90,17 @@ def test_direction_alone_counts_when_normalised() -> None:
         assert min(np.mean(a == b) for a, b in zip(plain, loud, strict=True)) > 0.99
         unscaled = kind(steps=5, normalise=False).fit_predict(louder)
         assert max(np.mean(a == b) for a, b in zip(plain, unscaled, strict=True)) < 0.99
+
+
+def test_alpha_expansion_on_the_chain_is_never_below_the_exact_cut() -> None:
+    rng = np.random.default_rng(0)
+    videos = [rng.normal(size=(40, 3)) for _ in range(2)]
+    exact = ProCut(steps=3, smoothness=1.5).fit(videos)
+    moved = ProCut(steps=3, smoothness=1.5, solver="expansion").fit(videos)
+    links = np.stack([np.arange(39), np.arange(1, 40)], axis=1)
+    for rows in videos:
+        cost = 1 - exact.memberships([rows])[0]
+        (best,), (other,) = exact.predict([rows]), moved.predict([rows])
+        assert energy(cost, links, 1.5, best) <= energy(cost, links, 1.5, other) + 1e-6
+    with pytest.raises(OptionError, match="did you mean 'expansion'"):
+        ProCut(solver="expansio").fit(videos)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
 from stepcut.features.backbones.program import Add, Conv, MaxPool, Program
 from stepcut.methods.cnc.embedder import Embedder
-from stepcut.methods.cnc.prepare import centre_and_smooth, principal_axes
+from stepcut.methods.cnc.inputs import VectorInput, centre_and_smooth
 from stepcut.methods.cnc.sampling import context_rows, draw
 from stepcut.methods.cnc.training import Curve, Plan, train
 from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
@@ -51,7 +51,7 @@ class Stop(Exception):
 
 @pytest.mark.parametrize("loss", ["tc3i", "tcc", "lav", "lav+tcc"])
 def test_loss_falls(loss: str) -> None:
-    embedder = Embedder(loss=loss, dim=8, seed=0, steps=60).fit(make_vectors())
+    embedder = Embedder(loss=loss, dim=8, seed=0, iterations=60).fit(make_vectors())
     values = [row[0] for row in embedder.curve_.values]
     assert np.mean(values[-10:]) < 0.97 * np.mean(values[:5])
     parts = {
@@ -62,14 +62,14 @@ def test_loss_falls(loss: str) -> None:
     }
     assert embedder.curve_.names == ("loss", *parts[loss])
     rows = list(csv.reader(io.StringIO(embedder.curve_.csv())))
-    assert rows[0] == ["step", *embedder.curve_.names]
+    assert rows[0] == ["iteration", *embedder.curve_.names]
     assert len(rows) == 61
 
 
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
 def test_shapes_seeds_and_saving(kind: str) -> None:
     features = make_vectors() if kind == "vectors" else make_maps()
-    embedder = Embedder(dim=6, rate=Fraction(1, 2), steps=4, hidden=8, seed=3).fit(features)
+    embedder = Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3).fit(features)
     out = embedder.transform(features)
     assert [rows.shape for rows in out] == [(len(rows), 6) for rows in features]
     assert all(rows.dtype == np.float32 for rows in out)
@@ -79,17 +79,17 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
     for first, second in zip(out, again.transform(features), strict=True):
         np.testing.assert_array_equal(first, second)
     before = torch.get_rng_state()
-    same = Embedder(dim=6, rate=Fraction(1, 2), steps=4, hidden=8, seed=3).fit(features).transform(features)
+    same = Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=3).fit(features).transform(features)
     assert torch.equal(torch.get_rng_state(), before)  # the user's own random numbers are left alone
     np.testing.assert_array_equal(same[0], out[0])
-    other = Embedder(dim=6, rate=Fraction(1, 2), steps=4, hidden=8, seed=4).fit(features).transform(features)
+    other = Embedder(dim=6, rate=Fraction(1, 2), iterations=4, hidden=8, seed=4).fit(features).transform(features)
     assert not np.array_equal(other[0], out[0])
 
 
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
 def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
     features = make_vectors() if kind == "vectors" else make_maps()
-    given: dict[str, Any] = {"dim": 6, "steps": 12, "hidden": 8, "device": "cpu"}
+    given: dict[str, Any] = {"dim": 6, "iterations": 12, "hidden": 8, "device": "cpu"}
     whole = Embedder(**given).fit(features)
 
     def interrupt(event: Event) -> None:
@@ -117,7 +117,7 @@ def test_resumes_to_the_bit(kind: str, tmp_path: Path) -> None:
 
 def test_hook_sees_the_loss_and_its_parts() -> None:
     seen: list[Event] = []
-    Embedder(dim=4, steps=3).fit(make_vectors(), progress=seen.append)
+    Embedder(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
     told = [event for event in seen if event.values]
     assert len(told) == 3
     assert set(told[-1].values) == {"loss", "tcc", "cidm"}
@@ -128,14 +128,14 @@ def test_hook_sees_the_loss_and_its_parts() -> None:
 def train_reading(
     every: int, progress: Callable[[Event], None] = silent, checkpoint: Path | None = None
 ) -> tuple[Curve, torch.nn.Module]:
-    """Ten steps of a tiny network, whose losses are read so many at a time."""
+    """Ten iterations of a tiny network, whose losses are read so many at a time."""
     torch.manual_seed(0)
     network = torch.nn.Linear(2, 1)
     curve = train(
         network,
-        lambda random, steps: draw(random, [9, 9], 2, 3, (0,), 1, steps),
+        lambda random, count: draw(random, [9, 9], 2, 3, (0,), 1, count),
         lambda batch: {"loss": network(batch.times[:, :2]).square().mean()},
-        Plan(learning_rate=0.1, weight_decay=0, steps=10, patience=100, tolerance=0.01, read_every=every),
+        Plan(learning_rate=0.1, weight_decay=0, iterations=10, patience=100, tolerance=0.01, read_every=every),
         seed=0,
         run="",
         progress=progress,
@@ -170,13 +170,13 @@ def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path)
 
 
 def test_stops_when_converged() -> None:
-    plan = Plan(learning_rate=1, weight_decay=0, steps=100, patience=4, tolerance=0.01, read_every=1)
+    plan = Plan(learning_rate=1, weight_decay=0, iterations=100, patience=4, tolerance=0.01, read_every=1)
     falling = Curve(("loss",), [[float(x)] for x in range(8, 0, -1)])
     assert not falling.converged(plan)
     assert Curve(("loss",), [[1.0]] * 8).converged(plan)
     assert not Curve(("loss",), [[1.0]] * 9).converged(plan)  # looked at every `patience` steps
     assert not Curve(("loss",), [[1.0]] * 4).converged(plan)
-    short = Embedder(dim=4, steps=500, patience=10, tolerance=0.9).fit(make_vectors())
+    short = Embedder(dim=4, iterations=500, patience=10, tolerance=0.9).fit(make_vectors())
     assert len(short.curve_.values) < 500
 
 
@@ -186,15 +186,28 @@ def test_diverged_loss_names_step_and_setting() -> None:
     def explode(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
 
-    with pytest.raises(TrainingError, match=r"training step 3: the loss is nan.*0.001; try learning_rate=0.0001"):
-        Embedder(loss=explode, dim=4, steps=5).fit(make_vectors())
+    with pytest.raises(
+        TrainingError, match=r"iteration 3 of training: the loss is nan.*0.001; try learning_rate=0.0001"
+    ):
+        Embedder(loss=explode, dim=4, iterations=5).fit(make_vectors())
+
+
+def test_settings_of_0_1_0_are_read() -> None:
+    features = make_vectors()
+    embedder = Embedder(dim=4, iterations=2).fit(features)
+    old = embedder.settings()
+    old["steps"] = old.pop("iterations")
+    del old["gamma_time"]
+    again = Embedder.restore(old, embedder.state())
+    assert again.iterations == 2
+    np.testing.assert_array_equal(again.transform(features)[0], embedder.transform(features)[0])
 
 
 def test_your_own_loss() -> None:
     def mean_square(u: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         return u.square().mean()
 
-    embedder = Embedder(loss=mean_square, dim=4, steps=3).fit(make_vectors())
+    embedder = Embedder(loss=mean_square, dim=4, iterations=3).fit(make_vectors())
     assert embedder.curve_.names == ("loss",)
     with pytest.raises(OptionError, match=r"is a function of your own, which cannot be written down"):
         embedder.settings()
@@ -207,7 +220,7 @@ def test_own_limits_follow_the_data() -> None:
     assert len(embedder.curve_.values) == 25  # 10 x 125 rows / (5 x 10)
 
     def cidm_of(videos: Arrays, window: float | None) -> float:
-        return Embedder(dim=4, steps=1, window=window).fit(videos).curve_.values[0][2]
+        return Embedder(dim=4, iterations=1, window=window).fit(videos).curve_.values[0][2]
 
     assert cidm_of(features, None) == cidm_of(features, 45 / 40)
     assert cidm_of(features, None) != cidm_of(features, 10.0)
@@ -218,13 +231,13 @@ def test_own_limits_follow_the_data() -> None:
 
 def test_two_videos_shorter_than_asked() -> None:
     features = make_vectors(lengths=(12, 9))
-    out = Embedder(dim=4, steps=3).fit_transform(features)
+    out = Embedder(dim=4, iterations=3).fit_transform(features)
     assert [len(rows) for rows in out] == [12, 9]
 
 
 def test_same_answer_for_a_video_alone() -> None:
     features = make_vectors()
-    embedder = Embedder(dim=4, steps=3).fit(features)
+    embedder = Embedder(dim=4, iterations=3).fit(features)
     np.testing.assert_allclose(
         embedder.transform(features)[1], embedder.transform(features[1:2])[0], rtol=1e-5, atol=1e-6
     )
@@ -236,22 +249,22 @@ def test_what_is_wrong_is_told() -> None:
         Embedder().fit(features[:1])
     with pytest.raises(OptionError, match="loss='tci3' is unknown; did you mean 'tc3i'"):
         Embedder(loss="tci3").fit(features)
-    with pytest.raises(OptionError, match="frames=1 is too small. Choose 2 or more"):
+    with pytest.raises(OptionError, match="frames=1 is not allowed; give a whole number of at least 2"):
         Embedder(frames=1).fit(features)
-    with pytest.raises(OptionError, match="rate=0 is not a number of rows per second"):
+    with pytest.raises(OptionError, match="rate=0 is not allowed"):
         Embedder(rate=0).fit(features)
-    with pytest.raises(OptionError, match="temperature=-1 must be a positive number"):
+    with pytest.raises(OptionError, match="temperature=-1 is not allowed; give a number above 0"):
         Embedder(temperature=-1).fit(features)
-    with pytest.raises(FeatureError, match=r"features\[1\] has 5 dimensions, others have 12"):
+    with pytest.raises(FeatureError, match="video 1 has 5 dimensions where 12 are expected"):
         Embedder().fit([features[0], features[1][:, :5]])
-    with pytest.raises(FeatureError, match=r"features\[1\] has shape \(45,\); expected \(rows, dimensions\)"):
+    with pytest.raises(FeatureError, match=r"video 1 has shape \(45,\); expected is \(T, d\)"):
         Embedder().fit([features[0], features[1][:, 0]])
-    with pytest.raises(FeatureError, match=r"features\[0\] holds NaN or infinity"):
+    with pytest.raises(FeatureError, match="video 0 has the value nan in frame 0"):
         Embedder().fit([features[0] * np.nan, features[1]])
     with pytest.raises(NotLearned, match="has not been fitted"):
         Embedder().transform(features)
-    embedder = Embedder(dim=4, steps=2).fit(features)
-    with pytest.raises(FeatureError, match=r"features\[0\] has 5 dimensions, others have 12"):
+    embedder = Embedder(dim=4, iterations=2).fit(features)
+    with pytest.raises(FeatureError, match="video 0 has 5 dimensions where 12 are expected"):
         embedder.transform([features[0][:, :5]])
     with pytest.raises(OptionError, match="tune_backbone=True needs backbone="):
         Embedder(tune_backbone=True).fit(make_maps())
@@ -289,14 +302,16 @@ def test_preparation_centres_smooths_and_projects() -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(50, 6)) + 5
     plain = centre_and_smooth(x, rate=1, seconds=0)
-    np.testing.assert_allclose(plain.numpy(), x - x.mean(0), atol=1e-5)
-    smooth = centre_and_smooth(x, rate=2, seconds=1.5).numpy()
+    np.testing.assert_allclose(plain, x - x.mean(0), atol=1e-5)
+    smooth = centre_and_smooth(x, rate=2, seconds=1.5)
     place = np.arange(50)
     weights = np.exp(-0.5 * ((place[:, None] - place[None]) / 3.0) ** 2) * (abs(place[:, None] - place[None]) <= 12)
     expected = (weights @ (x - x.mean(0))) / weights.sum(1, keepdims=True)
     np.testing.assert_allclose(smooth, expected, atol=1e-5)
-    axes = principal_axes([plain], 3).numpy()
-    projected = plain.numpy() @ axes
+    source = VectorInput(rate=1, stride=1.0, smooth=0, components=3, hidden=4)
+    network = source.build({"row": 6}, 2)
+    source.begin(network, [x])
+    projected = source.store(network, x, torch.device("cpu")).numpy()
     assert np.mean(projected**2) == pytest.approx(1.0, rel=1e-4)
     covariance = projected.T @ projected / 50
     np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)
@@ -326,7 +341,7 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
     results = []
     for chunk in (1000, 5):
         embedder = Embedder(
-            tune_backbone=True, backbone=backbone, chunk=chunk, dim=4, hidden=6, steps=2, rate=2, frames=8
+            tune_backbone=True, backbone=backbone, chunk=chunk, dim=4, hidden=6, iterations=2, rate=2, frames=8
         )
         out = embedder.fit(frames).transform(frames)
         network = embedder.network_
@@ -336,5 +351,9 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
         results.append(out)
     for whole, parts in zip(*results, strict=True):
         np.testing.assert_allclose(parts, whole, rtol=1e-3, atol=1e-4)
-    again = Embedder.restore(embedder.settings(), embedder.state(), backbone=backbone)
+    settings = json.loads(json.dumps(embedder.settings()))
+    again = Embedder.restore(settings, embedder.state())  # the backbone is described, and tuned weights are the state
     np.testing.assert_array_equal(again.transform(frames)[0], out[0])
+    embedder.backbone = torch.nn.Flatten()
+    with pytest.raises(OptionError, match="a Flatten, a module of your own"):
+        embedder.settings()

@@ -1,4 +1,4 @@
-"""Training by several processes (torchrun, Ray Train) with torch's DistributedDataParallel: exactly what one process does.
+"""Training by several processes (torchrun, Ray Train) with torch's DistributedDataParallel: as if there were one.
 
 Every process embeds its share of the videos of a batch. The embeddings are then gathered, with their gradients, and
 every process takes the loss over all of them: the losses are means over pairs of videos, and most pairs have their two

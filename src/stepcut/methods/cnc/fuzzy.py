@@ -51,7 +51,9 @@ def fuzzy_c_means(
     x = check_rows(x, "x")
     _check(x, k, m, weights, start, restarts, iterations, tolerance)
     if device != "cpu":
-        raise OptionError(f"device={device!r}: fuzzy c-means takes seconds on the CPU and runs there. Leave device out.")
+        raise OptionError(
+            f"device={device!r}: fuzzy c-means takes seconds on the CPU and runs there. Leave device out."
+        )
     frames = _Frames(x, weights, overwrite)
     rng = np.random.default_rng(seed)
     starts = [frames.inward(start)] if start is not None else [frames.spread(k, rng) for _ in range(restarts)]
@@ -77,7 +79,7 @@ class _Frames:
 
     def __init__(self, x: NDArray[Any], weights: NDArray[Any] | None = None, overwrite: bool = False) -> None:
         kind = np.result_type(x.dtype, np.float32)
-        # A number of the frames' own kind: far from the origin, rounding it afterwards would lose what tells them apart.
+        # Of the frames' own kind: far from the origin, rounding it afterwards would lose what tells frames apart.
         self.mean = x.mean(axis=0, dtype=np.float64).astype(kind)
         inplace = overwrite and x.dtype == np.float32 and x.flags.writeable and x.flags.c_contiguous
         self.rows: Rows = x if inplace else np.empty(x.shape, dtype=np.float32)

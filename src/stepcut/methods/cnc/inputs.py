@@ -153,8 +153,8 @@ def centre_and_smooth(rows: NDArray[Any], rate: float | Fraction, seconds: float
     """
     from scipy.ndimage import gaussian_filter1d
 
-    centred = np.asarray(rows, dtype=np.float32)
-    centred = centred - centred.mean(axis=0)
+    wide = np.asarray(rows, dtype=np.float32)
+    centred: NDArray[np.float32] = wide - wide.mean(axis=0)
     sigma = seconds * float(rate)
     if int(4 * sigma + 0.5) < 1:
         return centred

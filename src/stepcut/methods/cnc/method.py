@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import NotLearned, OptionError, choose
+from stepcut.errors import NotLearned, OptionError
+from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Array, Choice, Labels, Online, Window, build
+from stepcut.methods.segmenter import Segmenter
+from stepcut.plugins import find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
@@ -32,9 +36,10 @@ that distances in TCC are neither divided by the dimension nor by a temperature.
 class CnC:
     """The paper's method; every part of it can be changed by name.
 
-    `loss` is one of tc3i, tcc, lav, lav+tcc; `segmenter` a name from `stepcut.methods.segmenters`
-    or an object of your own.
-    `train` and `cut` hold further settings of the embedder and of the segmenter.
+    `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc; `dim` the size of an
+    embedding; `segmenter` a name from `stepcut.methods.segmenters`, `package.module:Class`, or an object of your own.
+    `train` and `cut` hold further settings of the embedder and of the segmenter. `as_published` sets what the paper's
+    text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
     """
 
     labels_: list[Labels]
@@ -52,10 +57,11 @@ class CnC:
         segmenter: Any = "procut",
         train: Mapping[str, Any] | None = None,
         cut: Mapping[str, Any] | None = None,
+        as_published: bool = False,
     ) -> None:
         self.steps, self.rate, self.seed = steps, rate, seed
         self.loss, self.dim, self.segmenter = loss, dim, segmenter
-        self.train, self.cut = train, cut
+        self.train, self.cut, self.as_published = train, cut, as_published
 
     def fit(
         self,
@@ -69,28 +75,35 @@ class CnC:
             raise OptionError("method='cnc' does not learn from labels; leave them out, or use method='stepcut'.")
         if not isinstance(self.steps, int):
             raise OptionError(f"steps={self.steps!r}: method 'cnc' needs a number, for example steps=7 (-k 7).")
+        self.segmenter_ = self._make_segmenter()  # a wrong setting is told before anything is learned
         self.embedder_ = self._make_embedder()
         embeddings = self.embedder_.fit(features, progress=progress, checkpoint=checkpoint).transform(features)
-        self.segmenter_ = self._make_segmenter()
-        self.labels_ = self.segmenter_.fit_predict(embeddings)
-        self.steps_ = self.steps
+        self.labels_ = self.segmenter_.fit(embeddings).predict(embeddings)
+        self.steps_ = self.segmenter_.steps
         self.centres_, self.scale_ = _measure(embeddings, self.labels_, self.steps_)
         return self
 
     def _make_embedder(self) -> Embedder:
         from stepcut.methods.cnc.embedder import Embedder
 
+        given = dict(self.train or {})
+        if "steps" in given:
+            raise OptionError(f"train: steps={given['steps']!r} is now called iterations; write train.iterations.")
         named = {"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed}
-        return build(Embedder, {**named, **(self.train or {})})
+        published = {"temperature": 1 / self.dim, **AS_PUBLISHED["train"]} if self.as_published else {}
+        return build(Embedder, {**named, **published, **given})
 
-    def _make_segmenter(self) -> Any:
+    def _make_segmenter(self) -> Segmenter:
         from stepcut.methods.segmenters import SEGMENTERS
 
         if not isinstance(self.segmenter, str):
-            return self.segmenter
-        maker = choose("segmenter", self.segmenter, SEGMENTERS)
+            own: Segmenter = self.segmenter
+            return own
+        maker = find("segmenter", self.segmenter, SEGMENTERS)
         named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
-        return build(maker, {**named, **(self.cut or {})})
+        takes = inspect.signature(maker).parameters
+        published = {name: value for name, value in AS_PUBLISHED["cut"].items() if self.as_published and name in takes}
+        return build(maker, {**named, **published, **(self.cut or {})})
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
         """Where each frame lies, (T, dim) per video."""
@@ -118,22 +131,26 @@ class CnC:
 
     @property
     def curve_(self) -> Curve:
-        """The loss and its parts after every training step."""
+        """The loss and its parts after every iteration of training."""
         self._check_learned()
         return self.embedder_.curve_
 
     def settings(self) -> dict[str, Any]:
-        """What `__init__` was given; a segmenter object is named by its class."""
-        named = self.segmenter if isinstance(self.segmenter, str) else type(self.segmenter).__name__
+        """What `__init__` was given; a segmenter object becomes its class and its settings."""
+        from stepcut.methods.segmenters import SEGMENTERS
+
+        own = not isinstance(self.segmenter, str)
         return {
             "steps": self.steps,
             "rate": self.rate,
             "seed": self.seed,
             "loss": self.loss,
             "dim": self.dim,
-            "segmenter": named,
-            "train": dict(self.train or {}),
-            "cut": dict(self.cut or {}),
+            "segmenter": name_of("segmenter", self.segmenter, SEGMENTERS) if own else self.segmenter,
+            # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
+            "train": {key: value for key, value in (self.train or {}).items() if key not in ("backbone", "device")},
+            "cut": self.segmenter.settings() if own else dict(self.cut or {}),
+            "as_published": self.as_published,
         }
 
     def state(self) -> dict[str, Array]:
@@ -143,6 +160,7 @@ class CnC:
         return {
             "embedder": _json_array({"settings": self.embedder_.settings(), "curve": curve.names}),
             "curve": np.array(curve.values, dtype=np.float64),
+            "segmenter": _json_array(self.segmenter_.settings()),
             **{f"embedder.{key}": array for key, array in self.embedder_.state().items()},
             **{f"segmenter.{key}": array for key, array in self.segmenter_.state().items()},
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
@@ -155,13 +173,16 @@ class CnC:
         """The method as it was when `settings` and `state` were taken."""
         from stepcut.methods.cnc.embedder import Embedder
         from stepcut.methods.cnc.training import Curve
+        from stepcut.methods.segmenters import SEGMENTERS
 
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
         method.embedder_ = Embedder.restore(about["settings"], part(state, "embedder."))
         method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
-        segmenter = method._make_segmenter()
-        method.segmenter_ = type(segmenter).restore(segmenter.settings(), part(state, "segmenter."))
+        kind = find_saved("segmenter", settings["segmenter"], SEGMENTERS)
+        kept = state.get("segmenter")  # version 0.1.0 did not have it
+        cut = method._make_segmenter().settings() if kept is None else json.loads(kept.tobytes())
+        method.segmenter_ = kind.restore(cut, part(state, "segmenter."))
         method.labels_ = [labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())]
         method.centres_, method.scale_ = state["centres"], float(state["scale"])
         method.steps_ = len(method.centres_)
@@ -192,6 +213,5 @@ def _measure(embeddings: Sequence[Array], labels: Sequence[Labels], steps: int) 
 
 def _nearest(frames: Array, centres: NDArray[np.float64]) -> NDArray[np.float64]:
     """|frame - nearest centre| for every frame."""
-    squared = (frames**2).sum(1)[:, None] - 2 * frames @ centres.T + (centres**2).sum(1)[None]
-    nearest: NDArray[np.float64] = np.sqrt(np.maximum(squared, 0).min(axis=1))
+    nearest: NDArray[np.float64] = np.sqrt(squared_distances(frames, centres).min(axis=1))
     return nearest

@@ -11,8 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from stepcut.errors import choose
-from stepcut.methods.baselines.centres import CentreSegmenter
-from stepcut.methods.baselines.centres import clock_cost
+from stepcut.methods.baselines.centres import CentreSegmenter, clock_cost
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
 from stepcut.methods.cnc.graph import chain, expand, window_links
 from stepcut.methods.segmenter import Labels, Rows, check_number

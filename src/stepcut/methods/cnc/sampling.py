@@ -1,4 +1,4 @@
-"""Which frames an iteration of training sees, and the context that goes with a frame: the same in training and in use."""
+"""Which frames an iteration sees, and the context that goes with a frame: the same in training and in use."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def draw(
 ) -> list[Batch]:
     """`count` batches: in each `videos` different videos, in each `frames` different frames at random, in time order.
 
-    `random` draws them; `lengths` are the rows of every video, `rate` of them a second; `offsets` are the seconds from a
-    frame to its context.
+    `random` draws them; `lengths` are the rows of every video, `rate` of them a second; `offsets` are the seconds
+    from a frame to its context.
     """
     together = min(videos, len(lengths))
     chosen = np.empty((count, together), np.int64)

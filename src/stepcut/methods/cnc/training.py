@@ -159,6 +159,6 @@ def _check(rows: list[list[float]], before: int, plan: Plan) -> None:
     for place, row in enumerate(rows):
         if not math.isfinite(row[0]):
             raise TrainingError(
-                f"iteration {before + place + 1} of training: the loss is {row[0]}, not a finite number. The learning rate is "
-                f"{plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}."
+                f"iteration {before + place + 1} of training: the loss is {row[0]}, not a finite number. The learning "
+                f"rate is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}."
             )

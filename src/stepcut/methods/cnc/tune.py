@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -13,10 +13,10 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones.program import Add, Conv, MaxPool, Mean, Program
+from stepcut.features.backbones.program import Add, Conv, MaxPool, Mean, Node, Program
 from stepcut.methods.cnc.network import MapEncoder
 
-NODES = {kind.__name__: kind for kind in (Conv, Add, MaxPool, Mean)}
+NODES: dict[str, Callable[..., Node]] = {kind.__name__: kind for kind in (Conv, Add, MaxPool, Mean)}
 
 
 class TunableBackbone(nn.Module):
@@ -60,18 +60,13 @@ class TunableBackbone(nn.Module):
             return F.max_pool2d(x, node.size, node.stride)
         return values[node.source].mean(dim=(2, 3))
 
-
-def _activate(x: Tensor, name: str) -> Tensor:
-    if name == "relu6":
-        return x.clamp(0, 6)
-    return x.relu() if name == "relu" else x
-
-
     def settings(self) -> dict[str, Any]:
         """The program without its weights, ready for JSON; `restore` builds it again, to be filled from a state."""
         nodes = []
         for node in self.nodes:
-            about = {each.name: getattr(node, each.name) for each in fields(node) if each.name not in ("weight", "bias")}
+            about = {
+                each.name: getattr(node, each.name) for each in fields(node) if each.name not in ("weight", "bias")
+            }
             shape = {"shape": list(node.weight.shape)} if isinstance(node, Conv) else {}
             nodes.append({"node": type(node).__name__, **about, **shape})
         return {"mean": self.mean.flatten().tolist(), "scale": self.scale.flatten().tolist(), "nodes": nodes}
@@ -81,13 +76,18 @@ def _activate(x: Tensor, name: str) -> Tensor:
         """The backbone that gave these `settings()`, with weights of 0."""
         program = Program(tuple(settings["mean"]), tuple(settings["scale"]))
         for about in settings["nodes"]:
-            given = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
-            kind = NODES[given.pop("node")]
-            if kind is Conv:
-                shape = given.pop("shape")
+            given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in about.items()}
+            kind, shape = NODES[given.pop("node")], given.pop("shape", None)
+            if shape is not None:
                 given |= {"weight": np.zeros(shape, np.float32), "bias": np.zeros(shape[0], np.float32)}
             program.add(kind(**given))
         return cls(program)
+
+
+def _activate(x: Tensor, name: str) -> Tensor:
+    if name == "relu6":
+        return x.clamp(0, 6)
+    return x.relu() if name == "relu" else x
 
 
 def describe_backbone(backbone: nn.Module) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""How long an iteration of the paper's embedder takes: `python benchmarks/training.py [--device cuda] [--kinds ...]`.
+
+Maps are 1024 x 14 x 14, 5 videos x 32 frames x 2 of context an iteration, as in the paper; vectors have 1024 numbers.
+Random features, seed 0: the time does not depend on what they hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+
+from stepcut.methods.cnc.embedder import Embedder
+from stepcut.version import __version__
+
+
+def measure(kind: str, loss: str, device: str, iterations: int) -> float:
+    """Milliseconds of an iteration: the median over stretches of the run, without its beginning."""
+    random = np.random.default_rng(0)
+    shape = (1024, 14, 14) if kind == "maps" else (1024,)
+    features = [random.normal(size=(100, *shape)).astype(np.float32) for _ in range(6)]
+    stamps: list[tuple[float, float]] = []
+    given: dict[str, Any] = {"loss": loss, "rate": 2.0, "patience": 10 * iterations, "device": device}
+    given["iterations"] = iterations
+    embedder = Embedder(**given)
+    embedder.fit(features, progress=lambda event: stamps.append((event.done, time.perf_counter())))
+    marks = [stamp for stamp in stamps if stamp[0] and stamp[0] % (iterations / 10) == 0]
+    rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(marks[2:-1], marks[3:], strict=True) if b[0] > a[0]]
+    return 1000 * statistics.median(rates)
+
+
+def main() -> None:
+    """Print a row per loss."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--kinds", nargs="+", default=["vectors"], help="vectors, maps")
+    parser.add_argument("--losses", nargs="+", default=["tc3i", "tcc", "lav", "lav+tcc"])
+    parser.add_argument("--iterations", type=int, default=500)
+    args = parser.parse_args()
+    print(f"stepcut {__version__}, {args.device}, ms an iteration")
+    for kind in args.kinds:
+        for loss in args.losses:
+            print(f"{kind:8} {loss:8} {measure(kind, loss, args.device, args.iterations):.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
