@@ -44,16 +44,22 @@ def train(file: Path, weights: Path, layer: str, iterations: int, device: str, c
     print(f"{len(frames)} videos, {count} frames, {layer}, {device}, torch {torch.__version__}")
     stamps: list[float] = []
     embedder = Embedder(
-        rate=rate, tune_backbone=True, backbone=backbone, chunk=chunk, iterations=iterations, patience=10 * steps, device=device
+        rate=rate,
+        tune_backbone=True,
+        backbone=backbone,
+        chunk=chunk,
+        iterations=iterations,
+        patience=10 * iterations,
+        device=device,
     )
     embedder.fit(frames, progress=lambda event: stamps.append(time.perf_counter()) if event.values else None)
     losses = np.array([row[0] for row in embedder.curve_.values])
-    first, last = losses[: max(1, steps // 10)].mean(), losses[-max(1, steps // 10) :].mean()
+    first, last = losses[: max(1, iterations // 10)].mean(), losses[-max(1, iterations // 10) :].mean()
     print(f"loss {first:.3f} in the first tenth, {last:.3f} in the last")
     moved = embedder.network_.state_dict()["backbone.weights.1"].cpu() - backbone.state_dict()["weights.1"]
     print(f"the first convolution of the backbone moved by {float(moved.abs().mean()):.2e} on average")
     if len(stamps) > 1:
-        read = steps / len(stamps)
+        read = iterations / len(stamps)
         print(f"{(stamps[-1] - stamps[0]) / (len(stamps) - 1) / read * 1000:.0f} ms a step")
     if device == "cuda":
         print(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB with chunk={chunk}")
