@@ -26,7 +26,7 @@ from stepcut.datasets.toy import toy_features
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
 from stepcut.methods.cnc.embedder import Embedder
-from stepcut.methods.cnc.prepare import centre_and_smooth
+from stepcut.methods.cnc.inputs import centre_and_smooth
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.tables import Table
 from stepcut.timeline import Timeline
@@ -113,7 +113,7 @@ def rows_of(given: Given, seeds: int, quick: bool) -> Iterator[tuple[str, list[l
     clock = [np.arange(len(rows), dtype=np.float32)[:, None] / len(rows) for rows in given.features]
     yield "uniform", [judge(given, clock, "uniform", 0)]
     yield "features, untrained", [judge(given, given.features, "kmeans", seed) for seed in range(seeds)]
-    prepared = [centre_and_smooth(rows, 1.0, Embedder().smooth).numpy() for rows in given.features]
+    prepared = [centre_and_smooth(rows, 1.0, Embedder().smooth) for rows in given.features]
     yield "centred and smoothed", [judge(given, prepared, "kmeans", seed) for seed in range(seeds)]
     ways: dict[str, dict[str, Any]] = {
         "tc3i": {},

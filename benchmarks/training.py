@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def measure(kind: str, loss: str, device: str, iterations: int) -> float:
     embedder = Embedder(**given)
     embedder.fit(features, progress=lambda event: stamps.append((event.done, time.perf_counter())))
     marks = [stamp for stamp in stamps if stamp[0] and stamp[0] % (iterations / 10) == 0]
-    rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(marks[2:-1], marks[3:], strict=True) if b[0] > a[0]]
+    rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(marks[2:]) if b[0] > a[0]]
     return 1000 * statistics.median(rates)
 
 
