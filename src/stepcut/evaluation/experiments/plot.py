@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stepcut.colours import colour
 from stepcut.files.atomic import write_bytes
-
-if TYPE_CHECKING:
-    from stepcut.evaluation.experiments.results import Results
+from stepcut.tables import Spread
 
 
-def draw(results: Results, path: Path, protocol: str) -> None:
-    """Draw the mean F1 of every row; the suffix of `path` chooses the kind of picture (png, svg, pdf)."""
+def draw(path: Path, title: str, figures: Mapping[str, Spread | Mapping[int, Spread]]) -> None:
+    """Draw a figure with its deviation for every row, or a line over K where a row has several.
+
+    The suffix of `path` chooses the kind of picture (png, svg, pdf).
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    keys = results.rows()
-    if results.experiment.steps is not None:
-        rows = list(dict.fromkeys(str(key[0]) for key in keys))
-        for number, row in enumerate(rows):
-            numbers = [int(key[1]) for key in keys if key[0] == row]
-            means = [results.mean(row, "F1", protocol, steps=k) for k in numbers]
-            height, spread = [m.mean for m in means], [m.sd for m in means]
-            axes.errorbar(numbers, height, yerr=spread, label=row, color=colour(number), marker="o", capsize=3)
-        axes.set_xlabel("K")
-        axes.set_xticks(results.experiment.steps)
-        axes.legend(fontsize="small")
-    else:
-        names = [", ".join(map(str, key)) for key in keys]
-        where = [{"view": key[1]} if results.experiment.views else {} for key in keys]
-        means = [results.mean(str(key[0]), "F1", protocol, **w) for key, w in zip(keys, where, strict=True)]
-        places = range(len(names))
-        colours = [colour(number) for number in places]
-        axes.barh(places, [m.mean for m in means], xerr=[m.sd for m in means], color=colours, capsize=3)
-        axes.set_yticks(places, names)
+    bars = {row: values for row, values in figures.items() if isinstance(values, Spread)}
+    for number, (row, values) in enumerate(figures.items()):
+        if not isinstance(values, Spread):
+            means, deviations = [v.mean for v in values.values()], [v.sd for v in values.values()]
+            paint = colour(number)
+            axes.errorbar(list(values), means, yerr=deviations, label=row, color=paint, marker="o", capsize=3)
+            axes.set_xticks(list(values))
+            axes.set_xlabel("K")
+            axes.legend(fontsize="small")
+    if bars:
+        places, colours = range(len(bars)), [colour(number) for number in range(len(bars))]
+        deviations = [v.sd for v in bars.values()]
+        axes.barh(places, [v.mean for v in bars.values()], xerr=deviations, color=colours, capsize=3)
+        axes.set_yticks(places, list(bars))
         axes.invert_yaxis()
-    axes.set_title(f"{results.experiment.name} on {results.record['data']}: mean F1, protocol {protocol}")
+    axes.set_title(title)
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix.lstrip(".") or "png", dpi=150)
     write_bytes(path, picture.getvalue())

@@ -12,6 +12,7 @@ import numpy as np
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.experiments import published
 from stepcut.evaluation.experiments.plan import EXPERIMENTS
+from stepcut.evaluation.experiments.plot import draw
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.files.atomic import read_json, write_json
 from stepcut.tables import Cell, Spread, Table
@@ -73,9 +74,16 @@ class Results:
 
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
         """A picture of the mean F1 of every row (over K where that was varied), with deviations over seeds."""
-        from stepcut.evaluation.experiments.plot import draw
-
-        draw(self, Path(path), protocol or self.experiment.protocol)
+        name = protocol or self.experiment.protocol
+        figures: dict[str, Any] = {}
+        for keys in self.rows():
+            mean = self._average(self._of(keys, name), "F1")
+            if self._has_k():
+                figures.setdefault(str(keys[0]), {})[int(keys[-1])] = mean
+            else:
+                figures[", ".join(map(str, keys))] = mean
+        title = f"{self.experiment.name} on {self.record['data']}: mean F1, protocol {name}"
+        draw(Path(path), title, figures)
 
     # ------------------------------------------------------------------ inside
 
