@@ -113,6 +113,24 @@ def test_a_video_shorter_than_a_step(videos: list[np.ndarray]) -> None:
     assert procedure.labels["4"].shape == (1,)
 
 
+def test_a_method_object_obeys_steps_rate_and_names(videos: list[np.ndarray], tmp_path: Path) -> None:
+    from stepcut.methods import StepCut
+
+    mine = StepCut(steps=5, restarts=2)
+    procedure = sc.learn(videos, steps=2, rate=3, method=mine, names=["pour", "stir"])
+    assert (procedure.steps, procedure.method.rate, mine.steps) == (["pour", "stir"], 3.0, 5)
+    assert sc.learn(videos, method=StepCut(steps=2, restarts=2), names=["pour", "stir"]).steps == ["pour", "stir"]
+    with pytest.raises(OptionError, match="1 names for steps=5"):
+        sc.learn(videos, method=mine, names=["pour"])
+
+    class Mine(StepCut):
+        def fit(self, *_: Any, **__: Any) -> Any:
+            raise AssertionError
+
+    with pytest.raises(OutputError, match="cannot be imported"):
+        sc.learn(videos, method=Mine(steps=3), output=tmp_path / "a.proc")
+
+
 def test_names_are_used(videos: list[np.ndarray]) -> None:
     assert sc.learn(videos, steps=2, names=["pour", "stir"], **QUICK).steps == ["pour", "stir"]
 

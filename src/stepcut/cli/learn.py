@@ -15,6 +15,7 @@ from stepcut.progress import silent
 EXAMPLES = """examples:
   stepcut learn sandwich/ -k 7 -o sandwich.proc        a folder of videos, seven steps
   stepcut learn a.mp4 b.mp4 'more/*.mkv' -o out.proc   files and globs; the number of steps is chosen
+  stepcut learn sandwich/ --labels corrected/ -o out.proc   some videos are labelled; the rest learns from them
   stepcut learn --tasks kitchen/ -k 7 -o procs/        a procedure for each folder in kitchen/, several at once
   stepcut learn features/ --rate 1 -k 12 -o out.proc   .npy, .npz or .safetensors, one row per second
 """
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--method", help="stepcut (default) or cnc, the paper's")
     parser.add_argument("--names", metavar="A,B,...", help="names of the steps, separated by commas")
+    parser.add_argument("--labels", metavar="DIR", help="label files, in any format, of some of the videos")
     parser.add_argument("--rate", type=float, help="rows per second of given features that do not say it (default 1)")
     parser.add_argument(
         "--set",
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_features(parser)
     add_engine(parser)
     add_seed(parser)
+    parser.set_defaults(seed=None)  # so that --seed 0 is told from nothing said
     add_progress(parser)
 
 
@@ -91,6 +94,8 @@ def run_tasks(args: argparse.Namespace) -> int:
     """Learn many procedures; 2 when one of them failed or a video was left out."""
     from stepcut.procedure.many_tasks import learn_tasks, summarise
 
+    if args.labels:
+        raise OptionError(f"--labels {args.labels} are of one task; with --tasks, teach each procedure: stepcut teach")
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
     with open_engine(args, always=True) as engine:
         assert engine is not None
@@ -102,20 +107,22 @@ def run_tasks(args: argparse.Namespace) -> int:
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `learn`: those of --like, then what was said here."""
     from stepcut.features.spec import FeatureSpec
+    from stepcut.methods import METHODS
     from stepcut.procedure.folder import read_config
 
     chosen: dict[str, Any] = {}
     spec = None
     if args.like:
         old = read_config(args.like)
+        if not args.method and old["method"] not in METHODS:
+            raise OptionError(f"--like {args.like}: its method is {old['method']}; if you trust it, say --method.")
         chosen = {"method": old["method"], "false_alarms": old["false_alarms"], **old["settings"]}
         spec = FeatureSpec.from_json(old["backbone"])
         if spec is not None:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
     chosen.update(said(args, "steps", "method", "rate", "false_alarms", "cache", "device"))
-    if args.seed or "seed" not in chosen:
-        chosen["seed"] = args.seed
+    chosen.update(said(args, "seed", "labels"))
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))

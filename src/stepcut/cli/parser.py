@@ -13,6 +13,7 @@ from typing import NoReturn
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "everything below on an embedded example, offline"),
     "learn": ("learn", "learn a procedure from videos (resumes)"),
+    "teach": ("teach", "learn again from labels, or from what was corrected in the viewer"),
     "segment": ("segment", "cut one more video with a learned procedure"),
     "check": ("check", "say what a video misses, repeats or does out of order"),
     "guide": ("guide", "follow a video, camera or stream: the step now and what comes next"),

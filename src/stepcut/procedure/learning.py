@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import copy
+import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from stepcut.errors import OptionError, OutputError, choose
-from stepcut.files.addresses import AnyPath, as_path, whole_path
+from stepcut.errors import OptionError, OutputError
+from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.cache import cache_dir
+from stepcut.methods import METHODS
+from stepcut.methods.contract import build
+from stepcut.plugins import find, name_of
+from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
-from stepcut.progress import Hook, Stage, silent
+from stepcut.procedure.labels import Given, number_labels, read_labels
+from stepcut.procedure.lesson import Lesson, first_lesson
+from stepcut.procedure.procedure import Procedure, as_procedure, load
+from stepcut.procedure.storage import check_keepable
+from stepcut.progress import Hook, silent
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
@@ -25,7 +36,6 @@ if TYPE_CHECKING:
     from stepcut.features.spec import FeatureSpec
     from stepcut.methods.contract import Method
     from stepcut.parallel.contract import Engine
-    from stepcut.procedure.procedure import Procedure
 
 
 def learn(
@@ -42,6 +52,7 @@ def learn(
     family: str | None = None,
     device: str = "auto",
     names: Sequence[str] | None = None,
+    labels: Given | None = None,
     cache: AnyPath | None = None,
     output: AnyPath | None = None,
     strict: bool = False,
@@ -64,6 +75,8 @@ def learn(
     weights, layer, family   of the backbone, see `FeatureSpec`
     device   where the backbone runs: auto, cpu or cuda
     names    names for the steps, in the order of their numbers
+    labels   what a person says of some of the videos: a folder or file of labels in any format, timelines by video, or
+             arrays (T,) by video with a step number, -1 for background and -2 for open; label names become the steps
     cache    where features are kept
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
     strict   stop at the first video that cannot be used, instead of leaving it out
@@ -80,15 +93,17 @@ def learn(
     """
     from stepcut.features.read import read_source
     from stepcut.features.spec import FeatureSpec, as_spec
-    from stepcut.methods import METHODS
     from stepcut.methods.cnc.ddp import first_process_first
     from stepcut.parallel import open_engine
 
     if output is not None:
         check_output(output)
     if isinstance(method, str):
-        choose("method", method, METHODS)
-    check_steps(steps, names)
+        find("method", method, METHODS)
+    elif output is not None:
+        check_keepable(method, output)
+    steps = check_steps(steps, names, not isinstance(method, str))
+    said = None if labels is None else read_labels(labels)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
     own = None if isinstance(backbone, str | FeatureSpec) else backbone
     with open_engine(engine, workers, address) as where, first_process_first():
@@ -102,6 +117,8 @@ def learn(
         seed,
         method,
         names,
+        labels=said,
+        source=places(source),
         cache=cache,
         output=output,
         false_alarms=false_alarms,
@@ -118,54 +135,88 @@ def learn_features(
     method: str | Method = "stepcut",
     names: Sequence[str] | None = None,
     *,
+    labels: Given | None = None,
+    source: Sequence[str] | None = None,
     cache: AnyPath | None = None,
     output: AnyPath | None = None,
     false_alarms: float = 0.05,
     progress: Hook = silent,
     **options: Any,
 ) -> Procedure:
-    """The second half of `learn`: from features to a procedure, with the same settings."""
+    """The second half of `learn`: from features to a procedure, with the same settings; `source` says where feature
+    files lie."""
     from stepcut.features.spec import VECTORS
-    from stepcut.files.cache import cache_dir
-    from stepcut.methods import METHODS
     from stepcut.methods.cnc.ddp import is_first_process
-    from stepcut.methods.contract import build, complete
-    from stepcut.procedure.procedure import load
 
     per_second = features[0].rate
+    lesson = None if labels is None else _lesson(features, labels, steps, names)
+    if lesson is not None:
+        steps = len(lesson.names)
     check_amount(features, steps)
-    if isinstance(method, str):
-        maker = choose("method", method, METHODS)
-        method = build(maker, {"steps": steps, "rate": float(per_second), "seed": seed, **options})
-    elif options:
-        raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
-
+    made = make_method(method, steps, float(per_second), seed, names, options)
     config: dict[str, Any] = {
-        "method": next((name for name, kind in METHODS.items() if type(method) is kind), None),
-        "settings": method.settings(),
+        "method": name_of("method", made, METHODS),
+        "settings": made.settings(),
         "seed": seed,
         "rate": str(per_second),
         "backbone": features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
         "shape": list(features[0].rows.shape[1:]),
         "false_alarms": false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
+        "source": None if source is None else list(source),
         "versions": versions(),
     }
-    config["fingerprint"] = fingerprint(features, config, names)
-    if output is not None and already_there(output, config["fingerprint"]):
-        return load(output)
+    config["fingerprint"] = fingerprint(features, config, names, lesson)
+    if output is not None:
+        check_keepable(made, output)
+        if already_there(output, config["fingerprint"]):
+            found = load(output)
+            found.at_hand = list(features)
+            return found
 
     # Beside the features; where those are at an address, on this machine: it is read and written again and again.
     kept = None if cache is None else as_path(cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
-    method = complete(method.fit([one.rows for one in features], progress=progress, checkpoint=checkpoint))
-    config["settings"] = method.settings()
-    procedure = assemble(method, features, config, names, progress)
+    procedure = as_procedure(fit(features, made, config, names, lesson, progress=progress, checkpoint=checkpoint))
     if output is not None and is_first_process():
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
     return procedure
+
+
+def make_method(
+    method: str | Method,
+    steps: int | Literal["auto"],
+    rate: float,
+    seed: int,
+    names: Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> Method:
+    """The method that a name or an object stands for, set to this number of steps and this rate."""
+    if isinstance(method, str):
+        maker = find("method", method, METHODS)
+        return build(maker, {"steps": steps, "rate": rate, "seed": seed, **options})
+    if options:
+        raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
+    made, own = copy.copy(method), method.settings().get("steps")
+    made.rate = rate
+    if steps != "auto":
+        if own is None:
+            raise OptionError(f"steps={steps}: method {type(method).__name__} has no such setting; leave steps out.")
+        vars(made)["steps"] = steps
+    elif names is not None and own != len(names):
+        raise OptionError(f"{len(names)} names for steps={own} of the method; give one name for each step.")
+    return made
+
+
+def _lesson(
+    features: Sequence[Features], labels: Given, steps: int | Literal["auto"], names: Sequence[str] | None
+) -> Lesson:
+    samples = {one.name: len(one.rows) for one in features}
+    ends = {one.name: one.duration for one in features}
+    numbered = number_labels(read_labels(labels), samples, features[0].rate, ends)
+    return first_lesson(numbered, None if steps == "auto" else steps, names)
 
 
 def _keep(procedure: Procedure, output: AnyPath) -> None:
@@ -181,56 +232,19 @@ def _keep(procedure: Procedure, output: AnyPath) -> None:
         raise OutputError(f"{error} What was learned now is in {beside}.") from error
 
 
-def assemble(
-    method: Method,
-    features: Sequence[Features],
-    config: dict[str, Any],
-    names: Sequence[str] | None = None,
-    progress: Hook = silent,
-) -> Procedure:
-    """A procedure from a fitted method: name the steps, cut the timelines, learn what a normal video looks like."""
-    from stepcut.checking.calibrate import learn_expectations
-    from stepcut.methods import leave_one_out_novelty
-    from stepcut.procedure.procedure import Procedure, timeline_of
-
-    with Stage(progress, "order", total=len(features), unit="videos") as stage:
-        rows = [one.rows for one in features]
-        memberships = method.memberships(rows)
-        steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
-        labels = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
-        per_second = features[0].rate
-        expectations = learn_expectations(
-            list(labels.values()),
-            float(per_second),
-            memberships=memberships,
-            novelty=leave_one_out_novelty(method, rows),
-            false_alarms=config["false_alarms"],
-        )
-        stage.advance(len(features))
-    return Procedure(
-        learned_steps=steps,
-        learned_timelines={
-            one.name: timeline_of(cut, share[np.arange(len(cut)), np.maximum(cut, 0)], per_second, steps, one)
-            for one, cut, share in zip(features, method.labels_, memberships, strict=True)
-        },
-        samples={one.name: len(one.rows) for one in features},
-        videos={one.name: None if one.path is None else whole_path(one.path) for one in features},
-        rate=per_second,
-        method=method,
-        expectations=expectations,
-        config=config,
-    )
-
-
-def check_steps(steps: int | str, names: Sequence[str] | None) -> None:
-    """The number of steps must make sense, and so must the names."""
-    if steps != "auto" and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
-        raise OptionError(f"steps={steps!r}; give a whole number from 1 up, or 'auto'.")
+def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) -> int | Literal["auto"]:
+    """The number of steps as a plain number, or "auto"; it must make sense, and so must the names."""
+    count: int | Literal["auto"] = "auto"
+    if steps != "auto":
+        if isinstance(steps, bool | np.bool_) or not isinstance(steps, int | np.integer) or steps < 1:
+            raise OptionError(f"steps={steps!r}; give a whole number from 1 up, or 'auto'.")
+        count = int(steps)
     if names is not None:
-        if steps == "auto":
+        if count == "auto" and not named_elsewhere:
             raise OptionError("names were given but not steps; say how many steps there are.")
-        if len(names) != steps or len(set(names)) != len(names):
-            raise OptionError(f"{len(names)} names for {steps} steps; give one name for each, all different.")
+        if (count != "auto" and len(names) != count) or len(set(names)) != len(names):
+            raise OptionError(f"{len(names)} names for {count} steps; give one name for each, all different.")
+    return count
 
 
 def check_amount(features: Sequence[Features], steps: int | str) -> None:
@@ -244,18 +258,6 @@ def check_amount(features: Sequence[Features], steps: int | str) -> None:
         raise OptionError(
             f"steps={steps}, but all videos together have {rows} sampled frames. Use fewer steps or a higher --fps."
         )
-
-
-def fingerprint(features: Sequence[Features], config: dict[str, Any], names: Sequence[str] | None) -> str:
-    """A short name for exactly this work: the features, the settings and the version."""
-    digest = hashlib.blake2b(digest_size=16)
-    relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")}
-    digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
-    for one in features:
-        digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())
-        for first in range(0, len(one.rows), 1024):
-            digest.update(np.ascontiguousarray(one.rows[first : first + 1024]).data)
-    return digest.hexdigest()
 
 
 def already_there(output: AnyPath, wanted: str) -> bool:
@@ -274,13 +276,17 @@ def already_there(output: AnyPath, wanted: str) -> bool:
     return False
 
 
+def places(source: Any) -> list[str] | None:
+    """Where the files of a source lie, from the root; None where arrays were given."""
+    given = [source] if isinstance(source, str | os.PathLike | Address) else source
+    if isinstance(given, Mapping) or not all(isinstance(one, str | os.PathLike | Address) for one in given):
+        return None
+    return [str(as_path(one).absolute()) for one in given]
+
+
 def versions() -> dict[str, str]:
     """What this ran on."""
-    import torch
-
-    return {
-        "stepcut": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
+    found = {"stepcut": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    with suppress(PackageNotFoundError):
+        found["torch"] = version("torch")
+    return found

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepcut.errors import OptionError, unknown
+from stepcut.colours import colour
+from stepcut.errors import OptionError, ProcedureError, unknown
 from stepcut.files.addresses import whole_path
+from stepcut.methods.contract import build
+from stepcut.plugins import is_own
 from stepcut.procedure.corrections.operations import apply
+from stepcut.procedure.fitting import fingerprint, fit, timeline_of
+from stepcut.procedure.labels import Given
+from stepcut.procedure.lesson import lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import damaged, read, save
 from stepcut.progress import Hook, silent
@@ -21,10 +26,11 @@ from stepcut.timeline import Timeline
 if TYPE_CHECKING:
     from stepcut.checking.check import Report
     from stepcut.features.contract import Features
+    from stepcut.features.read import Source
     from stepcut.features.spec import FeatureSpec
     from stepcut.files.addresses import AnyPath
     from stepcut.guidance.guide import Guide
-    from stepcut.methods.contract import Array, Labels, Method
+    from stepcut.methods.contract import Array, Method
 
     Video = str | os.PathLike[str] | Array | Features
 
@@ -51,6 +57,59 @@ class Procedure(Record):
             self.corrections = self.corrections.do(edit)
         return self
 
+    def teach(
+        self,
+        labels: Given | None = None,
+        steps: int | None = None,
+        source: Source | None = None,
+        progress: Hook = silent,
+    ) -> Procedure:
+        """Learn again from what a person says of some videos, and from the others as they are; gives a new procedure.
+
+        labels    a folder or file of labels in any format, timelines by video, or arrays (T,) of this procedure's step
+                  numbers by video (-1 background, -2 open); left out, the corrections alone. Corrections and
+                  labels that it was taught before count, too
+        steps     how many steps there are to be; more than are named leaves room for steps without a name
+        source    where the features are (videos, feature files or arrays), when this program cannot find them
+        progress  hears how far the work is
+        """
+        features = self.at_hand if source is None and self.at_hand else self._find_features(source, progress)
+        said = lesson(self, labels, None if steps is None else int(steps))
+        settings = {**self.method.settings(), "steps": len(said.names)}
+        place = {name: number for number, name in enumerate(said.names)}
+        translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
+        config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
+        config["fingerprint"] = fingerprint(features, config, None, said)
+        before = {name: translate[numbers] for name, numbers in self.labels.items()}
+        made = build(type(self.method), settings)
+        taught = as_procedure(fit(features, made, config, None, said, before, progress))
+        taught.trusted = self.trusted
+        for step in self.document.steps:
+            if step.colour != colour(step.number) and step.name in taught.steps:
+                edit = {"do": "colour", "step": taught.steps.index(step.name), "colour": step.colour}
+                taught.corrections = taught.corrections.do(edit)
+        return taught
+
+    def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
+        """The features of the videos that this was learned from, in their order."""
+        from stepcut.features.read import read_source
+
+        videos = [path for path in self.videos.values() if path is not None]
+        given: Any = source if source is not None else self.config.get("source") or videos
+        if not given:
+            raise OptionError(
+                "this procedure was learned from arrays, which it does not keep; hand them over as source=..."
+            )
+        self._check_trusted()
+        found = {one.name: one for one in read_source(given, self.rate, self.spec, progress=progress)[0]}
+        lost = [name for name in self.samples if name not in found or len(found[name].rows) != self.samples[name]]
+        if lost:
+            raise OptionError(
+                f"the features of {', '.join(lost[:5])} are not where they were, or have changed. Give the videos or "
+                "feature files it was learned from as source=... (--source)."
+            )
+        return [found[name] for name in self.samples]
+
     def _number(self, step: int | str) -> int:
         if isinstance(step, str) and step in self.steps:
             return self.steps.index(step)
@@ -76,13 +135,21 @@ class Procedure(Record):
         """
         from stepcut.features.read import read_like
 
+        self._check_trusted()
         return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
+
+    def _check_trusted(self) -> None:
+        if self.spec is not None and is_own(self.spec.backbone) and not self.trusted:
+            raise ProcedureError(
+                f"its backbone is {self.spec.backbone}, code that is not stepcut's. If you trust it, load the "
+                "procedure with trust=True (--trust)."
+            )
 
     def segment(self, video: Video, device: str = "auto", progress: Hook = silent) -> Timeline:
         """Cut a new video into the steps, without learning anything anew; the settings are those of `features`."""
         features = self.features(video, device, progress)
         rows = [features.rows]
-        if features.name in self.document.known and self._is_learned(features):
+        if self._is_learned(features):
             return self.timelines[features.name]
         labels, memberships = self.method.predict(rows)[0], self.method.memberships(rows)[0]
         places = {step.number: place for place, step in enumerate(self.document.steps)}
@@ -92,11 +159,12 @@ class Procedure(Record):
         return timeline_of(shown[labels], sure, self.rate, self.steps, features)
 
     def _is_learned(self, features: Features) -> bool:
-        """Whether these are the features of the video of that name that was learned from."""
-        if self.videos[features.name] is not None and features.path is not None:
-            return whole_path(features.path) == self.videos[features.name]
-        cut = self.method.predict([features.rows])[0]
-        return np.array_equal(cut, self.method.labels_[list(self.samples).index(features.name)])
+        """Whether a person has said something of this very video: then that is what is shown."""
+        name = features.name
+        if not (name in self.document.known or name in self.given) or self.samples[name] != len(features.rows):
+            return False
+        here, path = self.videos[name], features.path
+        return here is None or path is None or whole_path(path) == here
 
     def check(self, video: Video, device: str = "auto", progress: Hook = silent) -> Report:
         """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step.
@@ -174,6 +242,11 @@ class Procedure(Record):
 _COMPARED: tuple[str, ...] = ("steps", "timelines", "samples", "videos", "rate", "expectations", "config")
 
 
+def as_procedure(record: Record) -> Procedure:
+    """A record with the verbs of a procedure."""
+    return Procedure(**{part.name: getattr(record, part.name) for part in fields(Record)})
+
+
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
     """Read a procedure that `save` wrote, with what a person corrected since.
 
@@ -182,7 +255,7 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     trust   import the code that the procedure names; without it, a procedure is data and runs nothing
     """
     record = read(path, method, trust)
-    procedure = Procedure(**{part.name: getattr(record, part.name) for part in fields(Record)})
+    procedure = as_procedure(record)
     with damaged(path):
         _try(procedure)
     return procedure
@@ -207,17 +280,3 @@ def _try(procedure: Procedure) -> None:
     procedure.segment(rows)
     procedure.guide().push(0.0, rows[0])
     procedure.plan()
-
-
-def timeline_of(labels: Labels, sure: Array, rate: Fraction, steps: Sequence[str], features: Features) -> Timeline:
-    """The timeline of one cut video.
-
-    labels    the step number of each row, (T,), -1 for none
-    sure      how much each row belongs to its step, (T,); a segment's confidence is the mean of its rows
-    rate      rows per second
-    steps     the names of the steps
-    features  the features that were cut
-    """
-    # The last row stands for some time too, even where a file says it ends right there.
-    duration = max(features.duration, (len(labels) - 0.5) / float(rate))
-    return Timeline.from_labels(labels, float(rate), steps, duration, confidence=sure, video=features.name)

@@ -14,6 +14,7 @@ from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
     from stepcut.checking.calibrate import Expectations
+    from stepcut.features.contract import Features
     from stepcut.methods.contract import Labels, Method
     from stepcut.order import Orders, ProcedureGraph
 
@@ -40,6 +41,12 @@ class Record:
     """Every setting, seed and version that made this procedure."""
     corrections: Corrections = field(default_factory=Corrections)
     """What a person changed since it was learned."""
+    given: dict[str, Labels] = field(default_factory=dict)
+    """The labels that it was taught: for some videos (T,), -1 for background, -2 where nobody said anything."""
+    at_hand: list[Features] | None = None
+    """The features that it was learned from, where this program has them."""
+    trusted: bool = True
+    """Whether code that its config names, such as a backbone of somebody's own, may run."""
 
     def __post_init__(self) -> None:
         if not self.corrections.of:

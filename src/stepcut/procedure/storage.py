@@ -9,13 +9,13 @@ graph.json         what must precede what
 check.json         what a normal video looks like
 loss.csv           the loss and its parts after every training iteration, where the method trains
 README.md          a model card
+labels.json        what a person said of some videos before it was learned: rows and step, -1 background, -2 open
 edits.json         what a person corrected since, beside what was learned and never over it
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import shutil
 import tempfile
 import uuid
@@ -23,16 +23,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.colours import colour
-from stepcut.errors import OutputError, ProcedureError, StepcutError
+from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
+from stepcut.methods import METHODS
+from stepcut.plugins import find, is_own, name_of
 from stepcut.procedure.card import model_card
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import FORMAT, check_output, locked, put_in_place, read_config
@@ -53,12 +57,7 @@ def save(record: Record, path: AnyPath) -> None:
     writing, under a lock, so that none that is made meanwhile is lost.
     """
     target = as_path(path)
-    if record.config["method"] is None:
-        kind = type(record.method).__name__
-        raise OutputError(
-            f"{target}: method {kind} is an object of your own that cannot be imported, so stepcut could not load it "
-            "again. Put its class at the top of a module."
-        )
+    check_keepable(record.method, target)
     check_output(target)
     if isinstance(target, Address):
         _save_at(record, target)
@@ -78,6 +77,16 @@ def save(record: Record, path: AnyPath) -> None:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     record.corrections = kept.on_disk()
+
+
+def check_keepable(method: Method, target: AnyPath) -> None:
+    """A method whose class cannot be imported again cannot be loaded again."""
+    name = name_of("method", method, METHODS)
+    if name not in METHODS and ":" in name and not is_own(name):
+        raise OutputError(
+            f"{target}: method {type(method).__name__} is an object of your own whose class cannot be imported "
+            f"({name}), so it could not be loaded again. Put the class at the top of a module."
+        )
 
 
 def _settled(record: Record, target: Path | Address) -> Corrections:
@@ -135,6 +144,8 @@ def write_files(record: Record, folder: Path) -> None:
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.expectations.to_json())
+    if record.given:
+        write_json(folder / "labels.json", {name: _runs(rows) for name, rows in record.given.items()})
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
     write_text(folder / "README.md", model_card(record))
@@ -203,28 +214,24 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
             expectations=Expectations.from_json(read_json(folder / "check.json")),
             config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
             corrections=outline.corrections,
+            given=_labels(folder / "labels.json", outline),
+            trusted=trust,
         )
 
 
 def method_class(name: object, folder: Path | Address, trust: bool) -> type[Method]:
     """The class of a saved method. A procedure is data: code that it names runs only by the user's word."""
-    from stepcut.methods import METHODS
-
     if isinstance(name, str) and name in METHODS:
         return METHODS[name]
-    module, _, attribute = str(name).partition(":")
-    if not attribute:
-        raise ProcedureError(f"{folder}: its method {name!r} is unknown here. Update with: pip install -U stepcut")
     if not trust:
         raise ProcedureError(
             f"{folder}: its method is {name}, code that is not stepcut's. If you trust it, load it with trust=True "
             "(--trust), or hand the class over: load(path, method=TheClass)."
         )
     try:
-        found: type[Method] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ProcedureError(f"{folder}: its method {name} cannot be imported ({error}). Install it first.") from error
-    return found
+        return find("method", str(name), METHODS)
+    except OptionError as error:
+        raise ProcedureError(f"{folder}: {error}") from error
 
 
 def read_corrections(folder: Path | Address, fingerprint: str) -> Corrections:
@@ -283,6 +290,25 @@ def _index(number: Any) -> int:
 
 def _share(number: Any) -> float | None:
     return None if number is None else float(number)
+
+
+def _runs(rows: NDArray[np.int64]) -> list[list[int]]:
+    """Labels as pairs: how many rows, and which step."""
+    edges = [0, *(np.flatnonzero(np.diff(rows)) + 1).tolist(), len(rows)]
+    return [[end - start, int(rows[start])] for start, end in pairwise(edges) if end > start]
+
+
+def _labels(path: Path, outline: Outline) -> dict[str, NDArray[np.int64]]:
+    """The labels that a procedure was taught; none where it was not."""
+    if not path.exists():
+        return {}
+    found = {}
+    for name, runs in read_json(path).items():
+        counts, steps = zip(*runs, strict=True)
+        if sum(counts) != outline.samples[name] or not all(-2 <= step < len(outline.steps) for step in steps):
+            raise ValueError(f"labels.json does not fit {name}")
+        found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)
+    return found
 
 
 def _digest(data: bytes) -> str:

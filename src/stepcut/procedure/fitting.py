@@ -1,0 +1,117 @@
+"""Fitting: from features, and labels where a person gave some, to everything that a procedure is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepcut.files.addresses import whole_path
+from stepcut.methods import leave_one_out_novelty
+from stepcut.methods.contract import complete
+from stepcut.procedure.lesson import Lesson, carry_names
+from stepcut.procedure.record import Record
+from stepcut.progress import Hook, Stage, silent
+from stepcut.timeline import Timeline
+from stepcut.version import __version__
+
+if TYPE_CHECKING:
+    from stepcut.features.contract import Features
+    from stepcut.methods.contract import Array, Labels, Method
+
+
+def fit(
+    features: Sequence[Features],
+    method: Method,
+    config: dict[str, Any],
+    names: Sequence[str] | None = None,
+    lesson: Lesson | None = None,
+    before: Mapping[str, Labels] | None = None,
+    progress: Hook = silent,
+    checkpoint: Path | None = None,
+) -> Record:
+    """Fit a method, name the steps, cut the timelines, learn what a normal video looks like.
+
+    features    of every video
+    method      not yet fitted
+    config      settings, seed and versions; the settings of the fitted method are put into it
+    names       names for the steps, where no lesson names them
+    lesson      the labels that a person gave, and the names of the steps
+    before      the steps of every row as they were known before, in the order of the lesson's names
+    progress    hears how far the work is
+    checkpoint  a file where long training keeps its state
+    """
+    from stepcut.checking.calibrate import learn_expectations
+
+    rows = [one.rows for one in features]
+    taught = {} if lesson is None else {"labels": [lesson.labels.rows.get(one.name) for one in features]}
+    method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
+    config["settings"] = method.settings()
+    cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
+    with Stage(progress, "order", total=len(features), unit="videos") as stage:
+        memberships = method.memberships(rows)
+        per_second = features[0].rate
+        expectations = learn_expectations(
+            list(cuts.values()),
+            float(per_second),
+            memberships=memberships,
+            novelty=leave_one_out_novelty(method, rows),
+            false_alarms=config["false_alarms"],
+        )
+        stage.advance(len(features))
+    if lesson is not None:
+        steps = carry_names(lesson, before or {}, cuts)
+    else:
+        steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
+    return Record(
+        learned_steps=steps,
+        learned_timelines={
+            one.name: timeline_of(cut, share[np.arange(len(cut)), np.maximum(cut, 0)], per_second, steps, one)
+            for one, cut, share in zip(features, method.labels_, memberships, strict=True)
+        },
+        samples={one.name: len(one.rows) for one in features},
+        videos={one.name: None if one.path is None else whole_path(one.path) for one in features},
+        rate=per_second,
+        method=method,
+        expectations=expectations,
+        config=config,
+        given={} if lesson is None else dict(lesson.labels.rows),
+        at_hand=list(features),
+    )
+
+
+def timeline_of(labels: Labels, sure: Array, rate: Fraction, steps: Sequence[str], features: Features) -> Timeline:
+    """The timeline of one cut video.
+
+    labels    the step number of each row, (T,), -1 for none
+    sure      how much each row belongs to its step, (T,); a segment's confidence is the mean of its rows
+    rate      rows per second
+    steps     the names of the steps
+    features  the features that were cut
+    """
+    # The last row stands for some time too, even where a file says it ends right there.
+    duration = max(features.duration, (len(labels) - 0.5) / float(rate))
+    return Timeline.from_labels(labels, float(rate), steps, duration, confidence=sure, video=features.name)
+
+
+def fingerprint(
+    features: Sequence[Features], config: Mapping[str, Any], names: Sequence[str] | None, lesson: Lesson | None = None
+) -> str:
+    """A short name for exactly this work: the features, the settings, the labels and the version."""
+    digest = hashlib.blake2b(digest_size=16)
+    relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")}
+    digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())
+    for one in features:
+        digest.update(f"{one.name} {one.rows.dtype} {one.rows.shape} {one.duration}".encode())
+        for first in range(0, len(one.rows), 1024):
+            digest.update(np.ascontiguousarray(one.rows[first : first + 1024]).data)
+    if lesson is not None:
+        digest.update(json.dumps(lesson.names).encode())
+        for name, rows in sorted(lesson.labels.rows.items()):
+            digest.update(name.encode() + rows.astype(np.int64).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,99 @@
+"""Teaching a procedure in its folder: what changed by it, and how it is taken back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepcut.errors import OptionError, OutputError
+from stepcut.files.addresses import AnyPath, as_path
+from stepcut.files.atomic import output_errors
+from stepcut.files.cache import cache_dir
+from stepcut.procedure.folder import check_output, locked, put_in_place, read_config
+from stepcut.procedure.labels import Given
+from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.storage import read_corrections
+from stepcut.progress import Hook, silent
+
+if TYPE_CHECKING:
+    from stepcut.features.read import Source
+
+
+def teach_folder(
+    path: AnyPath,
+    labels: Given | None = None,
+    output: AnyPath | None = None,
+    steps: int | None = None,
+    source: Source | None = None,
+    trust: bool = False,
+    progress: Hook = silent,
+) -> tuple[Procedure, Procedure]:
+    """Teach the procedure in a folder; gives it as it was and as it is now.
+
+    path      the folder
+    labels    see `Procedure.teach`, as for steps, source and progress
+    output    where to keep what was taught; left out, in the same folder, and `take_back` brings the old one back
+    trust     see `stepcut.load`
+    """
+    target = path if output is None else output
+    check_output(target)
+    before = load(path, trust=trust)
+    after = before.teach(labels, steps, source, progress)
+    here = as_path(path)
+    if output is None and isinstance(here, Path):
+        shutil.rmtree(_kept(after.config["fingerprint"]), ignore_errors=True)
+        shutil.copytree(here, _kept(after.config["fingerprint"]))
+    after.save(target)
+    return before, after
+
+
+def take_back(path: AnyPath) -> None:
+    """Bring back the procedure as it was before it was taught in its folder, with its corrections."""
+    folder = Path(str(path))
+    fingerprint = str(read_config(folder).get("fingerprint", ""))
+    if not can_take_back(fingerprint):
+        raise OptionError(f"{folder}: there is nothing to take back: it was not taught here.")
+    with output_errors(folder):
+        fresh = folder.absolute().parent / f".{folder.name}.{fingerprint}.part"
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.copytree(_kept(fingerprint), fresh)
+        try:
+            with locked(folder):
+                there = str(read_config(folder).get("fingerprint", ""))
+                since = [edit for edit in read_corrections(folder, there).history if edit["do"] != "colour"]
+                if there != fingerprint or since:
+                    raise OutputError(
+                        f"{folder}: {len(since)} corrections were made since it was taught, which would be lost. Undo "
+                        "them first."
+                    )
+                put_in_place(fresh, folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def can_take_back(fingerprint: str) -> bool:
+    """Whether the procedure that this one was taught from is still kept."""
+    return bool(fingerprint) and _kept(fingerprint).exists()
+
+
+def _kept(fingerprint: str) -> Path:
+    return cache_dir() / "before" / f"{fingerprint}.proc"
+
+
+def changes(before: Procedure, after: Procedure) -> dict[str, float]:
+    """The share of each video that now belongs to another step; steps are matched by the time they share, so that a
+    step with a new name is the same one."""
+    from scipy.optimize import linear_sum_assignment
+
+    was, now = before.labels, after.labels
+    rows, columns = len(before.steps) + 1, len(after.steps) + 1
+    shared = np.zeros((rows, columns))
+    for name in now:
+        np.add.at(shared, (was[name], now[name]), 1)  # background, -1, is the last of each
+    match = np.full(rows, -1)
+    for one, other in zip(*linear_sum_assignment(shared[:-1, :-1], maximize=True), strict=True):
+        match[one] = other
+    return {name: float(np.mean(match[was[name]] != now[name])) for name in now}

@@ -1,0 +1,223 @@
+"""Teaching: label names become the steps, numbers stay, corrections count, and what makes no sense is one sentence."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.datasets.toy import toy_features
+from stepcut.errors import AnnotationError, OptionError, OutputError
+from stepcut.formats import write_folder
+from stepcut.procedure.edits import Edits
+from stepcut.procedure.lesson import known_rows
+from stepcut.procedure.taught import changes, take_back, teach_folder
+from stepcut.timeline import Segment, Timeline
+
+QUICK: dict[str, Any] = {"restarts": 2}
+ROWS, TRUE = toy_features(videos=5, seed=0, dim=12)
+VIDEOS = {timeline.video: rows for timeline, rows in zip(TRUE, ROWS, strict=True)}
+TRUTH = {timeline.video: timeline for timeline in TRUE}
+ONE, TWO, THREE = list(VIDEOS)[:3]
+NAMES = {segment.step for timeline in TRUE[:2] for segment in timeline}
+
+
+@pytest.fixture(scope="module")
+def learned() -> sc.Procedure:
+    return sc.learn(VIDEOS, steps=6, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def taught(learned: sc.Procedure) -> sc.Procedure:
+    return learned.teach({ONE: TRUTH[ONE], TWO: TRUTH[TWO]})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Feature files of the videos, so that a loaded procedure finds them again."""
+    folder = tmp_path_factory.mktemp("features")
+    for name, rows in VIDEOS.items():
+        np.save(folder / f"{name}.npy", rows)
+    return folder
+
+
+@pytest.fixture
+def place(files: Path, tmp_path: Path) -> Path:
+    sc.learn(files, steps=6, output=tmp_path / "a.proc", **QUICK)
+    return tmp_path / "a.proc"
+
+
+def numbers(name: str) -> np.ndarray:
+    return TRUTH[name].labels(np.arange(len(VIDEOS[name])) + 0.5)
+
+
+# ---------------------------------------------------------------------- labels
+
+
+def test_label_names_become_the_steps_in_their_usual_order(taught: sc.Procedure) -> None:
+    assert set(taught.steps) == NAMES
+    assert taught.timelines[ONE].sequence() == TRUTH[ONE].sequence()
+    first = {step: np.mean([s.start / t.end for t in TRUE[:2] for s in t if s.step == step]) for step in NAMES}
+    assert first[taught.steps[0]] < first[taught.steps[-1]]
+    assert taught.given.keys() == {ONE, TWO}
+
+
+def test_numbers_stay_what_they_are() -> None:
+    labels = {ONE: numbers(ONE), TWO: numbers(TWO)}
+    procedure = sc.learn(VIDEOS, rate=1.0, steps=np.int64(6), labels=labels, seed=0, **QUICK)
+    for name, given in labels.items():
+        assert procedure.labels[name].tolist() == given.tolist()
+
+
+def test_a_video_may_be_labelled_in_part(learned: sc.Procedure) -> None:
+    part = numbers(ONE)
+    part[len(part) // 2 :] = -2
+    taught = learned.teach({ONE: part})
+    assert taught.labels[ONE][: len(part) // 2].tolist() == part[: len(part) // 2].tolist()
+    assert len(taught.steps) == 6
+
+
+def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned: sc.Procedure) -> None:
+    some = Timeline([s for s in TRUTH[ONE] if s.step != TRUTH[ONE].steps[2]], TRUTH[ONE].duration)
+    taught = learned.teach({ONE: some}, steps=6)
+    assert taught.steps[5] == "step 5 (no name yet)"
+    assert learned.teach({ONE: some}).steps == list(dict.fromkeys(some.sequence()))
+
+
+def test_labels_from_files_on_the_command_line(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_folder(tmp_path / "labels", {ONE: TRUTH[ONE], TWO: TRUTH[TWO]}, "csv")
+    words = ["learn", str(files), "--labels", str(tmp_path / "labels"), "-o", str(tmp_path / "l.proc"), "--quiet"]
+    assert main([*words, "--set", "restarts=2"]) == 0
+    assert set(sc.load(tmp_path / "l.proc").steps) == NAMES
+    assert main(["learn", str(files), "-k", "6", "-o", str(tmp_path / "p.proc"), "--quiet", "--set", "restarts=2"]) == 0
+    capsys.readouterr()
+    assert main(["teach", str(tmp_path / "p.proc"), str(tmp_path / "labels"), "-o", str(tmp_path / "p2.proc")]) == 0
+    assert "2 labelled videos and 3 others" in capsys.readouterr().out
+    assert set(sc.load(tmp_path / "p2.proc").steps) == NAMES
+    assert sc.load(tmp_path / "p.proc").steps[0] == "step 0"
+
+
+# ---------------------------------------------------------------------- corrections
+
+
+def test_corrections_teach_and_can_be_taken_back(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edits = Edits(place)
+    for segment in TRUTH[ONE]:
+        number = TRUTH[ONE].steps.index(segment.step)
+        edits.do({"do": "mark", "video": ONE, "start": segment.start, "end": segment.end, "step": number})
+    edits.do({"do": "rename", "step": 0, "name": "the first thing"})
+    edits.do({"do": "colour", "step": 0, "colour": "#123456"})
+    known = known_rows(sc.load(place))[ONE]
+    assert main(["teach", str(place), "--quiet"]) == 0
+    taught = sc.load(place)
+    assert (taught.labels[ONE] == known)[known != -2].all()
+    assert taught.steps[0] == "the first thing"
+    assert taught.document.steps[0].colour == "#123456"
+    assert taught.given.keys() == {ONE}
+    assert "take it back" in capsys.readouterr().out
+    # Teaching again starts from all labels.
+    Edits(place).do({"do": "confirm", "video": TWO})
+    before, again = teach_folder(place)
+    assert again.given.keys() == {ONE, TWO}
+    assert max(changes(before, again)[name] for name in (ONE, TWO)) == 0
+    assert main(["teach", str(place), "--back"]) == 0
+    assert sc.load(place).corrections.done[-1]["do"] == "confirm"
+    Edits(place).undo()
+
+
+def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None:
+    Edits(place).do({"do": "confirm", "video": ONE})
+    teach_folder(place)
+    Edits(place).do({"do": "rename", "step": 0, "name": "later"})
+    with pytest.raises(OutputError, match="1 corrections were made since"):
+        take_back(place)
+    assert sc.load(place).steps[0] == "later"
+
+
+def test_a_correction_made_while_teaching_is_not_lost(place: Path) -> None:
+    Edits(place).do({"do": "confirm", "video": ONE})
+    procedure = sc.load(place).teach()
+    Edits(place).do({"do": "confirm", "video": TWO})
+    with pytest.raises(OutputError, match="corrections made by hand"):
+        procedure.save(place)
+    assert len(sc.load(place).corrections.done) == 2
+
+
+def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
+    named = sc.learn(VIDEOS, steps=6, **QUICK).rename({k: f"name {k}" for k in range(6)})
+    part = named.labels[ONE].copy()
+    part[part != 0] = -2
+    taught = named.teach({ONE: part})
+    assert sorted(taught.steps) == sorted(named.steps)
+    found = {name: np.array(taught.steps)[numbers] for name, numbers in taught.labels.items()}
+    same = [np.mean(found[name] == np.array(named.steps)[numbers]) for name, numbers in named.labels.items()]
+    assert np.mean(same) > 0.8
+
+
+# ---------------------------------------------------------------------- what makes no sense
+
+LAST = TRUTH[ONE].end
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"nobody": TRUTH[ONE]}, "'nobody' is unknown"),
+        ({"a": TRUTH[ONE], "b": TRUTH[TWO]}, "another task"),
+        ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 12, "b")])}, "both 'a' and 'b'"),
+        ({ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])}, "spaces or capitals only"),
+        ({ONE: Timeline([Segment(0, LAST + 60, "a")])}, "beyond the video"),
+        ({ONE: Timeline([Segment(0, 9, "a"), Segment(9, 10, "b")])}, "step 'b' is labelled for 1 s"),
+        ({ONE: numbers(ONE)[:-1]}, "labels for"),
+        ({ONE: numbers(ONE) * 0.5}, "whole numbers"),
+        ({ONE: numbers(ONE) - 5}, "steps are counted from 0"),
+        ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "nothing|open"),
+        ({}, "labels="),
+    ],
+)
+def test_labels_that_make_no_sense(learned: sc.Procedure, labels: Any, words: str) -> None:
+    with pytest.raises((AnnotationError, OptionError), match=words):
+        learned.teach(labels)
+    with pytest.raises((AnnotationError, OptionError), match=words):
+        sc.learn(VIDEOS, labels=labels, **QUICK)
+
+
+def test_more_names_than_steps(learned: sc.Procedure) -> None:
+    with pytest.raises(OptionError, match="steps=3; give at least as many"):
+        learned.teach({ONE: TRUTH[ONE]}, steps=3)
+    with pytest.raises(OptionError, match="steps=3; give at least as many"):
+        sc.learn(VIDEOS, steps=3, labels={ONE: TRUTH[ONE]}, **QUICK)
+
+
+def test_labels_of_another_task_for_a_procedure_that_was_taught(taught: sc.Procedure) -> None:
+    with pytest.raises(AnnotationError, match="another task"):
+        taught.teach({THREE: Timeline([Segment(0, 20, "change wheel"), Segment(20, 40, "pump tyre")])})
+
+
+def test_without_corrections_there_is_nothing_to_learn_from(learned: sc.Procedure, place: Path) -> None:
+    with pytest.raises(OptionError, match="nothing to learn from"):
+        learned.teach()
+    Edits(place).do({"do": "rename", "step": 0, "name": "only a name"})
+    assert main(["teach", str(place)]) == 2
+    assert sc.load(place).steps[0] == "only a name"
+
+
+def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> None:
+    Edits(place).do({"do": "confirm", "video": ONE})
+    moved = shutil.copytree(files, tmp_path / "moved")
+    procedure = sc.load(place)
+    procedure.config["source"] = [str(moved)]
+    (moved / f"{TWO}.npy").unlink()
+    with pytest.raises(OptionError, match=f"{TWO} are not where they were"):
+        procedure.teach()
+    assert procedure.teach(source=files).given.keys() == {ONE}
+
+
+def test_the_papers_method_says_that_it_takes_no_labels() -> None:
+    with pytest.raises(OptionError, match="labels"):
+        sc.learn(VIDEOS, steps=6, method="cnc", labels={ONE: numbers(ONE)})
