@@ -221,3 +221,13 @@ def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> Non
 def test_the_papers_method_says_that_it_takes_no_labels() -> None:
     with pytest.raises(OptionError, match="labels"):
         sc.learn(VIDEOS, steps=6, method="cnc", labels={ONE: numbers(ONE)})
+
+
+def test_seed_0_beside_like_is_seed_0(files: Path, tmp_path: Path) -> None:
+    words = ["learn", str(files), "-k", "6", "--quiet", "--set", "restarts=2"]
+    assert main([*words, "--seed", "5", "-o", str(tmp_path / "five.proc")]) == 0
+    like = ["learn", str(files), "--like", str(tmp_path / "five.proc"), "--quiet"]
+    assert main([*like, "-o", str(tmp_path / "same.proc")]) == 0
+    assert main([*like, "--seed", "0", "-o", str(tmp_path / "zero.proc")]) == 0
+    seeds = [sc.load(tmp_path / f"{name}.proc").config["settings"]["seed"] for name in ("same", "zero")]
+    assert seeds == [5, 0]

@@ -122,7 +122,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
     chosen.update(said(args, "steps", "method", "rate", "false_alarms", "cache", "device"))
-    chosen.update(said(args, "seed", "labels"))
+    chosen.update(said(args, "labels"))
+    if args.seed is not None:
+        chosen["seed"] = args.seed
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))
