@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import as_vectors, squared_distances
-from stepcut.methods.contract import OPEN, Array, Choice, Curve, Labels, Online
+from stepcut.methods.contract import BACKGROUND, OPEN, Array, Choice, Curve, Labels, Online
+from stepcut.methods.default import teaching
 from stepcut.methods.default.em import Steps, log_likelihood
 from stepcut.methods.default.forward_backward import forward, forward_backward
-from stepcut.methods.default.labels import check_labels, match_found
+from stepcut.methods.default.labels import check_labels
 from stepcut.methods.default.leave_one_out import leave_one_out_distances
-from stepcut.methods.default.restarts import Search, Solution, choose_sigma
-from stepcut.methods.default.slow_features import centre, principal_directions, smooth, soft_normalise
+from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
+from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth, soft_normalise
 from stepcut.methods.default.step_count import RESTARTS, choose_count
+from stepcut.methods.default.taught import Taught, spread_background
 from stepcut.methods.segmenter import check_number, check_videos, fingerprint, normalised_times
 from stepcut.progress import Hook, Stage, silent
 
@@ -29,10 +31,12 @@ LIGHT = 360
 """Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
 SOFTEN = 8.0
 """Neighbouring smoothed rows say almost the same, so memberships count the log-likelihood of each this much less."""
+TAUGHT = 4
+"""With labels, one in so many restarts is enough."""
 
 
 class StepCut:
-    """Finds the steps that videos share, without labels and without training a network.
+    """Finds the steps that videos share, with or without labels and without training a network.
 
     steps       how many, or "auto"
     rate        rows of features per second
@@ -54,6 +58,8 @@ class StepCut:
     """Leave-one-out novelty of the videos learned from; not kept on disk."""
     choice_: Choice | None = None
     """How the number of steps was chosen, where it was not given."""
+    taught_: Taught | None = None
+    """What was learned from labels, where a person gave some."""
     curve_: Curve | None = None
     """There is no training, so no loss."""
 
@@ -96,42 +102,62 @@ class StepCut:
         # In an order of their own, so that the order in which they come cannot matter.
         centred = [centre(video) for video in sorted(rows, key=fingerprint)]
         median = float(np.median([len(video) for video in centred]))
-        directions = principal_directions(centred, median / LIGHT)
+        wide = principal_directions(centred, median / LIGHT, teaching.DIRECTIONS)
+        directions = wide[:, :DIRECTIONS]
         short = [video @ directions for video in centred]
-        self.choice_ = None
-        if self.steps == "auto":
-            with Stage(progress, "count", unit="numbers") as stage:
-                make = partial(self._search, short, restarts=RESTARTS)
-                self.choice_ = choose_count(short, float(self.rate), make, stage.advance)
-            count = self.choice_.count
-        else:
-            count = int(self.steps)
+        count = self._count(short, known, progress)
         if count > sum(map(len, rows)):
             raise OptionError(f"steps={count} is more than the {sum(map(len, rows))} rows given; ask for fewer steps.")
-        if known is not None:
-            count = max(count, *(int(given.max()) + 1 for given in known))
-        search = self._search(short, count)
-        with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
+        restarts = self.restarts if known is None else max(1, self.restarts // TAUGHT)
+        search = self._search(short, count, restarts)
+        with Stage(progress, "steps", total=restarts, unit="restarts") as stage:
             found = search.run(short, stage.advance)
+        self.taught_ = None
         self._keep(found, directions, search.sigma, rows)
         self.labels_ = self.predict(features)
-        if known is not None:
-            order = match_found(self.labels_, known, count)
-            self.centres_, self.times_ = self.centres_[order], self.times_[order]
-            pairs = zip(known, self.predict(features), strict=True)
-            self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
         slow = [smooth(centre(video) @ directions, search.sigma) for video in rows]
+        if known is not None:
+            self._teach(rows, known, wide, progress)
+            self._keep(solution_of(slow, self.labels_, count, found.prior), directions, search.sigma, rows, sort=False)
         away = leave_one_out_distances(slow, self.labels_, None if self.refine else found.axes, count)
         self.novelty_ = [distance / self.scale_ for distance in away]
         return self
+
+    def _count(self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook) -> int:
+        """The number of steps: given, or that of the labels where a video is labelled whole, or chosen."""
+        self.choice_ = None
+        labelled = 1 + max((int(given.max()) for given in known or ()), default=-1)
+        if self.steps != "auto":
+            return max(int(self.steps), labelled)
+        if labelled > 0 and any((given != OPEN).all() for given in known or ()):
+            return labelled
+        with Stage(progress, "count", unit="numbers") as stage:
+            make = partial(self._search, short, restarts=RESTARTS)
+            self.choice_ = choose_count(short, float(self.rate), make, stage.advance)
+        return max(self.choice_.count, labelled)
+
+    def _teach(self, rows: Sequence[Array], known: Sequence[Labels], directions: Floats, progress: Hook) -> None:
+        """Learn from labels, starting from the steps found without them; what a person said stays."""
+        videos = [centre(video) @ directions for video in rows]
+        with Stage(progress, "labels", unit="models") as stage:
+            learned = teaching.teach(videos, self.labels_, known, self.steps_)
+            doubt = teaching.calibrate(videos, self.labels_, known, self.steps_, stage.advance)
+        self.taught_ = learned.on_features(directions, doubt)
+        if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
+            self.taught_ = self.taught_.without_background()
+        pairs = zip(known, self.predict(rows), strict=True)
+        self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
 
     def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
         given = self.seconds
         sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
         return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
 
-    def _keep(self, found: Solution, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
-        order = np.argsort(found.steps.times, kind="stable")  # steps are numbered by when they usually come
+    def _keep(
+        self, found: Solution, directions: Floats, sigma: float, rows: Sequence[Array], sort: bool = True
+    ) -> None:
+        """What was learned; `sort` numbers the steps by when they usually come."""
+        order = np.argsort(found.steps.times, kind="stable") if sort else np.arange(len(found.steps))
         self.plane_ = directions @ found.axes
         self.steps_ = len(order)
         self.centres_, self.times_ = found.steps.centres[order], found.steps.times[order]
@@ -150,6 +176,8 @@ class StepCut:
 
     def memberships(self, features: Sequence[Array]) -> list[Floats]:
         """How much each frame belongs to each step, (T, K) per video."""
+        if self.taught_ is not None:
+            return [self.taught_.memberships(video) for video in self._centred(features)]
         return [
             self._without_background(forward_backward(self._log_likelihood(view) / SOFTEN))
             for view in self._views(features)
@@ -157,6 +185,8 @@ class StepCut:
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
         """Find the steps in videos, new ones too: (T,) per video, -1 is background."""
+        if self.taught_ is not None:
+            return [self.taught_.predict(video) for video in self._centred(features)]
         cuts = [forward_backward(self._log_likelihood(view)).argmax(axis=1) for view in self._views(features)]
         return [np.where(cut == self.steps_, -1, cut).astype(np.int64) for cut in cuts]
 
@@ -171,9 +201,12 @@ class StepCut:
 
     def _views(self, features: Sequence[Array]) -> list[Floats]:
         """z = smooth(x - mean) on the axes, softly normalised."""
+        centred = self._centred(features)
+        return [soft_normalise(smooth(video @ self.plane_, self.sigma_), self.norm_) for video in centred]
+
+    def _centred(self, features: Sequence[Array]) -> list[Floats]:
         self._check_learned()
-        rows = check_videos([as_vectors(video) for video in features], len(self.plane_))
-        return [soft_normalise(smooth(centre(video) @ self.plane_, self.sigma_), self.norm_) for video in rows]
+        return [centre(video) for video in check_videos([as_vectors(video) for video in features], len(self.plane_))]
 
     def _log_likelihood(self, view: Floats, times: Floats | None = None) -> Floats:
         steps = Steps(self.centres_, self.times_, self.spread_)
@@ -205,6 +238,7 @@ class StepCut:
         return {
             **{name: np.asarray(getattr(self, name)) for name in (*self.LEARNED, *self.NUMBERS)},
             **(self.choice_.state() if self.choice_ else {}),
+            **(self.taught_.state() if self.taught_ else {}),
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
         }
 
@@ -219,6 +253,7 @@ class StepCut:
             setattr(method, name, float(numbers[name]))
         method.steps_ = len(method.centres_)
         method.choice_ = Choice.restore(method.steps_, state)
+        method.taught_ = Taught.restore(state)
         names = sorted(name for name in state if name.startswith("labels."))
         method.labels_ = [state[name].astype(np.int64) for name in names]
         return method
@@ -247,8 +282,10 @@ class Causal:
         self.method = method
         self.seen = 0
         self.total = np.zeros_like(method.mean_)
-        self.smoothed = np.zeros_like(method.mean_)
-        self.weight = 0.0
+        sigmas = [method.sigma_] if method.taught_ is None else method.taught_.sigmas
+        self.fade = np.array([sigma / (1 + sigma) for sigma in sigmas])[:, None]
+        self.smoothed = np.zeros((len(self.fade), len(method.mean_)))
+        self.weight = np.zeros_like(self.fade)
         self.belief: Floats | None = None
 
     def push(self, row: Array) -> Floats:
@@ -260,12 +297,17 @@ class Causal:
         # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
         trust = learned.length_ / learned.steps_
         mean = (trust * learned.mean_ + self.total) / (trust + self.seen)
-        fade = learned.sigma_ / (1 + learned.sigma_)
-        self.smoothed = fade * self.smoothed + (1 - fade) * vector
-        self.weight = fade * self.weight + (1 - fade)
-        view = soft_normalise(((self.smoothed / self.weight - mean) @ learned.plane_)[None], learned.norm_)
+        self.smoothed = self.fade * self.smoothed + (1 - self.fade) * vector
+        self.weight = self.fade * self.weight + (1 - self.fade)
+        rows = self.smoothed / self.weight - mean  # (scales, d)
         # The end is not known: time is measured against the usual length of a video.
         when = np.array([min(1.0, (self.seen - 0.5) / learned.length_)])
+        if learned.taught_ is not None:
+            taught = learned.taught_
+            seen = taught.at_times(np.einsum("sd,sdk->k", rows, taught.weights)[None], when)[0]
+            self.belief = forward(self.belief, seen / taught.doubt, float(taught.stay))
+            return spread_background(self.belief[None]).ravel()
+        view = soft_normalise(rows @ learned.plane_, learned.norm_)
         self.belief = forward(self.belief, learned._log_likelihood(view, when)[0] / SOFTEN)
         shares: Floats = learned._without_background(self.belief[None])[0]
         return shares

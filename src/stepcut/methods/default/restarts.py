@@ -13,7 +13,7 @@ from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.default.change_points import find_change_points
 from stepcut.methods.default.consensus import consensus, majority, silhouette, time_regularity
-from stepcut.methods.default.em import BALANCE, Steps, run_em
+from stepcut.methods.default.em import BALANCE, Steps, estimate, run_em
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
 from stepcut.methods.segmenter import normalised_times, one_hot
 
@@ -175,6 +175,20 @@ class Search:
         count = max(1, min(round(SEGMENTS * self.count), len(rows) // shortest))
         longest = max(round(60 * self.shortest), -(-len(rows) // count))
         return find_change_points(rows, count, shortest if count > 1 else 1, longest)
+
+
+def solution_of(slow: Sequence[Floats], labels: Sequence[Labels], count: int, prior: float) -> Solution:
+    """The axes and steps that labels describe, whoever gave them.
+
+    slow    smoothed, centred videos (T, d)
+    labels  the step of each row, -1 for background
+    count   the number of steps
+    prior   the weight of the time prior
+    """
+    axes = refined_axes(slow, labels, count)
+    norm, views = project(slow, axes)
+    memberships = [(cut[:, None] == np.arange(count)).astype(np.float64) for cut in labels]
+    return Solution(axes, norm, estimate(views, memberships, shortest=1.0), prior)
 
 
 def early_background(background: float) -> float:

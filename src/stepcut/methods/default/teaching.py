@@ -1,0 +1,196 @@
+"""Teaching: EM in which what a person labelled stays, and all videos without labels together count as one with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.contract import BACKGROUND, OPEN, Labels
+from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
+from stepcut.methods.default.forward_backward import forward_backward
+from stepcut.methods.default.labels import match_found
+from stepcut.methods.default.slow_features import SHRINK, smooth
+from stepcut.methods.default.taught import NEVER, Taught
+from stepcut.methods.segmenter import normalised_times
+
+Floats = NDArray[np.float64]
+Estimate = tuple[Floats, Floats, Floats]
+
+DIRECTIONS = 128
+"""Principal directions that labels are learned on: twice as many as without, since labels tell noise from signal."""
+SCALES = (16.0, 4.0)
+"""A step lasts this many times the standard deviations of the Gaussians that smooth features."""
+ITERATIONS = 10
+"""Iterations of EM."""
+FOLDS = 5
+"""Groups of labelled videos that are left out in turn."""
+DOUBT = 4.0
+"""How much less memberships count the log-likelihood where one video alone is labelled and none can be left out."""
+DOUBTS = tuple(float(2**power) for power in np.arange(0, 5.5, 0.5))
+"""Candidates for the same where more are labelled."""
+BINS = 50
+"""Bins of the normalised time."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What labels say before anything is learned from features."""
+
+    known: list[Labels]
+    """Labels (T,) per video; K is background, -2 is open."""
+    count: int
+    """The number of steps, K."""
+    lasts: float
+    """Rows that a labelled step lasts."""
+    stay: float
+    """Probability that a state goes on in the next row."""
+    share: Floats
+    """(K + 1,): the part of a video that each state usually lasts"""
+    trust: float
+    """What a row without a label counts: all of them together count as one video."""
+
+
+def read_lesson(labels: Sequence[Labels], count: int) -> Lesson:
+    """Durations and shares from labels (T,) per video, with the pseudo-count of one video of equal steps."""
+    known = [np.where(given == BACKGROUND, count, given) for given in labels]
+    median = float(np.median([len(given) for given in known]))
+    frames, segments, busy, parts = 0, 0, 0, 0
+    totals = np.full(count + 1, median / (count + 1))
+    for given in known:
+        inside = given != OPEN
+        frames += int(inside.sum())
+        bounds = np.flatnonzero(np.diff(given, prepend=given[0] - 1 if len(given) else 0))
+        for first, last in pairwise([*bounds.tolist(), len(given)]):
+            state = int(given[first])
+            segments += state != OPEN
+            if 0 <= state < count:
+                busy, parts = busy + last - first, parts + 1
+        totals += np.bincount(given[inside], minlength=count + 1)
+    usual = median / count
+    open_videos = sum(int((given == OPEN).sum()) for given in known) / median
+    return Lesson(
+        known,
+        count,
+        (busy + usual) / (parts + 1),
+        1 - min(0.5, (segments + 1) / (frames + usual)),
+        totals / totals.sum(),
+        1 / max(1.0, open_videos),
+    )
+
+
+def teach(videos: Sequence[Floats], found: Sequence[Labels], labels: Sequence[Labels], count: int) -> Taught:
+    """Learn from the labels of some videos and the features of all.
+
+    videos  (T, p) each, centred
+    found   labels (T,) of every video found without a person; where EM starts
+    labels  (T,) of every video, -2 where nobody said anything
+    count   the number of steps
+    """
+    lesson = read_lesson(labels, count)
+    number = np.append(np.argsort(match_found(found, labels, count)), BACKGROUND)
+    start = [number[cut] for cut in found]
+    sigmas = np.array([lesson.lasts / scale for scale in SCALES])
+    stride = max(1, int(sigmas[0] / 2))
+    rows = [np.column_stack([smooth(video, sigma) for sigma in sigmas])[::stride] for video in videos]
+    known = [given[::stride] for given in lesson.known]
+    pieces = [Piece(x, given, begin[::stride], lesson) for x, given, begin in zip(rows, known, start, strict=True)]
+    stay = max(0.5, 1 - stride * (1 - lesson.stay))
+    temperature = np.array(max(1.0, sigmas[0]))
+    for _ in range(ITERATIONS):
+        weights, bias, clock = estimate(pieces, lesson, shortest=sigmas[1] / stride)
+        for piece in pieces:
+            piece.find((weights, bias, clock), float(temperature), stay, lesson.share)
+    weights, bias, clock = estimate(pieces, lesson, shortest=sigmas[1] / stride)
+    return Taught(
+        np.stack(np.split(weights, len(SCALES))), bias, clock, sigmas, np.array(lesson.stay), temperature, np.array(1.0)
+    )
+
+
+def calibrate(
+    videos: Sequence[Floats],
+    found: Sequence[Labels],
+    labels: Sequence[Labels],
+    count: int,
+    advance: Callable[[], None] = lambda: None,
+) -> float:
+    """How much less memberships must count the log-likelihood, so that they are as sure as they are right.
+
+    Labelled videos are left out in turn, in `FOLDS` groups; the number is the one that makes their labels likeliest.
+    """
+    labelled = [i for i, given in enumerate(labels) if (given != OPEN).any()]
+    folds = [labelled[first::FOLDS] for first in range(min(FOLDS, len(labelled)))] if len(labelled) > 1 else []
+    loss = np.zeros(len(DOUBTS))
+    for fold in folds:
+        hidden = [np.full_like(given, OPEN) if i in fold else given for i, given in enumerate(labels)]
+        model = teach(videos, found, hidden, count)
+        for i in fold:
+            seen, inside = model.log_likelihood(videos[i]), labels[i] != OPEN
+            for place, doubt in enumerate(DOUBTS):
+                posterior = forward_backward(seen / doubt, float(model.stay))[inside]
+                right = posterior[np.arange(len(posterior)), labels[i][inside]]  # -1 is background, the last column
+                loss[place] -= np.log(np.maximum(right, 1e-12)).sum()
+        advance()
+    return DOUBTS[int(np.argmin(loss))] if folds else DOUBT
+
+
+class Piece:
+    """One video in learning: its rows, and how likely each state is at each of them."""
+
+    def __init__(self, rows: Floats, known: Labels, start: Labels, lesson: Lesson) -> None:
+        states = np.arange(lesson.count + 1)
+        self.rows, self.open = rows, known == OPEN
+        self.times = normalised_times(len(rows))
+        begin = np.where(start < 0, lesson.count, start)
+        self.posterior = (np.where(self.open, begin, known)[:, None] == states).astype(np.float64)
+        self.given = np.where(self.open[:, None] | (known[:, None] == states), 0.0, NEVER)
+        self.scatter = [rows[part].T @ rows[part] for part in (~self.open, self.open)]
+        self.kernel = np.exp(-((((np.arange(BINS) + 0.5) / BINS)[:, None] - self.times) ** 2) / (2 * WIDTH**2))
+        self.bonus = np.zeros(lesson.count + 1)
+
+    def find(self, model: Estimate, temperature: float, stay: float, share: Floats) -> None:
+        """Forward-backward; the bonus makes states last their usual `share`, as in EM without labels."""
+        if not self.open.any():
+            return
+        weights, bias, clock = model
+        bins = np.minimum((self.times * BINS).astype(np.int64), BINS - 1)
+        seen = (self.rows @ weights + bias) / temperature + clock[bins] + self.bonus + self.given
+        self.posterior = forward_backward(seen, stay)
+        lasts = self.posterior.mean(axis=0)
+        self.bonus += BALANCE * np.log((share + 1e-3) / (lasts + 0.1 * share + 1e-3))
+        np.clip(self.bonus, -MOST, MOST, out=self.bonus)
+
+
+def estimate(pieces: Sequence[Piece], lesson: Lesson, shortest: float) -> Estimate:
+    """Discriminant weights (p, S), bias (S,) and clock (bins, S) from the posteriors of all videos.
+
+    w_k = C^-1 m_k,  b_k = -m_k' C^-1 m_k / 2,  m_k the mean of state k, every video once, and C the scatter within.
+    """
+    states, dim = lesson.count + 1, pieces[0].rows.shape[1]
+    means, clock, weight = np.zeros((states, dim)), np.zeros((BINS, states)), np.zeros(states)
+    parts = []
+    for piece in pieces:
+        for part, trust, scatter in zip((~piece.open, piece.open), (1.0, lesson.trust), piece.scatter, strict=True):
+            if not part.any():
+                continue
+            share, rows = piece.posterior[part], piece.rows[part]
+            once = trust * share / np.maximum(share.sum(axis=0), shortest)
+            means += once.T @ rows
+            clock += piece.kernel[:, part] @ once
+            weight += once.sum(axis=0)
+            parts.append((trust, share.sum(axis=0), share.T @ rows, scatter))
+    seen = weight > 1e-6
+    means /= np.maximum(weight, 1e-9)[:, None]
+    within, total = np.zeros((dim, dim)), 0.0
+    for trust, mass, sums, scatter in parts:
+        within += trust * (scatter - sums.T @ means - means.T @ sums + (means.T * mass) @ means)
+        total += trust * float(mass.sum())
+    within /= max(total, 1e-9)
+    level = float(np.trace(within)) / dim or 1.0
+    weights = np.linalg.solve(within + SHRINK * level * np.eye(dim), means.T).astype(np.float64)
+    bias = np.where(seen, -0.5 * (means.T * weights).sum(axis=0), NEVER)
+    density = BINS * clock / np.maximum(clock.sum(axis=0), 1e-9)
+    return np.asarray(weights), np.asarray(bias), np.asarray(np.log((1 - ANYTIME) * density + ANYTIME))
