@@ -78,3 +78,38 @@ def test_a_number_below_open_is_told_so(kitchen: Kitchen) -> None:
 def test_the_method_of_the_paper_takes_no_labels(kitchen: Kitchen) -> None:
     with pytest.raises(OptionError, match="labels"):
         CnC(steps=6).fit(kitchen[0], labels=some(kitchen[1], 1))
+
+
+def test_a_taught_method_can_be_stored(kitchen: Kitchen, taught: StepCut) -> None:
+    again = StepCut.restore(taught.settings(), taught.state())
+    for first, second in zip(taught.memberships(kitchen[0]), again.memberships(kitchen[0]), strict=True):
+        np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(again.predict(kitchen[0])[4], taught.predict(kitchen[0])[4])
+    np.testing.assert_array_equal(again.online().push(kitchen[0][0][0]), taught.online().push(kitchen[0][0][0]))
+
+
+def test_memberships_of_a_taught_method_are_shares_of_the_steps(kitchen: Kitchen, taught: StepCut) -> None:
+    for share, cut, true in zip(taught.memberships(kitchen[0]), taught.predict(kitchen[0]), kitchen[1], strict=True):
+        assert share.shape == (len(true), len(STEPS))
+        np.testing.assert_allclose(share.sum(axis=1), 1)
+        assert (share.argmax(axis=1) == cut)[cut >= 0].mean() > 0.95
+
+
+def test_a_taught_method_follows_a_video_as_it_comes(kitchen: Kitchen, taught: StepCut) -> None:
+    video, true = kitchen[0][5], kitchen[1][5]
+    follower = taught.online()
+    found = np.array([follower.push(row).argmax() for row in video])
+    assert (found == true)[true >= 0].mean() > 0.5
+
+
+def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen: Kitchen) -> None:
+    assert StepCut(rate=RATE, restarts=4).fit(kitchen[0], labels=some(kitchen[1], 1)).steps_ == len(STEPS)
+
+
+def test_background_is_what_a_person_calls_background(kitchen: Kitchen) -> None:
+    """A step that a person calls background in all labelled videos is background in the others too."""
+    rows, true = kitchen
+    without = [np.where(labels == 2, BACKGROUND, labels) for labels in true]
+    learned = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(rows, labels=some(without, 4))
+    there = true[5] == 2
+    assert (learned.labels_[5][there] == BACKGROUND).mean() > 0.5

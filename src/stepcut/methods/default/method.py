@@ -21,7 +21,7 @@ from stepcut.methods.default.leave_one_out import leave_one_out_distances
 from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth, soft_normalise
 from stepcut.methods.default.step_count import RESTARTS, choose_count
-from stepcut.methods.default.taught import Taught, spread_background
+from stepcut.methods.default.taught import Taught
 from stepcut.methods.segmenter import check_number, check_videos, fingerprint, normalised_times
 from stepcut.progress import Hook, Stage, silent
 
@@ -305,8 +305,8 @@ class Causal:
         if learned.taught_ is not None:
             taught = learned.taught_
             seen = taught.at_times(np.einsum("sd,sdk->k", rows, taught.weights)[None], when)[0]
-            self.belief = forward(self.belief, seen / taught.doubt, float(taught.stay))
-            return spread_background(self.belief[None]).ravel()
+            self.belief = forward(self.belief, seen, float(taught.stay))
+            return taught.honest(self.belief[None]).ravel()
         view = soft_normalise(rows @ learned.plane_, learned.norm_)
         self.belief = forward(self.belief, learned._log_likelihood(view, when)[0] / SOFTEN)
         shares: Floats = learned._without_background(self.belief[None])[0]

@@ -42,7 +42,7 @@ class Taught:
     temperature: Floats
     """(): rows that count as one independent observation"""
     doubt: Floats
-    """(): memberships count the log-likelihood this much less, so that they are as sure as they are right"""
+    """(): see `soften`"""
 
     def log_likelihood(self, rows: Floats) -> Floats:
         """(T, S) from one centred video (T, d)."""
@@ -61,8 +61,14 @@ class Taught:
         return strongest(forward_backward(self.log_likelihood(rows), float(self.stay)))
 
     def memberships(self, rows: Floats) -> Floats:
-        """(T, K), rows sum to 1; see `spread_background`."""
-        return spread_background(forward_backward(self.log_likelihood(rows) / self.doubt, float(self.stay)))
+        """(T, K), rows sum to 1; see `honest`."""
+        return self.honest(forward_backward(self.log_likelihood(rows), float(self.stay)))
+
+    def honest(self, posterior: Floats) -> Floats:
+        """Memberships (T, K) from a posterior (T, S): as sure as they are right, and what belongs to background is
+        shared by all steps, so that the membership of a step is how sure it is that the frame shows it."""
+        softer = soften(posterior, float(self.doubt))
+        return np.asarray(softer[:, :-1] + softer[:, -1:] / (softer.shape[1] - 1))
 
     def on_features(self, directions: Floats, doubt: float) -> Taught:
         """The model that was learned on principal directions (d, p), as one of features (d,)."""
@@ -83,10 +89,10 @@ class Taught:
         return cls(**{name: np.asarray(state[PREFIX + name], dtype=np.float64) for name in names}) if names else None
 
 
-def spread_background(posterior: Floats) -> Floats:
-    """(T, K) from (T, K + 1): what belongs to background is shared by all steps, so that the membership of a step is
-    how sure it is that the frame shows that step, and not another one or none."""
-    return np.asarray(posterior[:, :-1] + posterior[:, -1:] / (posterior.shape[1] - 1))
+def soften(posterior: Floats, doubt: float) -> Floats:
+    """p^(1 / doubt), rows sum to 1: neighbouring rows are not independent, so forward-backward is too sure."""
+    power = np.maximum(posterior, 1e-300) ** (1 / doubt)
+    return np.asarray(power / power.sum(axis=1, keepdims=True))
 
 
 def strongest(posterior: Floats) -> Labels:

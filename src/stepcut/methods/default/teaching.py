@@ -14,7 +14,7 @@ from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.default.labels import match_found
 from stepcut.methods.default.slow_features import SHRINK, smooth
-from stepcut.methods.default.taught import NEVER, Taught
+from stepcut.methods.default.taught import NEVER, Taught, soften
 from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
@@ -28,9 +28,9 @@ ITERATIONS = 10
 """Iterations of EM."""
 FOLDS = 5
 """Groups of labelled videos that are left out in turn."""
-DOUBT = 4.0
-"""How much less memberships count the log-likelihood where one video alone is labelled and none can be left out."""
-DOUBTS = tuple(float(2**power) for power in np.arange(0, 5.5, 0.5))
+DOUBT = 8.0
+"""The doubt of memberships where one video alone is labelled and none can be left out."""
+DOUBTS = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
 """Candidates for the same where more are labelled."""
 BINS = 50
 """Bins of the normalised time."""
@@ -117,7 +117,7 @@ def calibrate(
     count: int,
     advance: Callable[[], None] = lambda: None,
 ) -> float:
-    """How much less memberships must count the log-likelihood, so that they are as sure as they are right.
+    """The doubt (see `soften`) with which memberships are as sure as they are right.
 
     Labelled videos are left out in turn, in `FOLDS` groups; the number is the one that makes their labels likeliest.
     """
@@ -128,11 +128,11 @@ def calibrate(
         hidden = [np.full_like(given, OPEN) if i in fold else given for i, given in enumerate(labels)]
         model = teach(videos, found, hidden, count)
         for i in fold:
-            seen, inside = model.log_likelihood(videos[i]), labels[i] != OPEN
+            inside = labels[i] != OPEN
+            posterior = forward_backward(model.log_likelihood(videos[i]), float(model.stay))[inside]
             for place, doubt in enumerate(DOUBTS):
-                posterior = forward_backward(seen / doubt, float(model.stay))[inside]
-                right = posterior[np.arange(len(posterior)), labels[i][inside]]  # -1 is background, the last column
-                loss[place] -= np.log(np.maximum(right, 1e-12)).sum()
+                right = soften(posterior, doubt)[np.arange(len(posterior)), labels[i][inside]]  # -1: the last column
+                loss[place] -= np.log(right).sum()
         advance()
     return DOUBTS[int(np.argmin(loss))] if folds else DOUBT
 
