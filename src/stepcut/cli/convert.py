@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepcut.cli.common import say
 from stepcut.errors import OptionError
 
 if TYPE_CHECKING:
@@ -17,8 +18,12 @@ EXAMPLES = """examples:
   stepcut convert sandwich.proc eaf/ --to elan         what was learned, for annotators to correct
   stepcut convert truth/ tasks.json --to label-studio --rate 30    a folder into one file
   stepcut convert tasks.json eaf/ --to elan            and one file into a folder
+  stepcut convert study.boris study.csv                what was coded in BORIS
+  stepcut convert sandwich.proc log.xes                for process mining
+  stepcut convert mine.csv mine.json --columns start=t0,end=t1,step=label
 
-formats: json, csv, tsv, elan, label-studio, egoprocel, activitynet, mstcn, vtt, srt, fiftyone, audacity
+formats: json, csv, tsv, elan, boris, boris-events, label-studio, textgrid, xes, egoprocel, activitynet, mstcn, vtt, srt,
+fiftyone, audacity
 """
 
 
@@ -31,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", help="frames per second, for formats that count frames: 30, 29.97, 30000/1001")
     parser.add_argument("--annotator", help="whose labels to read, where a file has several people's")
     parser.add_argument("--video", help="which video to take, where IN has several")
+    parser.add_argument("--columns", metavar="OURS=THEIRS,...", help="what a table calls start, end, step, video ...")
+    parser.add_argument(
+        "--spreadsheet-safe", action="store_true", help="tables: no name is taken for a formula by a spreadsheet"
+    )
     parser.add_argument("--quiet", action="store_true", help="do not say what was written and what it lost")
 
 
@@ -53,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
         )
     name = args.target_format or format_to_write(target)
     if into_folder:
-        write_folder(target, found, name, args.rate)
+        write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     else:
-        write(target, list(found.values()), name, args.rate)
+        write(target, list(found.values()), name, args.rate, spreadsheet=args.spreadsheet_safe)
     if not args.quiet:
         for loss in losses(list(found.values()), name, args.rate):
-            print(f"stepcut: {name}: {loss}.", file=sys.stderr)
+            say(f"{name}: {loss}.")
         count = f"{len(found)} video{'s' if len(found) > 1 else ''}"
         print(f"{count} written to {target} as {FORMATS[name].title}.", file=sys.stderr)
     return 0
@@ -77,4 +86,4 @@ def _read(args: argparse.Namespace) -> dict[str, Timeline]:
             name: Timeline(t.segments, t.duration, t.steps, procedure.videos.get(name) or name)
             for name, t in procedure.timelines.items()
         }
-    return read_folder(args.source, args.source_format, args.rate, args.annotator)
+    return read_folder(args.source, args.source_format, args.rate, args.annotator, args.columns)

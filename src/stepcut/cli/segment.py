@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from pathlib import Path
 
 from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
 from stepcut.cli.feature_options import add_device
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, printable
 
 EXAMPLES = """examples:
   stepcut segment sandwich.proc new.mp4                 print the timeline
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Cut the videos and write or print their timelines; 2 when one cannot be cut."""
-    from stepcut.formats import write
+    from stepcut.formats import VIDEO_SUFFIXES, write
     from stepcut.procedure.many_videos import for_each_video
 
     if len(args.video) > 1 and args.output and "{name}" not in args.output:
@@ -44,9 +46,13 @@ def run(args: argparse.Namespace) -> int:
     with open_engine(args) as engine:
         answers = for_each_video("segment", args.procedure, args.video, engine, args.device, progress_hook(args))
     failed = tell_failures(answers)
-    for timeline in [answer for answer in answers if not isinstance(answer, Exception)]:
+    for video, timeline in zip(args.video, answers, strict=True):
+        if isinstance(timeline, Exception):
+            continue
         if args.output:
-            write(args.output.replace("{name}", timeline.video or "video"), timeline)
+            place = args.output.replace("{name}", printable(timeline.video) or "video")
+            film = Path(video).suffix[1:].lower() in VIDEO_SUFFIXES
+            write(place, replace(timeline, video=video) if film else timeline)  # ELAN links the film itself
         else:
             print(timeline)
     return 2 if failed else 0

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from stepcut.datasets.dataset import Loaded
 from stepcut.errors import AnnotationError
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_text, seconds
+from stepcut.formats.text import build_segment, fail, read_text, seconds
 from stepcut.timeline import Segment
 
 

@@ -22,8 +22,7 @@ from stepcut.datasets.numbered import read_numbered, tell_apart
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import AnnotationError
 from stepcut.formats.mstcn import read_mapping
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_text
+from stepcut.formats.text import build_segment, fail, read_text
 from stepcut.timeline import Segment, Timeline
 
 CITATION = """@inproceedings{elhamifar2019procel,

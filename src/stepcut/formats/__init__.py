@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 
-from stepcut.errors import AnnotationError, OptionError, choose, unknown
+from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
 from stepcut.formats import (
     activitynet,
     audacity,
+    boris,
     egoprocel,
     elan,
     fiftyone,
@@ -28,77 +29,68 @@ from stepcut.formats import (
     native,
     subtitles,
     tables,
+    textgrid,
+    xes,
 )
-from stepcut.formats.capabilities import Keeps, actual_losses, check_writable, kept, stated_losses
+from stepcut.formats.capabilities import Capabilities, actual_losses, as_read_back, check_writable, stated_losses
 from stepcut.formats.guess import format_to_write, guess_format, label_files
 from stepcut.formats.names import VIDEO_SUFFIXES, video_name
-from stepcut.formats.options import Options, as_rate
+from stepcut.formats.options import Options, Rate, as_columns, as_rate
+from stepcut.formats.text import refusals
 from stepcut.timeline import Timeline
 
-Rate = float | str | Fraction | None
+Reader = Callable[[Path, Options], list[Timeline]]
+Writer = Callable[[Path, Sequence[Timeline], Options], None]
+AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
+Columns = str | Mapping[str, str] | None
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format: how to read it, how to write it, and what it keeps of a timeline."""
+    """One format: how to read it (None: it is only written), how to write it, and what survives that."""
 
     name: str
     title: str
     suffix: str
-    read: Callable[[Path, Options], list[Timeline]]
-    write: Callable[[Path, Sequence[Timeline], Options], None]
-    keeps: Keeps
+    read: Reader | None
+    write: Writer
+    capabilities: Capabilities
     many: bool = False
     """Whether one file may hold the timelines of several videos."""
 
     @property
     def losses(self) -> list[str]:
         """What it does not keep, in words."""
-        return stated_losses(self.keeps)
+        return stated_losses(self.capabilities)
+
+
+def _format(name: str, title: str, suffix: str, home: ModuleType, many: bool, can: str = "CAPABILITIES") -> Format:
+    """A format whose module has `read_NAME`, unless it is only written, and `write_NAME`."""
+    word = "native" if home is native else name.replace("-", "_")
+    reader: Reader | None = getattr(home, f"read_{word}", None)
+    return Format(name, title, suffix, reader, getattr(home, f"write_{word}"), getattr(home, can), many)
 
 
 FORMATS: dict[str, Format] = {
     each.name: each
-    for each in [
-        Format("json", "stepcut JSON", ".json", native.read_native, native.write_native, native.KEEPS, True),
-        Format("csv", "CSV", ".csv", tables.read_csv, tables.write_csv, tables.KEEPS, True),
-        Format("tsv", "TSV", ".tsv", tables.read_csv, tables.write_tsv, tables.KEEPS, True),
-        Format("elan", "ELAN", ".eaf", elan.read_elan, elan.write_elan, elan.KEEPS),
-        Format(
-            "label-studio",
-            "Label Studio tasks with predictions, and its export",
-            ".json",
-            label_studio.read_label_studio,
-            label_studio.write_label_studio,
-            label_studio.KEEPS,
-            True,
-        ),
-        Format(
-            "egoprocel", "EgoProceL CSV", ".csv", egoprocel.read_egoprocel, egoprocel.write_egoprocel, egoprocel.KEEPS
-        ),
-        Format(
-            "activitynet",
-            "ActivityNet JSON",
-            ".json",
-            activitynet.read_activitynet,
-            activitynet.write_activitynet,
-            activitynet.KEEPS,
-            True,
-        ),
-        Format("mstcn", "MS-TCN frames", ".txt", mstcn.read_mstcn, mstcn.write_mstcn, mstcn.KEEPS),
-        Format("vtt", "WebVTT", ".vtt", subtitles.read_vtt, subtitles.write_vtt, subtitles.VTT),
-        Format("srt", "SRT", ".srt", subtitles.read_srt, subtitles.write_srt, subtitles.SRT),
-        Format(
-            "fiftyone",
-            "FiftyOne temporal detections",
-            ".json",
-            fiftyone.read_fiftyone,
-            fiftyone.write_fiftyone,
-            fiftyone.KEEPS,
-            True,
-        ),
-        Format("audacity", "Audacity labels", ".txt", audacity.read_audacity, audacity.write_audacity, audacity.KEEPS),
-    ]
+    for each in (
+        _format("json", "stepcut JSON", ".json", native, True),
+        _format("csv", "CSV", ".csv", tables, True),
+        _format("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables, True),
+        _format("elan", "ELAN", ".eaf", elan, False),
+        _format("boris", "BORIS project", ".boris", boris, True, "PROJECT"),
+        _format("boris-events", "BORIS tabular events", ".tsv", boris, True, "EVENTS"),
+        _format("label-studio", "Label Studio tasks with predictions, and its export", ".json", label_studio, True),
+        _format("textgrid", "Praat TextGrid", ".TextGrid", textgrid, False),
+        _format("xes", "XES event log, for process mining", ".xes", xes, True),
+        _format("egoprocel", "EgoProceL CSV", ".csv", egoprocel, False),
+        _format("activitynet", "ActivityNet JSON", ".json", activitynet, True),
+        _format("mstcn", "MS-TCN frames", ".txt", mstcn, False),
+        _format("vtt", "WebVTT", ".vtt", subtitles, False, "VTT"),
+        _format("srt", "SRT", ".srt", subtitles, False, "SRT"),
+        _format("fiftyone", "FiftyOne temporal detections", ".json", fiftyone, True),
+        _format("audacity", "Audacity labels", ".txt", audacity, False),
+    )
 }
 
 
@@ -108,13 +100,18 @@ def read(
     rate: Rate = None,
     annotator: str | None = None,
     video: str | None = None,
+    columns: Columns = None,
 ) -> Timeline:
     """Read the timeline in a file.
 
-    `format` is one of `FORMATS`, or None to find out. `rate` is the frame rate, for formats that count frames;
-    `annotator` and `video` say whose labels and which video, where a file holds several.
+    path       the label file
+    format     one of `FORMATS`; None: found out by suffix and content
+    rate       frames per second, for formats that count frames
+    annotator  whose labels, where a file holds several people's
+    video      which video, where a file holds several
+    columns    what a table calls its columns: "start=t0,end=t1,step=label", or a dict
     """
-    timelines = read_all(path, format, rate, annotator)
+    timelines = read_all(path, format, rate, annotator, columns)
     names = [timeline.video for timeline in timelines]
     if video is not None:
         matches = [t for t in timelines if video in (t.video, video_name(t.video))]
@@ -130,26 +127,42 @@ def read(
 
 
 def read_all(
-    path: str | os.PathLike[str], format: str | None = None, rate: Rate = None, annotator: str | None = None
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    rate: Rate = None,
+    annotator: str | None = None,
+    columns: Columns = None,
 ) -> list[Timeline]:
-    """Read all timelines in one file."""
-    place, options = Path(path), Options(as_rate(rate), annotator)
-    chosen = choose("format", format, FORMATS) if format else FORMATS[guess_format(place, options)]
-    return chosen.read(place, options)
+    """Read all timelines in one file; the parameters are those of `read`."""
+    place, options = Path(path), Options(as_rate(rate), annotator, as_columns(columns))
+    chosen = choose("format", format, FORMATS) if format else None
+    if chosen is None:
+        with refusals(place, "a label file"):
+            chosen = FORMATS[guess_format(place, options)]
+    if chosen.read is None:
+        raise AnnotationError(f"{place}: the format {chosen.name!r} is only written. Read what it was made from.")
+    if options.columns and chosen.name not in ("csv", "tsv"):
+        raise OptionError(f"{place}: columns={columns!r} is for tables, and this is {chosen.title}. Leave it out.")
+    with refusals(place, chosen.title):
+        return chosen.read(place, options)
 
 
 def read_folder(
-    path: str | os.PathLike[str], format: str | None = None, rate: Rate = None, annotator: str | None = None
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    rate: Rate = None,
+    annotator: str | None = None,
+    columns: Columns = None,
 ) -> dict[str, Timeline]:
     """Read every label file of a folder, or one file of many videos: video name -> timeline.
 
     The name of a video is without folder and suffix. Files of other kinds are passed over; a label file that makes
-    no sense is an error, as is a video with two of them.
+    no sense is an error, as is a video with two of them. The other parameters are those of `read`.
     """
     found: dict[str, Timeline] = {}
     origin: dict[str, Path] = {}
     for file in label_files(Path(path)):
-        for timeline in read_all(file, format, rate, annotator):
+        for timeline in read_all(file, format, rate, annotator, columns):
             name = video_name(timeline.video) or file.stem
             if name in found:
                 raise AnnotationError(
@@ -163,24 +176,31 @@ def read_folder(
 
 def write(
     path: str | os.PathLike[str],
-    timeline: Timeline | Sequence[Timeline] | Mapping[str, Timeline],
+    timeline: AnyTimelines,
     format: str | None = None,
     rate: Rate = None,
     annotator: str | None = None,
+    spreadsheet: bool = False,
 ) -> None:
-    """Write a timeline to a file; the suffix decides the format unless `format` names it.
+    """Write a timeline to a file; several where the format can hold them, otherwise use `write_folder`.
 
-    Several timelines go into one file where the format can hold them; otherwise use `write_folder`.
+    path         the file to write
+    timeline     one timeline, a list, or a mapping from video names
+    format       one of `FORMATS`; None: by the suffix
+    rate         frames per second, for formats that count frames
+    annotator    whose tier it becomes, for formats that have tiers
+    spreadsheet  tables: a name that a spreadsheet would take for a formula gets a leading apostrophe
     """
-    place, timelines = Path(path), as_list(timeline)
+    place = Path(path)
+    timelines = [_with_video(each, printable(each.video)) for each in as_list(timeline)]
     chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not chosen.many:
         raise OptionError(
             f"{place}: format {chosen.name!r} holds one video and {len(timelines)} were given. "
             "Write a folder instead: stepcut.formats.write_folder(), or stepcut convert IN FOLDER --to FORMAT."
         )
-    check_writable(timelines, chosen.keeps, chosen.name)
-    chosen.write(place, timelines, Options(as_rate(rate), annotator))
+    check_writable(timelines, chosen.capabilities, chosen.name)
+    chosen.write(place, timelines, Options(as_rate(rate), annotator, spreadsheet=spreadsheet))
 
 
 def write_folder(
@@ -189,15 +209,17 @@ def write_folder(
     format: str,
     rate: Rate = None,
     annotator: str | None = None,
+    spreadsheet: bool = False,
 ) -> list[Path]:
-    """Write one file per timeline, named after its video; gives the paths."""
+    """Write one file per timeline into `folder`, named after its video; gives the paths. The rest is as in `write`."""
     chosen = choose("format", format, FORMATS)
     paths: list[Path] = []
     for place, timeline in enumerate(as_list(timelines)):
-        path = Path(folder) / f"{video_name(timeline.video) or f'video{place + 1}'}{chosen.suffix}"
+        name = printable(video_name(timeline.video)) or f"video{place + 1}"
+        path = Path(folder) / f"{name}{chosen.suffix}"
         if path in paths:
             raise OptionError(f"{path}: two timelines are of the video {timeline.video!r}. Name the videos apart.")
-        write(path, timeline, format, rate, annotator)
+        write(path, timeline, format, rate, annotator, spreadsheet)
         paths.append(path)
     return paths
 
@@ -209,26 +231,32 @@ def losses(timelines: Sequence[Timeline], format: str, rate: Rate = None) -> lis
     >>> losses([Timeline([Segment(0, 1.0004, "pour")])], "vtt")
     ['times are rounded to a millisecond']
     """
-    keeps, options = choose("format", format, FORMATS).keeps, Options(as_rate(rate))
-    return list(dict.fromkeys(text for each in timelines for text in actual_losses(each, keeps, options)))
+    can, options = choose("format", format, FORMATS).capabilities, Options(as_rate(rate))
+    return list(dict.fromkeys(text for each in timelines for text in actual_losses(each, can, options)))
 
 
-def as_list(timelines: Timeline | Sequence[Timeline] | Mapping[str, Timeline]) -> list[Timeline]:
+def as_list(timelines: AnyTimelines) -> list[Timeline]:
     """One timeline, a list of them, or a mapping from video names, as a list in which each has its name."""
     if isinstance(timelines, Timeline):
         return [timelines]
     if isinstance(timelines, Mapping):
-        named = timelines.items()
-        return [t if t.video else Timeline(t.segments, t.duration, t.steps, video=name) for name, t in named]
+        return [t if t.video else _with_video(t, name) for name, t in timelines.items()]
     return list(timelines)
+
+
+def _with_video(timeline: Timeline, video: str) -> Timeline:
+    return (
+        timeline if timeline.video == video else Timeline(timeline.segments, timeline.duration, timeline.steps, video)
+    )
 
 
 __all__ = [
     "FORMATS",
     "VIDEO_SUFFIXES",
+    "Capabilities",
     "Format",
-    "Keeps",
-    "kept",
+    "Rate",
+    "as_read_back",
     "losses",
     "read",
     "read_all",

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.files.atomic import write_json
-from stepcut.formats.capabilities import Keeps
-from stepcut.formats.native import number, optional
+from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_json
+from stepcut.formats.text import build_segment, fail, number, optional, read_json
 from stepcut.timeline import Timeline
 
-KEEPS = Keeps(steps="order")
+CAPABILITIES = Capabilities(steps="order")
 
 
 def read_activitynet(path: Path, _options: Options = NONE) -> list[Timeline]:
@@ -22,17 +20,14 @@ def read_activitynet(path: Path, _options: Options = NONE) -> list[Timeline]:
     record = read_json(path)
     if not is_activitynet(record):
         fail(path, "has neither 'database' nor 'results' with videos", "Is it another format?")
-    try:
-        videos = {
-            str(name): (entry, None) if "results" in record else (entry["annotations"], entry.get("duration"))
-            for name, entry in (record.get("database") or record.get("results")).items()
-        }
-        used = {str(each["label"]) for annotations, _ in videos.values() for each in annotations}
-        order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
-        steps = [step for step in dict.fromkeys(order) if step in used]
-        return [_timeline(name, each, length, steps, path) for name, (each, length) in videos.items()]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        fail(path, f"an annotation needs 'label' and 'segment' [start, end]; got {error!r}", "Write it again")
+    videos = {
+        str(name): (entry, None) if "results" in record else (entry["annotations"], entry.get("duration"))
+        for name, entry in (record.get("database") or record.get("results")).items()
+    }
+    used = {str(each["label"]) for annotations, _ in videos.values() for each in annotations}
+    order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
+    steps = [step for step in dict.fromkeys(order) if step in used]
+    return [_timeline(name, each, length, steps, path) for name, (each, length) in videos.items()]
 
 
 def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:

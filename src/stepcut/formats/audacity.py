@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import UNIT, Keeps, kept_name, whole_units
+from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_text, seconds
+from stepcut.formats.text import build_segment, fail, read_text, seconds
 from stepcut.timeline import Timeline
 
-KEEPS = Keeps(times="micro", names="line", steps="none", duration=False, video="file", confidence=False, empty=False)
+CAPABILITIES = Capabilities(
+    times="micro", names="line", steps="none", duration=False, video="file", confidence=False, empty=False
+)
 
 
 def read_audacity(path: Path, _options: Options = NONE) -> list[Timeline]:
@@ -39,7 +40,7 @@ def write_audacity(path: Path, timelines: Sequence[Timeline], _options: Options 
     lines = []
     for segment in timeline:
         start, end = (units / UNIT["micro"] for units in whole_units(segment, UNIT["micro"]))
-        lines.append(f"{start:.6f}\t{end:.6f}\t{kept_name(segment.step, KEEPS)}\n")
+        lines.append(f"{start:.6f}\t{end:.6f}\t{written_name(segment.step, CAPABILITIES)}\n")
     write_text(path, "".join(lines))
 
 

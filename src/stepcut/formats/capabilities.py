@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -14,11 +15,12 @@ import numpy as np
 from stepcut.errors import AnnotationError
 from stepcut.formats.names import video_name
 from stepcut.formats.options import NONE, Options
+from stepcut.formats.text import LONGEST
 from stepcut.timeline import Segment, Timeline
 
 
 @dataclass(frozen=True)
-class Keeps:
+class Capabilities:
     """What survives being written and read back. The defaults are those of the native JSON: everything."""
 
     times: Literal["exact", "micro", "milli", "frames"] = "exact"
@@ -33,7 +35,8 @@ class Keeps:
     """Segments of zero length; else they become as long as the shortest the format can hold."""
     overlaps: bool = True
     """Segments that share time; else the one that starts later wins, and equal neighbours join."""
-    duration: bool = True
+    duration: bool | Literal["end"] = True
+    """The length of the video; "end": where it is not known, the end of the last segment becomes it."""
     confidence: bool = True
     empty: bool = True
     """A timeline without segments; else it is refused."""
@@ -43,32 +46,33 @@ UNIT = {"micro": 1_000_000, "milli": 1_000}
 """Into how many parts some formats divide a second."""
 
 
-def kept(timeline: Timeline, keeps: Keeps, stem: str = "", options: Options = NONE) -> Timeline:
-    """The timeline as it comes back from a format: `read(write(x)) == kept(x)`, the law that every format obeys."""
-    if not keeps.overlaps:
+def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options: Options = NONE) -> Timeline:
+    """The timeline as it comes back from a format; every format obeys `read(write(x)) == as_read_back(x)`."""
+    if not can.overlaps:
         timeline = per_frame(timeline, options.frame_rate("frames"))
-    names = {step: kept_name(step, keeps) for step in timeline.steps}
-    segments = [_kept_segment(segment, keeps, options, names) for segment in timeline.segments]
+    names = {step: written_name(step, can) for step in timeline.steps}
+    segments = [_written_segment(segment, can, options, names) for segment in timeline.segments]
     occurring = Timeline(segments).steps
     vocabulary = tuple(dict.fromkeys(names.values()))
-    if keeps.steps == "none":
+    if can.steps == "none":
         vocabulary = occurring
-    elif keeps.steps == "order":
+    elif can.steps == "order":
         vocabulary = tuple(step for step in vocabulary if step in occurring)
     videos = {"full": timeline.video, "name": video_name(timeline.video), "file": stem}
-    return Timeline(segments, timeline.duration if keeps.duration else None, vocabulary, videos[keeps.video])
+    duration = {True: timeline.duration, False: None, "end": timeline.end}[can.duration]
+    return Timeline(segments, duration, vocabulary, videos[can.video])
 
 
-def _kept_segment(segment: Segment, keeps: Keeps, options: Options, names: dict[str, str]) -> Segment:
+def _written_segment(segment: Segment, can: Capabilities, options: Options, names: dict[str, str]) -> Segment:
     start, end = segment.start, segment.end
-    if keeps.times in UNIT:
-        first, last = whole_units(segment, UNIT[keeps.times], keeps.instants)
-        start, end = first / UNIT[keeps.times], last / UNIT[keeps.times]
-    elif keeps.times == "frames" and keeps.overlaps:
+    if can.times in UNIT:
+        first, last = whole_units(segment, UNIT[can.times], can.instants)
+        start, end = first / UNIT[can.times], last / UNIT[can.times]
+    elif can.times == "frames" and can.overlaps:
         rate = options.frame_rate("frames")
-        first, last = whole_units(segment, rate, keeps.instants)
+        first, last = whole_units(segment, rate, can.instants)
         start, end = float(first / rate), float(last / rate)
-    confidence = segment.confidence if keeps.confidence else None
+    confidence = segment.confidence if can.confidence else None
     return replace(segment, start=start, end=end, step=names[segment.step], confidence=confidence)
 
 
@@ -89,23 +93,23 @@ def per_frame(timeline: Timeline, rate: Fraction) -> Timeline:
     return Timeline.from_labels(numbers, float(rate), timeline.steps, video=timeline.video)
 
 
-def kept_name(step: str, keeps: Keeps) -> str:
+def written_name(step: str, can: Capabilities) -> str:
     """A step name as it comes back.
 
-    >>> kept_name(" add  jam", Keeps(names="line")), kept_name("add jam", Keeps(names="word"))
+    >>> written_name(" add  jam", Capabilities(names="line")), written_name("add jam", Capabilities(names="word"))
     ('add jam', 'add_jam')
     """
-    if keeps.names == "any":
+    if can.names == "any":
         return step
-    if keeps.names == "trimmed":
+    if can.names == "trimmed":
         return re.sub("\r\n?", "\n", step).strip()
-    return ("_" if keeps.names == "word" else " ").join(step.split())
+    return ("_" if can.names == "word" else " ").join(step.split())
 
 
-def stated_losses(keeps: Keeps) -> list[str]:
+def stated_losses(can: Capabilities) -> list[str]:
     """What a format does not keep, in words; docs/formats.md lists exactly these.
 
-    >>> stated_losses(Keeps(times="milli", confidence=False))
+    >>> stated_losses(Capabilities(times="milli", confidence=False))
     ['times are rounded to a millisecond', 'confidence is lost']
     """
     times = {"micro": "a microsecond", "milli": "a millisecond", "frames": "a frame"}
@@ -115,35 +119,36 @@ def stated_losses(keeps: Keeps) -> list[str]:
         "word": "spaces in names become underscores",
     }
     losses = [
-        (f"times are rounded to {times.get(keeps.times)}", keeps.times != "exact"),
-        (names.get(keeps.names, ""), keeps.names != "any"),
-        ("steps that do not occur are lost", keeps.steps == "order"),
-        ("the order of the vocabulary and steps that do not occur are lost", keeps.steps == "none"),
-        ("zero-length segments get the shortest length", not keeps.instants and keeps.overlaps),
-        ("zero-length segments are lost, the later of two overlapping ones wins", not keeps.overlaps),
-        ("the length of the video is lost", not keeps.duration),
-        ("confidence is lost", not keeps.confidence),
-        ("folder and suffix of the video are lost", keeps.video == "name"),
-        ("the video is named after the file", keeps.video == "file"),
-        ("a timeline without segments is refused", not keeps.empty),
+        (f"times are rounded to {times.get(can.times)}", can.times != "exact"),
+        (names.get(can.names, ""), can.names != "any"),
+        ("steps that do not occur are lost", can.steps == "order"),
+        ("the order of the vocabulary and steps that do not occur are lost", can.steps == "none"),
+        ("zero-length segments get the shortest length", not can.instants and can.overlaps),
+        ("zero-length segments are lost, the later of two overlapping ones wins", not can.overlaps),
+        ("the length of the video is lost", not can.duration),
+        ("a video of unknown length ends with its last segment", can.duration == "end"),
+        ("confidence is lost", not can.confidence),
+        ("folder and suffix of the video are lost", can.video == "name"),
+        ("the video is named after the file", can.video == "file"),
+        ("a timeline without segments is refused", not can.empty),
     ]
     return [text for text, lost in losses if lost]
 
 
-def actual_losses(timeline: Timeline, keeps: Keeps, options: Options = NONE) -> list[str]:
+def actual_losses(timeline: Timeline, can: Capabilities, options: Options = NONE) -> list[str]:
     """Which of the stated losses this timeline does suffer; the name of the video is passed over."""
-    everything = Keeps()
-    unknown = keeps.times == "frames" and options.rate is None  # then what a frame costs cannot be measured
-    found = stated_losses(Keeps(times=keeps.times)) if unknown else []
+    everything = Capabilities()
+    unknown = can.times == "frames" and options.rate is None  # then what a frame costs cannot be measured
+    found = stated_losses(Capabilities(times=can.times)) if unknown else []
     passed = {"video", "empty", *(("times", "instants", "overlaps") if unknown else ())}
-    for each in fields(Keeps):
-        if each.name in passed or getattr(keeps, each.name) == getattr(everything, each.name):
+    for each in fields(Capabilities):
+        if each.name in passed or getattr(can, each.name) == getattr(everything, each.name):
             continue
         # The shortest length depends on the unit of time, so the two are probed together.
-        unit: dict[str, Any] = {"times": keeps.times} if each.name == "instants" and keeps.overlaps else {}
-        before = kept(timeline, replace(everything, **unit), timeline.video, options)
-        alone = replace(everything, **unit, **{each.name: getattr(keeps, each.name)})
-        after = kept(timeline, alone, timeline.video, options)
+        unit: dict[str, Any] = {"times": can.times} if each.name == "instants" and can.overlaps else {}
+        before = as_read_back(timeline, replace(everything, **unit), timeline.video, options)
+        alone = replace(everything, **unit, **{each.name: getattr(can, each.name)})
+        after = as_read_back(timeline, alone, timeline.video, options)
         if before != after or [s.confidence for s in before] != [s.confidence for s in after]:
             found += [text for text in stated_losses(alone) if text not in stated_losses(replace(everything, **unit))]
     return found
@@ -153,28 +158,32 @@ def actual_losses(timeline: Timeline, keeps: Keeps, options: Options = NONE) -> 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-def check_writable(timelines: Sequence[Timeline], keeps: Keeps, format_name: str) -> None:
+def check_writable(timelines: Sequence[Timeline], can: Capabilities, format_name: str) -> None:
     """Refuse what a format cannot hold in any form, before anything is written."""
     for timeline in timelines:
         where = timeline.video or "timeline"
-        if not timeline.segments and not keeps.empty:
+        if not timeline.segments and not can.empty:
             raise AnnotationError(
                 f"{where}: it has no segments, and a file of format {format_name!r} cannot say so. Write it as JSON."
             )
         for segment in timeline.segments:
+            if not -LONGEST < segment.start <= segment.end < LONGEST:
+                raise AnnotationError(
+                    f"{where}: {segment.step!r} lasts until {segment.end:g} s; no video is that long."
+                )
             if segment.start < 0:
                 raise AnnotationError(
                     f"{where}: {segment.step!r} starts at {segment.start:g} s; a label file begins at 0. "
                     "Crop the timeline first: timeline.crop(0, timeline.end)."
                 )
-        shown = [kept_name(step, keeps) for step in timeline.steps]
+        shown = [written_name(step, can) for step in timeline.steps]
         for step, name in zip(timeline.steps, shown, strict=True):
             if not name.strip() or _UNPRINTABLE.search(name):
                 raise AnnotationError(
                     f"{where}: the step name {step!r} is empty or holds control characters. Rename the step first."
                 )
         if len(set(shown)) != len(shown):
-            twice = sorted({name for name in shown if shown.count(name) > 1})
+            twice = sorted(name for name, count in Counter(shown).items() if count > 1)
             raise AnnotationError(
                 f"{where}: in format {format_name!r} two steps would both be named {twice[0]!r}. Rename one of them."
             )

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepcut.formats.capabilities import Keeps, kept_name
+from stepcut.formats.capabilities import Capabilities, written_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.tables import build_segment, is_header, parse_time, plain, read_rows, write_rows
-from stepcut.formats.text import fail
+from stepcut.formats.tables import Row, is_header, parse_time, plain, read_rows, write_rows
+from stepcut.formats.text import build_segment, fail
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
+CAPABILITIES = Capabilities(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
 _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
 
@@ -29,7 +29,7 @@ class Numbered:
 
 
 def read_egoprocel(path: Path, _options: Options = NONE) -> list[Timeline]:
-    """Read one video's key-steps; the vocabulary is in the order of the numbers."""
+    """Read one video's steps; the vocabulary is in the order of the numbers."""
     lines = parse(path)
     names = name_numbers(lines)
     segments = [Segment(line.start, line.end, names[line.number]) for line in lines]
@@ -37,10 +37,10 @@ def read_egoprocel(path: Path, _options: Options = NONE) -> list[Timeline]:
 
 
 def write_egoprocel(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
-    """Write one video's key-steps; a step's number is its place in the vocabulary, counted from 1."""
+    """Write one video's steps; a step's number is its place in the vocabulary, counted from 1."""
     (timeline,) = timelines
     number = {step: k for k, step in enumerate(timeline.steps, start=1)}
-    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {kept_name(s.step, KEEPS)}"] for s in timeline]
+    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {written_name(s.step, CAPABILITIES)}"] for s in timeline]
     write_rows(path, rows)
 
 
@@ -57,7 +57,7 @@ def parse(path: Path) -> list[Numbered]:
         match = _NUMBERED.fullmatch(text)
         if match is None:
             fail(path, f"{text!r} does not begin with the step's number", "Write '1 break egg'", line=row.line)
-        start, end = (parse_time(row, column, path) for column in (0, 1))
+        start, end = (parse_time(row, cell, path) for cell in row.cells[:2])
         build_segment(start, end, text, path, row.line)
         lines.append(Numbered(start, end, int(match[1]), match[2]))
     return lines
@@ -73,15 +73,16 @@ def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
     for line in lines:
         spellings.setdefault(line.number, Counter())[line.name] += 1
     names: dict[int, str] = {}
+    taken: set[str] = set()
     for number in sorted(spellings):
         name = spellings[number].most_common(1)[0][0]
-        names[number] = f"{name} ({number})" if name in names.values() else name
+        names[number] = f"{name} ({number})" if name in taken else name
+        taken.add(names[number])
     return names
 
 
-def looks_like(path: Path) -> bool:
+def looks_like(rows: Sequence[Row]) -> bool:
     """Whether a table has no header and every label in it begins with a number."""
-    rows = read_rows(path)
     if not rows or is_header(rows[0]):
         return False
     return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)

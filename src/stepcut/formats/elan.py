@@ -5,40 +5,37 @@ from __future__ import annotations
 import mimetypes
 import os
 import re
-import warnings
-from collections.abc import Mapping, Sequence
+import xml.etree.ElementTree as etree
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, unquote
+from xml.sax.saxutils import escape, quoteattr
 
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import UNIT, Keeps, check_writable, kept_name, whole_units
+from stepcut.formats.capabilities import UNIT, Capabilities, check_writable, whole_units, written_name
 from stepcut.formats.names import VIDEO_SUFFIXES, video_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_text, seconds
+from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.tiers import PROPOSAL, choose_tier, without_overlap
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps(times="milli", names="line", instants=False, confidence=False)
-PROPOSAL = "stepcut"
-"""The annotator of what stepcut itself proposes; a person's tier goes before it when a file has both."""
-VOCABULARY, TYPE, LANGUAGE = "steps", "step", "und"
+CAPABILITIES = Capabilities(times="milli", names="line", instants=False, confidence=False)
+HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<ANNOTATION_DOCUMENT AUTHOR="stepcut" DATE="{date}" FORMAT="2.8" VERSION="2.8"
+ xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+ xsi:noNamespaceSchemaLocation="http://www.mpi.nl/tools/elan/EAFv2.8.xsd">
+<HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">"""
+TYPE = """<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="step" TIME_ALIGNABLE="true"
+ CONTROLLED_VOCABULARY_REF="steps"/>
+<LANGUAGE LANG_ID="und" LANG_DEF="http://cdb.iso.org/lg/CDB-00130975-001" LANG_LABEL="undetermined (und)"/>
+<CONTROLLED_VOCABULARY CV_ID="steps"><DESCRIPTION LANG_REF="und">the steps of the procedure</DESCRIPTION>"""
 
 
 def read_elan(path: Path, options: Options = NONE) -> list[Timeline]:
     """Read the tier of one annotator: the one that is named, or the only person's, or else the proposal."""
-    tiers = read_tiers(path)
-    if options.annotator is not None:
-        if options.annotator not in tiers:
-            fail(path, f"no tier of {options.annotator!r}; it has {', '.join(map(repr, tiers))}", "Name one of these")
-        return [tiers[options.annotator]]
-    people = [name for name, timeline in tiers.items() if name != PROPOSAL and timeline.segments]
-    people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
-    if len(people) > 1:
-        fail(path, f"has tiers of several annotators: {', '.join(map(repr, people))}", "Say which: annotator=NAME")
-    return [tiers[people[0]]]
+    return [choose_tier(read_tiers(path), options, path)]
 
 
 def write_elan(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
@@ -52,21 +49,17 @@ def read_tiers(path: Path) -> dict[str, Timeline]:
 
     The annotator is the tier's own attribute or, where that is empty, the tier's name.
     """
-    eaf = _parse(path)
-    properties = dict(eaf.properties)
-    steps = [name for _, entries, _ in eaf.controlled_vocabularies.values() for name in _entry_names(entries)]
-    if "stepcut:video" in properties:
-        video = properties["stepcut:video"] or ""
-    else:
-        media = eaf.media_descriptors[0].get("MEDIA_URL", "") if eaf.media_descriptors else path.stem
-        video = video_name(unquote(media))
+    root = _parse(path)
+    properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
+    slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
+    media = next((each.attrib["MEDIA_URL"] for each in root.iter("MEDIA_DESCRIPTOR")), path.stem)
+    entries = [each.text for tag in ("CV_ENTRY", "CVE_VALUE") for each in root.iter(tag)]
     found: dict[str, list[Segment]] = {}
-    for name, (aligned, _, attributes, _) in eaf.tiers.items():
-        if attributes.get("PARENT_REF"):
-            continue
-        segments = found.setdefault(attributes.get("ANNOTATOR") or name, [])
-        for annotation, (first, last, text, _) in aligned.items():
-            segments.append(_segment(eaf.timeslots, first, last, text, f"{path}, annotation {annotation}"))
+    for tier in root.iter("TIER"):
+        if tier.get("PARENT_REF") is None:
+            name = tier.attrib["TIER_ID"]
+            segments = found.setdefault(tier.get("ANNOTATOR") or name, [])
+            segments += (_segment(each, slots, path) for each in tier.iter("ALIGNABLE_ANNOTATION"))
     if not found:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
     length = None
@@ -74,48 +67,69 @@ def read_tiers(path: Path) -> dict[str, Timeline]:
         length = seconds(properties["stepcut:duration"])
         if length is None:
             fail(path, f"the length {properties['stepcut:duration']!r} is no time", "Open and save it in ELAN")
-    return {name: Timeline(each, length, tuple(dict.fromkeys(steps)), video) for name, each in found.items()}
+    video = properties.get("stepcut:video", video_name(unquote(media)))
+    steps = tuple(dict.fromkeys(entry for entry in entries if entry))
+    return {name: Timeline(each, length, steps, video) for name, each in found.items()}
 
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     """Write the timelines of several annotators of one video, a tier for each."""
-    check_writable(list(tiers.values()), KEEPS, "elan")
+    check_writable(list(tiers.values()), CAPABILITIES, "elan")
     videos = {timeline.video for timeline in tiers.values()}
     if len(videos) != 1:
         raise AnnotationError(f"{path}: an .eaf file is of one video; got {sorted(videos)}. Write a file for each.")
-    from pympi.Elan import Eaf, to_string
+    rows = [
+        (name if place == 0 else f"{name} ({place + 1})", name, row)
+        for name, timeline in tiers.items()
+        for place, row in enumerate(without_overlap(timeline, _milliseconds))
+    ]
+    times = [_milliseconds(segment) for _, _, row in rows for segment in row]
+    ends = sorted((times[i][side], 1 - side, i) for i in range(len(times)) for side in (0, 1))
+    slots = {(i, 1 - starts): place for place, (_, starts, i) in enumerate(ends, start=1)}
+    steps = dict.fromkeys(written_name(step, CAPABILITIES) for timeline in tiers.values() for step in timeline.steps)
+    lines = [HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00"))]
+    lines += _header(path, next(iter(tiers.values())), len(times))
+    lines.append("</HEADER>\n<TIME_ORDER>")
+    lines += [f'<TIME_SLOT TIME_SLOT_ID="ts{i}" TIME_VALUE="{time}"/>' for i, (time, _, _) in enumerate(ends, start=1)]
+    lines.append("</TIME_ORDER>")
+    number = 0
+    for tier, annotator, row in rows:
+        who = f"ANNOTATOR={quoteattr(annotator)} TIER_ID={quoteattr(tier)}"
+        lines.append(f'<TIER {who} LINGUISTIC_TYPE_REF="step">')
+        for segment in row:
+            place = f'TIME_SLOT_REF1="ts{slots[number, 0]}" TIME_SLOT_REF2="ts{slots[number, 1]}"'
+            value = escape(written_name(segment.step, CAPABILITIES))
+            number += 1
+            lines.append(
+                f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{number}" {place}>'
+                f"<ANNOTATION_VALUE>{value}</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION>"
+            )
+        lines.append("</TIER>")
+    lines.append(TYPE)
+    for i, step in enumerate(steps):
+        lines.append(
+            f'<CV_ENTRY_ML CVE_ID="step_{i}"><CVE_VALUE LANG_REF="und">{escape(step)}</CVE_VALUE></CV_ENTRY_ML>'
+        )
+    lines.append("</CONTROLLED_VOCABULARY>\n</ANNOTATION_DOCUMENT>\n")
+    write_text(path, "\n".join(lines))
 
-    eaf = Eaf(author=PROPOSAL)
-    _head(eaf, path, next(iter(tiers.values())))
-    _vocabulary(eaf, tiers)
-    eaf.remove_tier("default", clean=False)
-    placed: list[tuple[str, Segment]] = []
-    for name, timeline in tiers.items():
-        for place, row in enumerate(_rows(timeline)):
-            tier = name if place == 0 else f"{name} ({place + 1})"
-            eaf.add_tier(tier, ling=TYPE, ann=name)
-            placed += [(tier, segment) for segment in row]
-    slots = _time_slots(eaf, [segment for _, segment in placed])
-    for (tier, segment), (first, last) in zip(placed, slots, strict=True):
-        annotation = eaf.generate_annotation_id()
-        eaf.annotations[annotation] = tier
-        eaf.tiers[tier][0][annotation] = (first, last, kept_name(segment.step, KEEPS), None)
-    eaf.properties.append(("lastUsedAnnotationId", str(eaf.maxaid)))
-    write_text(path, '<?xml version="1.0" encoding="UTF-8"?>\n' + to_string(eaf) + "\n")
 
-
-def _head(eaf: Any, path: Path, timeline: Timeline) -> None:
-    eaf.adocument["DATE"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00")
-    eaf.header = {"MEDIA_FILE": "", "TIME_UNITS": "milliseconds"}
-    eaf.properties = [("stepcut:video", timeline.video)]
-    if timeline.duration is not None:
-        eaf.properties.append(("stepcut:duration", repr(float(timeline.duration))))
+def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
+    """The linked video, and what only stepcut reads."""
     media = _media(path, timeline.video)
     if media is not None:
         kind = mimetypes.guess_type(media.name)[0] or "video/mp4"
         relative = quote(os.path.relpath(media, path.resolve().parent).replace(os.sep, "/"))
+        if relative.startswith("../.."):  # elsewhere: ELAN also looks beside the .eaf
+            relative = quote(media.name)
         beside = relative if relative.startswith("..") else f"./{relative}"
-        eaf.add_linked_file(media.as_uri(), relpath=beside, mimetype=kind)
+        where = media.as_uri() if media.exists() else beside
+        links = f"MEDIA_URL={quoteattr(where)} RELATIVE_MEDIA_URL={quoteattr(beside)}"
+        yield f'<MEDIA_DESCRIPTOR {links} MIME_TYPE="{kind}"/>'
+    yield f'<PROPERTY NAME="stepcut:video">{escape(timeline.video)}</PROPERTY>'
+    if timeline.duration is not None:
+        yield f'<PROPERTY NAME="stepcut:duration">{float(timeline.duration)!r}</PROPERTY>'
+    yield f'<PROPERTY NAME="lastUsedAnnotationId">{annotations}</PROPERTY>'
 
 
 def _media(path: Path, video: str) -> Path | None:
@@ -129,40 +143,11 @@ def _media(path: Path, video: str) -> Path | None:
     return next((file for file in beside if file.exists()), here / f"{video}.mp4")
 
 
-def _vocabulary(eaf: Any, tiers: Mapping[str, Timeline]) -> None:
-    eaf.add_language(LANGUAGE, "http://cdb.iso.org/lg/CDB-00130975-001", "undetermined (und)")
-    eaf.add_controlled_vocabulary(VOCABULARY)
-    eaf.add_cv_description(VOCABULARY, LANGUAGE, "the steps of the procedure")
-    steps = dict.fromkeys(kept_name(step, KEEPS) for timeline in tiers.values() for step in timeline.steps)
-    for place, step in enumerate(steps):
-        eaf.add_cv_entry(VOCABULARY, f"step_{place}", [(step, LANGUAGE, None)])
-    kind = {"LINGUISTIC_TYPE_ID": TYPE, "TIME_ALIGNABLE": "true", "GRAPHIC_REFERENCES": "false"}
-    eaf.linguistic_types = {TYPE: {**kind, "CONTROLLED_VOCABULARY_REF": VOCABULARY}}
+def _milliseconds(segment: Segment) -> tuple[int, int]:
+    return whole_units(segment, UNIT["milli"], CAPABILITIES.instants)
 
 
-def _rows(timeline: Timeline) -> list[list[Segment]]:
-    """The segments in as few rows as do not overlap: annotations of one ELAN tier must not."""
-    rows: list[list[Segment]] = [[]]
-    for segment in timeline:
-        start, _ = whole_units(segment, UNIT["milli"], KEEPS.instants)
-        for row in rows:
-            if not row or whole_units(row[-1], UNIT["milli"], KEEPS.instants)[1] <= start:
-                row.append(segment)
-                break
-        else:
-            rows.append([segment])
-    return rows
-
-
-def _time_slots(eaf: Any, segments: Sequence[Segment]) -> list[tuple[str, str]]:
-    """Two time slots of its own for each segment, created in the order of time, as ELAN does it."""
-    times = [whole_units(segment, UNIT["milli"], KEEPS.instants) for segment in segments]
-    ends = sorted((times[i][side], 1 - side, i) for i in range(len(times)) for side in (0, 1))
-    slots = {(i, 1 - starts): eaf.generate_ts_id(time) for time, starts, i in ends}
-    return [(slots[i, 0], slots[i, 1]) for i in range(len(times))]
-
-
-def _parse(path: Path) -> Any:
+def _parse(path: Path) -> etree.Element:
     """Parse a file that is text, is XML, and defines no entities."""
     text = read_text(path)
     declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
@@ -171,24 +156,24 @@ def _parse(path: Path) -> Any:
         fail(
             path, f"holds <!{declared[1]}; entities are refused, since they can pull in other files", "Remove it", line
         )
-    from pympi.Elan import Eaf
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an unknown version of the schema: what is needed here has not changed
-            return Eaf(path)
-    except Exception as error:  # pympi raises plain Exception, KeyError, IndexError and ValueError for damaged files
-        fail(path, f"is not an ELAN file ({error!r})", "Open and save it in ELAN")
+        root = etree.fromstring(text)
+    except etree.ParseError as error:
+        fail(path, f"is not an ELAN file ({error})", "Open and save it in ELAN")
+    if root.tag != "ANNOTATION_DOCUMENT":
+        fail(path, f"is XML of another kind (<{root.tag[:40]}>), not an ELAN file", "Open and save it in ELAN")
+    return root
 
 
-def _segment(slots: Mapping[str, int | None], first: str, last: str, text: str, where: str) -> Segment:
-    start, end = slots.get(first), slots.get(last)
+def _segment(annotation: etree.Element, slots: Mapping[str, str | None], path: Path) -> Segment:
+    where = f"{path}, annotation {annotation.get('ANNOTATION_ID')}"
+    start, end = (slots.get(annotation.attrib[f"TIME_SLOT_REF{side}"]) for side in (1, 2))
     if start is None or end is None:
         fail(where, "it is not aligned with time", "Align it in ELAN")
-    if not text.strip():
+    value = annotation.find("ANNOTATION_VALUE")
+    if value is None:
+        fail(path, "an annotation has no value", "Open and save it in ELAN")
+    text = " ".join((value.text or "").split())
+    if not text:
         fail(where, "it has no text", "Choose its step in ELAN, or delete it")
-    return build_segment(start / UNIT["milli"], end / UNIT["milli"], " ".join(text.split()), Path(where), None)
-
-
-def _entry_names(entries: Mapping[str, Any]) -> list[str]:
-    return [values[0][0] for values, _ in entries.values() if values and values[0][0]]
+    return build_segment(int(start) / UNIT["milli"], int(end) / UNIT["milli"], text, where, None)

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.files.atomic import write_json
-from stepcut.formats.capabilities import Keeps
+from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.names import video_name
-from stepcut.formats.native import number, optional
 from stepcut.formats.options import NONE, Options, as_rate
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_json
+from stepcut.formats.text import build_segment, fail, number, optional, read_json
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps(duration=False, video="name")
+CAPABILITIES = Capabilities(duration=False, video="name")
 
 
 def read_fiftyone(path: Path, options: Options = NONE) -> list[Timeline]:
@@ -24,16 +22,13 @@ def read_fiftyone(path: Path, options: Options = NONE) -> list[Timeline]:
     record = read_json(path)
     if not is_fiftyone(record):
         fail(path, "has neither 'labels' nor 'samples' with temporal detections", "Is it another format?")
-    try:
-        if "samples" in record:
-            return [_sample(sample, options, path) for sample in record["samples"]]
-        classes = [str(name) for name in record.get("classes") or ()]
-        return [
-            Timeline([_segment(d, classes, options, path) for d in detections or ()], None, classes, str(name))
-            for name, detections in record["labels"].items()
-        ]
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        fail(path, f"a detection needs 'label' and 'timestamps' or 'support'; got {error!r}", "Export it again")
+    if "samples" in record:
+        return [_sample(sample, options, path) for sample in record["samples"]]
+    classes = [str(name) for name in record.get("classes") or ()]
+    return [
+        Timeline([_segment(d, classes, options, path) for d in detections or ()], None, classes, str(name))
+        for name, detections in record["labels"].items()
+    ]
 
 
 def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -64,8 +59,11 @@ def is_fiftyone(record: Any) -> bool:
 
 
 def _segment(detection: Mapping[str, Any], classes: Sequence[str], options: Options, path: Path) -> Segment:
-    label = detection["label"]
-    step = classes[label] if isinstance(label, int) and not isinstance(label, bool) and classes else str(label)
+    step = str(label := detection["label"])
+    if isinstance(label, int) and classes:
+        if not 0 <= label < len(classes):
+            fail(path, f"the label {label} is none of its {len(classes)} classes", "Export it again")
+        step = classes[label]
     if "timestamps" in detection:
         start, end = (number(value) for value in detection["timestamps"])
     else:
@@ -78,7 +76,8 @@ def _segment(detection: Mapping[str, Any], classes: Sequence[str], options: Opti
 def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:
     """The first field of a sample that holds temporal detections; its metadata know the frame rate and the length."""
     metadata = sample.get("metadata") or {}
-    known = Options(options.rate or as_rate(metadata.get("frame_rate")), options.annotator)
+    rate = as_rate(metadata.get("frame_rate"))
+    known = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}")) if rate else options
     fields = [each for each in sample.values() if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"]
     detections = fields[0]["detections"] if fields else ()
     segments = [_segment(detection, (), known, path) for detection in detections]

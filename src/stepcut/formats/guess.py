@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import NoReturn
 
-from stepcut.formats import activitynet, audacity, egoprocel, fiftyone, label_studio, mstcn, native
+from stepcut.formats import activitynet, audacity, boris, egoprocel, fiftyone, label_studio, mstcn, native
 from stepcut.formats.options import Options
+from stepcut.formats.tables import is_timed, read_rows
 from stepcut.formats.text import fail, read_json, read_text
 
 SUFFIXES = {
@@ -15,6 +16,9 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".eaf": "elan",
+    ".boris": "boris",
+    ".textgrid": "textgrid",
+    ".xes": "xes",
     ".vtt": "vtt",
     ".srt": "srt",
     ".txt": "audacity",
@@ -24,12 +28,13 @@ SUFFIXES = {
 JSON_KINDS = {
     "json": native.is_native,
     "label-studio": label_studio.is_label_studio,
+    "boris": boris.is_boris,
     "activitynet": activitynet.is_activitynet,
     "fiftyone": fiftyone.is_fiftyone,
 }
 FRAMES = "groundTruth"  # the folder of MS-TCN's files
 _NO_LABELS = re.compile(
-    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt|durations\.csv|index\.csv", re.IGNORECASE
+    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt|durations\.csv|index\.csv|time-budget\.csv", re.IGNORECASE
 )
 
 
@@ -41,12 +46,14 @@ def guess_format(path: Path, options: Options) -> str:
         refuse_suffix(path)
     if suffix == ".json":
         return _json_format(path)
-    if suffix == ".csv" and egoprocel.looks_like(path):
-        return "egoprocel"
-    if suffix == ".txt" and not audacity.looks_like(read_text(path)):
-        if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
-            fail(path, "is neither an Audacity label track nor in a folder 'groundTruth'", "Name its format")
-        return "mstcn"
+    if suffix == ".txt":
+        return _text_format(path, options)
+    if suffix in (".csv", ".tsv"):
+        rows = read_rows(path)
+        if boris.header_place(rows) is not None and not options.columns:
+            return "boris-events"
+        if suffix == ".csv" and egoprocel.looks_like(rows):
+            return "egoprocel"
     return SUFFIXES[suffix]
 
 
@@ -72,7 +79,28 @@ def label_files(path: Path) -> list[Path]:
 
 
 def _may_hold_labels(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and path.name[0] != "." and not _NO_LABELS.fullmatch(path.name)
+    known = path.suffix.lower() in SUFFIXES and path.suffix.lower() != ".xes"
+    return known and path.name[0] != "." and not _NO_LABELS.fullmatch(path.name)
+
+
+def _text_format(path: Path, options: Options) -> str:
+    """A label track of Audacity, a tab-delimited export of ELAN or BORIS, or frames of MS-TCN."""
+    text = read_text(path)
+    if audacity.looks_like(text):
+        return "audacity"
+    if "\t" in text.split("\n", 1)[0]:
+        rows = read_rows(path)
+        if boris.header_place(rows) is not None:
+            return "boris-events"
+        if any(is_timed(row.cells) for row in rows[:2]):
+            return "tsv"
+    if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
+        fail(
+            path,
+            "is neither a label track of Audacity nor tab-delimited, nor in a folder 'groundTruth'",
+            "Name its format",
+        )
+    return "mstcn"
 
 
 def _json_format(path: Path) -> str:

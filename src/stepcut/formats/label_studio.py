@@ -6,7 +6,6 @@ of the video travel in the task's own data, so that the export needs nothing els
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -15,14 +14,12 @@ from xml.sax.saxutils import quoteattr
 
 from stepcut.colours import colour
 from stepcut.files.atomic import write_json, write_text
-from stepcut.formats.capabilities import Keeps, whole_units
-from stepcut.formats.native import number, optional
+from stepcut.formats.capabilities import Capabilities, whole_units
 from stepcut.formats.options import NONE, Options, as_rate
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_json
+from stepcut.formats.text import build_segment, fail, number, optional, read_json
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps(times="frames", instants=False)
+CAPABILITIES = Capabilities(times="frames", instants=False)
 MODEL = "stepcut"
 CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
@@ -71,10 +68,10 @@ def is_label_studio(record: Any) -> bool:
 
 
 def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
-    rate = options.rate or video_rate(timeline.video) or options.frame_rate(timeline.video or "timeline")
+    rate = options.agreed_rate(video_rate(timeline.video), timeline.video or "timeline")
     regions = []
     for place, segment in enumerate(timeline):
-        first, last = whole_units(segment, rate, KEEPS.instants)
+        first, last = whole_units(segment, rate, CAPABILITIES.instants)
         region: dict[str, Any] = {
             "id": f"step{place}",
             "from_name": CONTROL,
@@ -101,28 +98,29 @@ def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
 
 
 def video_rate(video: str) -> Fraction | None:
-    """The frame rate of a video file, where the name is that of one."""
-    if not os.path.isfile(video):
+    """The frame rate of a video file; None where the name is that of no file, or of one that cannot be opened."""
+    if not Path(video).is_file():
         return None
-    import av
+    from stepcut.errors import VideoError
+    from stepcut.features.video.probe import probe
 
-    with av.open(video) as container:
-        return container.streams.video[0].average_rate if container.streams.video else None
+    try:
+        return probe(video).rate
+    except VideoError:
+        return None
 
 
 def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline:
     data = task["data"]
     name = str(data.get("name") or data.get("video") or path.stem)
+    # What a person adds has no rate of its own; the task's data know it, unless someone else made the task.
+    rate = as_rate(data.get("rate") or data.get("fps"))
+    known = Options(options.agreed_rate(rate, f"{path}, task of {name}")) if rate else options
     segments: list[Segment] = []
-    try:
-        # What a person adds has no rate of its own; the task's data know it, unless someone else made the task.
-        rate = as_rate(data.get("rate") or data.get("fps")) or options.rate
-        for region in _regions(task, options, f"{path}, task of {name}"):
-            segments += _segments(region, Options(rate), path)
-        length = optional(data.get("duration"))
-        return Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        fail(path, f"the task of {name!r} has a region that makes no sense: {error!r}", "Export it again")
+    for region in _regions(task, options, f"{path}, task of {name}"):
+        segments += _segments(region, known, path)
+    length = optional(data.get("duration"))
+    return Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)
 
 
 def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapping[str, Any]]:

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Keeps, kept, kept_name, per_frame
+from stepcut.formats.capabilities import Capabilities, as_read_back, per_frame, written_name
 from stepcut.formats.options import NONE, Options
 from stepcut.formats.text import fail, read_text
 from stepcut.timeline import BACKGROUND, Timeline
 
-KEEPS = Keeps(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False)
+CAPABILITIES = Capabilities(
+    times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False
+)
 NOTHING = ("background", "SIL")
 """What the data sets in this form call a frame without a step; the first is what is written."""
 
@@ -40,10 +42,10 @@ def write_mstcn(path: Path, timelines: Sequence[Timeline], options: Options = NO
     """Write one video's frames, and its steps into `mapping.txt`; numbers that are there already stay."""
     (timeline,) = timelines
     rate = options.frame_rate(str(path))
-    taken = [step for step in timeline.steps if is_nothing(kept_name(step, KEEPS))]
+    taken = [step for step in timeline.steps if is_nothing(written_name(step, CAPABILITIES))]
     if taken:
         fail(path, f"the step {taken[0]!r} has the name of the background", "Rename the step first")
-    steps = kept(timeline, KEEPS, options=options).steps
+    steps = as_read_back(timeline, CAPABILITIES, options=options).steps
     framed = per_frame(timeline, rate)
     if not framed.duration:
         fail(path, "the timeline has no length, so there is no frame to write", "Give its duration")

@@ -8,13 +8,12 @@ from typing import Any
 
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_json
-from stepcut.formats.capabilities import Keeps
+from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import fail, read_json
+from stepcut.formats.text import fail, number, optional, read_json
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps()
-LONGEST = 1e12  # seconds; also keeps out NaN, infinity and integers that no float can hold
+CAPABILITIES = Capabilities()
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
@@ -29,10 +28,7 @@ def read_native(path: Path, _options: Options = NONE) -> list[Timeline]:
     many = record.get("timelines") if record["format"] == MANY else [record]
     if not isinstance(many, list) or not all(isinstance(each, dict) for each in many):
         fail(path, "'timelines' must be a list of timelines", "Write the file again")
-    try:
-        return [from_dict(each, default_video=path.stem) for each in many]
-    except AnnotationError as error:
-        raise AnnotationError(f"{path}: {error}") from error
+    return [from_dict(each, default_video=path.stem) for each in many]
 
 
 def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -69,7 +65,11 @@ def to_dict(timeline: Timeline) -> dict[str, Any]:
 
 
 def from_dict(record: Mapping[str, Any], default_video: str = "") -> Timeline:
-    """The timeline of plain values, the reverse of `to_dict`."""
+    """The timeline of plain values, the reverse of `to_dict`; where they make no sense, an `AnnotationError`.
+
+    record         what `to_dict` gives
+    default_video  the video's name where the record has none
+    """
     try:
         segments = [
             Segment(number(s["start"]), number(s["end"]), str(s["step"]), optional(s.get("confidence")))
@@ -81,15 +81,3 @@ def from_dict(record: Mapping[str, Any], default_video: str = "") -> Timeline:
         raise AnnotationError(
             f"a timeline needs 'segments' with start, end (seconds) and step; got {error!r}. Write the file again."
         ) from error
-
-
-def number(value: Any) -> float:
-    """A finite figure of a JSON file; words and NaN are refused."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LONGEST:
-        raise ValueError(f"{value!r} is not a number of seconds")
-    return float(value)
-
-
-def optional(value: Any) -> float | None:
-    """A figure or nothing."""
-    return None if value is None else number(value)

@@ -5,26 +5,19 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import UNIT, Keeps, kept_name, whole_units
+from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.tables import build_segment
-from stepcut.formats.text import fail, read_text, seconds
+from stepcut.formats.text import build_segment, fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
-VTT = Keeps(times="milli", names="line", steps="none", video="file", instants=False, duration=False, confidence=False)
-SRT = Keeps(
-    times="milli",
-    names="line",
-    steps="none",
-    video="file",
-    instants=False,
-    duration=False,
-    confidence=False,
-    empty=False,
+VTT = Capabilities(
+    times="milli", names="line", steps="none", video="file", instants=False, duration=False, confidence=False
 )
+SRT = replace(VTT, empty=False)
 _TAG = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
 
 
@@ -40,7 +33,7 @@ def read_vtt(path: Path, _options: Options = NONE) -> list[Timeline]:
 def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a cue per segment."""
     (timeline,) = timelines
-    cues = [f"{_times(s, '.')}\n{html.escape(kept_name(s.step, VTT), quote=False)}\n" for s in timeline]
+    cues = [f"{_times(s, '.')}\n{html.escape(written_name(s.step, VTT), quote=False)}\n" for s in timeline]
     write_text(path, "\n".join(["WEBVTT\n", *cues]))
 
 
@@ -52,7 +45,7 @@ def read_srt(path: Path, _options: Options = NONE) -> list[Timeline]:
 def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a numbered cue per segment."""
     (timeline,) = timelines
-    cues = [f"{i}\n{_times(s, ',')}\n{kept_name(s.step, SRT)}\n" for i, s in enumerate(timeline, start=1)]
+    cues = [f"{i}\n{_times(s, ',')}\n{written_name(s.step, SRT)}\n" for i, s in enumerate(timeline, start=1)]
     write_text(path, "\n".join(cues))
 
 

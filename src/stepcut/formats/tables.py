@@ -1,33 +1,49 @@
-"""Generic CSV and TSV: start, end, label in any common dialect, with or without a header, for one video or many."""
+"""Generic CSV and TSV: start, end, step in any common dialect, with or without a header, for one video or many."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepcut.errors import AnnotationError
+from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Keeps, kept_name
+from stepcut.formats.capabilities import Capabilities, written_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import fail, read_text, seconds
+from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.tiers import choose_tier
 from stepcut.timeline import Segment, Timeline
 
-KEEPS = Keeps(names="trimmed", steps="none", duration=False, video="file")
+CAPABILITIES = Capabilities(names="trimmed", steps="none", duration=False, video="file")
 
-# What people call the columns; the first is what stepcut writes.
+# What people call the columns, in lower case and with underscores; docs/formats.md lists these.
 COLUMNS = {
-    "start": ("start", "start_time", "starttime", "start_sec", "start_seconds", "begin", "from", "onset", "t_start"),
-    "end": ("end", "end_time", "endtime", "end_sec", "end_seconds", "stop", "stop_time", "to", "offset", "t_end"),
-    "label": ("label", "step", "step_name", "name", "action", "annotation", "description", "text", "class", "activity"),
+    "start": (
+        "start", "start_time", "starttime", "start_sec", "start_seconds", "start_(s)", "begin", "begin_time", "from",
+        "onset", "t_start", "tmin", "begin_time_-_ss.msec", "begin_time_-_hh:mm:ss.ms",
+    ),
+    "end": (
+        "end", "end_time", "endtime", "end_sec", "end_seconds", "stop", "stop_time", "stop_(s)", "to", "offset",
+        "t_end", "tmax", "end_time_-_ss.msec", "end_time_-_hh:mm:ss.ms",
+    ),
+    "duration": ("duration", "duration_(s)", "duration_-_ss.msec", "length"),
+    "start_frame": ("frame_start", "start_frame", "first_frame"),
+    "end_frame": ("frame_end", "end_frame", "stop_frame", "last_frame"),
+    "step": (
+        "label", "step", "step_name", "name", "action", "behavior", "behaviour", "annotation", "description", "text",
+        "class", "activity", "value",
+    ),
     "confidence": ("confidence", "score", "probability", "conf"),
-    "video": ("video", "video_id", "video_name", "file", "filename", "recording", "recording_id"),
-}
-
-BARE = {"start": 0, "end": 1, "label": 2}
-"""The columns of a file without a header."""
+    "video": (
+        "video", "video_id", "video_name", "media_file_name", "media_file", "file", "filename", "recording",
+        "recording_id",
+    ),
+    "annotator": ("annotator", "tier"),
+}  # fmt: skip
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take a cell for a formula."""
 
 
 @dataclass(frozen=True)
@@ -37,40 +53,60 @@ class Row:
     line: int
     cells: list[str]
 
+    def cell(self, columns: Mapping[str, int], name: str, path: Path) -> str:
+        """What stands in a column; a line that ends before it is refused."""
+        if columns[name] >= len(self.cells):
+            fail(path, f"{self.cells} has too few columns: {name} is absent", "Complete the line", self.line)
+        return self.cells[columns[name]].strip()
 
-def read_csv(path: Path, _options: Options = NONE) -> list[Timeline]:
+
+def read_csv(path: Path, options: Options = NONE) -> list[Timeline]:
     """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
     rows = read_rows(path)
-    columns = BARE
-    if rows and is_header(rows[0]):
-        columns = header_columns(rows[0], path)
+    if not rows or not is_header(rows[0]):
+        columns = bare_columns(rows[0].cells)
+        if options.columns:
+            raise OptionError(f"{path}: columns={dict(options.columns)} were named, but the table has no header.")
+    else:
+        columns = header_columns(rows[0], path, options)
         rows = rows[1:]
-    videos: dict[str, list[Segment]] = {} if "video" in columns else {path.stem: []}
+    found: dict[str, dict[str, list[Segment]]] = {} if "video" in columns else {path.stem: {"": []}}
     for row in rows:
-        segment = _segment(row, columns, path)
-        video = row.cells[columns["video"]].strip() if "video" in columns else path.stem
-        videos.setdefault(video, []).append(segment)
-    return [Timeline(segments, video=video) for video, segments in videos.items()]
+        segment = _segment(row, columns, path, options)
+        video = row.cell(columns, "video", path) if "video" in columns else path.stem
+        tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
+        found.setdefault(video, {}).setdefault(tier, []).append(segment)
+    return [
+        choose_tier({name: Timeline(each, video=video) for name, each in tiers.items()}, options, path)
+        for video, tiers in found.items()
+    ]
 
 
-def write_csv(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+read_tsv = read_csv
+
+
+def write_csv(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
     """Write `start,end,label` (and confidence where there is one, and video where there are several)."""
-    _write(path, timelines, ",")
+    _write(path, timelines, ",", options)
 
 
-def write_tsv(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write_tsv(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
     """Write the same table with tabs."""
-    _write(path, timelines, "\t")
+    _write(path, timelines, "\t", options)
 
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a delimited file; the delimiter is the one that finds the most times. Blank and `#` lines go."""
     text = read_text(path)
-    options = [rows for rows in (_split(text, delimiter, path) for delimiter in "\t;,") if rows]
+    head = text if len(text) < 2**16 else text[: text.rfind("\n", 0, 2**16) + 1] or text
+    options = {delimiter: rows for delimiter in "\t;," if (rows := _split(head, delimiter, path))}
     if not options:
         fail(path, "has no line with words in it", "Write it again, or delete it if the video has no labels")
     # Where no row has times there is but a header, and the delimiter is the one that gives the most columns.
-    return max(options, key=lambda rows: (sum(_is_timed(row.cells) for row in rows), max(len(r.cells) for r in rows)))
+    best = max(
+        options, key=lambda d: (sum(is_timed(r.cells) for r in options[d]), max(len(r.cells) for r in options[d]))
+    )
+    return options[best] if head is text else _split(text, best, path)
 
 
 def is_header(row: Row) -> bool:
@@ -78,61 +114,108 @@ def is_header(row: Row) -> bool:
     return not any(seconds(cell) is not None for cell in row.cells)
 
 
-def header_columns(row: Row, path: Path) -> dict[str, int]:
-    """Where the columns are, by what the header calls them."""
-    names = [cell.strip().lower().replace(" ", "_") for cell in row.cells]
+def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, int]:
+    """Where the columns are: by the names that were given, else by what people call them."""
+    names = [simplify(cell) for cell in row.cells]
     columns: dict[str, int] = {}
+    for ours, theirs in options.columns.items():
+        name = "step" if ours == "label" else ours
+        if name not in COLUMNS:
+            raise OptionError(f"columns: {unknown('column', ours, COLUMNS)}")
+        if simplify(theirs) not in names:
+            raise OptionError(f"{path}: {unknown('column', theirs, [cell.strip() for cell in row.cells])}")
+        columns[name] = names.index(simplify(theirs))
     for column, known in COLUMNS.items():
-        for name in known:
-            if name in names:
-                columns.setdefault(column, names.index(name))
-    missing = [column for column in ("start", "end", "label") if column not in columns]
+        there = [names.index(name) for name in known if name in names]
+        if there and {"start_frame": "start", "end_frame": "end"}.get(column, "") not in columns:
+            columns.setdefault(column, there[0])
+    if "step" not in columns and "annotator" in columns:  # a tier for each step, as some use ELAN
+        columns["step"] = columns.pop("annotator")
+    ends = {"end", "duration", "end_frame"} & columns.keys()
+    missing = ["start"] * (not {"start", "start_frame"} & columns.keys()) + ["end"] * (not ends)
+    missing += ["step"] * ("step" not in columns)
     if missing:
         fail(
             path,
             f"the header {row.cells} has no column for {', '.join(missing)}",
-            f"Call it {', '.join(repr(COLUMNS[column][0]) for column in missing)}, or leave out the header and order "
-            "the columns start, end, label",
+            f"Say which it is: --columns {','.join(f'{name}=NAME' for name in missing)}; or call it "
+            f"{', '.join(repr(COLUMNS[column][0]) for column in missing)}",
             line=row.line,
         )
     return columns
 
 
-def _segment(row: Row, columns: dict[str, int], path: Path) -> Segment:
-    if len(row.cells) <= max(columns[c] for c in ("start", "end", "label")):
-        fail(path, f"{row.cells} has too few columns", "Each line needs start, end and label", line=row.line)
-    start, end = (parse_time(row, columns[c], path) for c in ("start", "end"))
-    label = row.cells[columns["label"]].strip()
-    if columns == BARE and len(row.cells) == 5 and seconds(label) is not None and seconds(row.cells[3]) is not None:
+def simplify(name: str) -> str:
+    """A column's name for comparing."""
+    return "_".join(name.lower().split())
+
+
+def bare_columns(cells: Sequence[str]) -> dict[str, int]:
+    """The columns of a file without a header, by its first line.
+
+    The times come as start, end and perhaps length, each in up to three ways, as in ELAN's tab-delimited export; the
+    step follows them or, where nothing does, stands before them.
+
+    >>> bare_columns(["0", "1.5", "pour"]) == {"start": 0, "end": 1, "step": 2}
+    True
+    >>> bare_columns(["ann", "", "00:00:01.5", "1.5", "00:00:02", "2.0", "pour"])
+    {'start': 2, 'end': 4, 'step': 6, 'annotator': 0}
+    """
+    first = next((place for place, cell in enumerate(cells) if seconds(cell) is not None), 0)
+    times: list[float] = []
+    for cell in cells[first:]:
+        value = seconds(cell)
+        if value is None or (first == 0 and len(times) == 2):
+            break
+        times.append(value)
+    thrice = len(times) == 6 and times[2] == 1000 * times[0]  # hh:mm:ss.ms, ss.msec and msec, and no length
+    ways = max(1, len(times) // 2 if len(times) in (2, 4) or thrice else len(times) // 3)
+    columns = {"start": first, "end": first + ways, "step": first + len(times)}
+    if first and columns["step"] >= len(cells):
+        columns["step"] = 0
+    elif first:
+        columns["annotator"] = 0
+    return columns
+
+
+def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) -> Segment:
+    if "start" in columns:
+        start = parse_time(row, row.cell(columns, "start", path), path)
+    else:
+        start = _frame(row, row.cell(columns, "start_frame", path), path, options)
+    if "end" in columns:
+        end = parse_time(row, row.cell(columns, "end", path), path)
+    elif "end_frame" in columns:
+        end = _frame(row, row.cell(columns, "end_frame", path), path, options)
+    else:
+        end = start + parse_time(row, row.cell(columns, "duration", path), path)
+    step = row.cell(columns, "step", path)
+    if (
+        columns == {"start": 0, "end": 1, "step": 2}
+        and len(row.cells) == 5
+        and None not in map(seconds, row.cells[2:4])
+    ):
         fail(path, f"are {','.join(row.cells[:4])} two times or four?", "Part the columns by semicolons", line=row.line)
-    if not label:
+    if not step:
         fail(path, "the label is empty", "Name the step, or delete the line", line=row.line)
-    confidence = None
-    if "confidence" in columns and columns["confidence"] < len(row.cells):
-        cell = row.cells[columns["confidence"]]
-        confidence = seconds(cell) if cell.strip() else None
-    return build_segment(start, end, label, path, row.line, confidence)
+    sure = row.cells[columns["confidence"]] if columns.get("confidence", len(row.cells)) < len(row.cells) else ""
+    return build_segment(start, end, step, path, row.line, seconds(sure))
 
 
-def parse_time(row: Row, column: int, path: Path) -> float:
-    """The time in one cell; anything else is refused with its line."""
-    value = seconds(row.cells[column])
+def parse_time(row: Row, cell: str, path: Path) -> float:
+    """The time in a cell; anything else is refused with its line."""
+    value = seconds(cell)
     if value is None:
-        fail(path, f"{row.cells[column]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=row.line)
+        fail(path, f"{cell[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=row.line)
     return value
 
 
-def build_segment(
-    start: float, end: float, step: str, path: Path, line: int | None, confidence: float | None = None
-) -> Segment:
-    """A segment; when its times make no sense, the error names file and line."""
-    try:
-        return Segment(start, end, step, confidence)
-    except AnnotationError as error:
-        fail(path, str(error).rstrip("."), "Correct the times", line=line)
+def _frame(row: Row, cell: str, path: Path, options: Options) -> float:
+    return float(parse_time(row, cell, path) / options.frame_rate(str(path)))
 
 
-def _is_timed(cells: Sequence[str]) -> bool:
+def is_timed(cells: Sequence[str]) -> bool:
+    """Whether a row holds two times and something else."""
     return len(cells) >= 3 and sum(seconds(cell) is not None for cell in cells) >= 2
 
 
@@ -142,7 +225,7 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
     line = 1
     try:
         for cells in reader:
-            comment = bool(cells) and cells[0].startswith("#") and not _is_timed(cells)
+            comment = bool(cells) and cells[0].startswith("#") and not is_timed(cells)
             if any(cell.strip() for cell in cells) and not comment:
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
@@ -151,17 +234,17 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
     return rows
 
 
-def _write(path: Path, timelines: Sequence[Timeline], delimiter: str) -> None:
+def _write(path: Path, timelines: Sequence[Timeline], delimiter: str, options: Options) -> None:
     many = len(timelines) != 1
     sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
     header = [*(["video"] if many else []), "start", "end", "label", *(["confidence"] if sure else [])]
-    write_rows(path, [header, *_rows(timelines, many, sure)], delimiter)
+    write_rows(path, [header, *_rows(timelines, many, sure)], delimiter, options.spreadsheet)
 
 
 def _rows(timelines: Iterable[Timeline], many: bool, sure: bool) -> Iterable[list[str]]:
     for timeline in timelines:
         for segment in timeline:
-            row = [plain(segment.start), plain(segment.end), kept_name(segment.step, KEEPS)]
+            row = [plain(segment.start), plain(segment.end), written_name(segment.step, CAPABILITIES)]
             if many:
                 row.insert(0, timeline.video)
             if sure:
@@ -169,8 +252,16 @@ def _rows(timelines: Iterable[Timeline], many: bool, sure: bool) -> Iterable[lis
             yield row
 
 
-def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",") -> None:
-    """Write a delimited file; a cell with the delimiter, a quote or a line break is quoted."""
+def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bool = False) -> None:
+    """Write a delimited file; a cell with the delimiter, a quote or a line break is quoted.
+
+    path         the file to write
+    rows         its cells
+    delimiter    what parts them
+    spreadsheet  whether a cell that a spreadsheet would take for a formula gets a leading apostrophe
+    """
+    if spreadsheet:
+        rows = [[f"'{c}" if c.startswith(FORMULA) and seconds(c) is None else c for c in row] for row in rows]
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
     write_text(path, out.getvalue())

@@ -5,14 +5,41 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
 
-from stepcut.errors import AnnotationError
+from stepcut.errors import AnnotationError, OptionError
+from stepcut.timeline import Segment
 
 LIMIT = 256 * 2**20
 """Bytes. The label files of a whole data set stay far below; a video given by mistake does not."""
+LONGEST = 1e12
+"""Seconds. No time in a label file is as late; this also keeps out NaN, infinity and numbers no float can hold."""
+
+
+@contextmanager
+def refusals(path: Path, what: str) -> Iterator[None]:
+    """Inside, whatever a reader stumbles over is the file's fault and told as such, with the file's name.
+
+    path  the label file
+    what  the title of the format, for the message
+    """
+    try:
+        yield
+    except (AnnotationError, OptionError) as error:
+        if str(path) in str(error):
+            raise
+        raise AnnotationError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise AnnotationError(f"{path}: it is nested too deep to be a label file. Write it again.") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise AnnotationError(
+            f"{path}: it does not make sense as {what}: {type(error).__name__} {str(error)[:200]}. "
+            "Write it again, or name its format."
+        ) from error
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -25,8 +52,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
         fail(place, "is a folder, not a label file", "Name a file in it, or read them all with read_folder()")
     try:
         size = place.stat().st_size
-    except OSError as error:
-        fail(place, f"cannot be opened ({error.strerror})", "Check the path")
+    except (OSError, ValueError) as error:
+        fail(place, f"cannot be opened ({getattr(error, 'strerror', None) or error})", "Check the path")
+    if not place.is_file():
+        fail(place, "is a pipe or a device, not a label file", "Check the path")
     if size > LIMIT:
         fail(place, f"has {size / 2**20:,.0f} MB; a label file has at most {LIMIT / 2**20:,.0f} MB", "Is it a video?")
     try:
@@ -48,14 +77,12 @@ def decode(data: bytes) -> str:
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        pass
-    try:
-        return data.decode("cp1252")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return data.decode("latin-1")
 
 
 def read_json(path: Path) -> Any:
@@ -80,15 +107,52 @@ def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None 
 def seconds(text: str) -> float | None:
     """A time as people write it, or None: `12.5`, `12,5`, `00:01:02.5`, `1:02`.
 
-    >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5"), seconds("start")
-    (12.5, 62.5, 1.5, None)
+    >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5"), seconds("start"), seconds("1e300")
+    (12.5, 62.5, 1.5, None, None)
     """
     cell = text.strip().replace(",", ".")
-    match = re.fullmatch(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?|\.\d+)", cell, flags=re.ASCII)
-    if match:
+    if _PLAIN.fullmatch(cell):
+        value = float(cell)
+    elif match := _CLOCK.fullmatch(cell):
         hours, minutes, rest = match.groups()
         # Fractions, so that the sum is rounded once: 00:00:03.001 is the float 3.001 and nothing beside it.
-        return float(int(hours or 0) * 3600 + int(minutes or 0) * 60 + Fraction(rest))
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell, flags=re.ASCII):
-        return float(cell)
-    return None
+        value = float(int(hours or 0) * 3600 + int(minutes) * 60 + Fraction(rest))
+    else:
+        return None
+    return value if abs(value) < LONGEST else None
+
+
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", flags=re.ASCII)
+_CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30})", flags=re.ASCII)
+
+
+def number(value: Any) -> float:
+    """A finite figure of a JSON file; words and NaN are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LONGEST:
+        raise ValueError(f"{str(value)[:40]!r} is not a number of seconds")
+    return float(value)
+
+
+def optional(value: Any) -> float | None:
+    """A figure or nothing."""
+    return None if value is None else number(value)
+
+
+def build_segment(
+    start: float, end: float, step: str, path: str | os.PathLike[str], line: int | None, sure: float | None = None
+) -> Segment:
+    """A segment; where it makes no sense, the error names file and line.
+
+    start, end  seconds
+    step        its name; must not be blank
+    path, line  where it stands, for the error
+    sure        its confidence, where there is one
+    """
+    if not step.strip():
+        fail(path, "a segment has no name", "Name the step, or delete it", line)
+    if not max(abs(start), abs(end)) < LONGEST:
+        fail(path, f"{step!r} lasts from {start:g} to {end:g} s; no video is that long", "Correct the times", line)
+    try:
+        return Segment(start, end, step, sure)
+    except AnnotationError as error:
+        fail(path, str(error).rstrip("."), "Correct the times", line=line)

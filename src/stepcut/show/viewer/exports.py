@@ -40,5 +40,6 @@ def export(timelines: Mapping[str, Timeline], format: str, title: str, rate: str
 def format_list() -> list[dict[str, object]]:
     """The formats for the page's menu: name, title, and whether a frame rate must be given."""
     return [
-        {"name": form.name, "title": form.title, "frames": form.keeps.times == "frames"} for form in FORMATS.values()
+        {"name": form.name, "title": form.title, "frames": form.capabilities.times == "frames"}
+        for form in FORMATS.values()
     ]

@@ -1,0 +1,210 @@
+"""BORIS: the project file (`.boris`, JSON) and its tabular events; a state event has a start and a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stepcut.files.atomic import write_json
+from stepcut.formats.capabilities import Capabilities, written_name
+from stepcut.formats.names import video_name
+from stepcut.formats.options import NONE, Options
+from stepcut.formats.tables import Row, parse_time, plain, read_rows, simplify, write_rows
+from stepcut.formats.text import build_segment, fail, number, optional, read_json
+from stepcut.formats.tiers import without_overlap
+from stepcut.timeline import Segment, Timeline
+
+PROJECT = Capabilities(confidence=False)
+EVENTS = Capabilities(names="trimmed", steps="none", duration=False, confidence=False, empty=False)
+VERSION = "7.0"
+HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
+STATUS = ("status", "behavior_type")
+MEDIA = ("media_file_name", "media_file_path", "media_file")
+
+
+class Event(NamedTuple):
+    """A line of BORIS: something starts, stops, or happens in an instant."""
+
+    time: float
+    subject: str
+    code: str
+    modifier: str = ""
+
+
+def read_boris(path: Path, options: Options = NONE) -> list[Timeline]:
+    """Read every observation; several media files played one after the other become a timeline each."""
+    record = read_json(path)
+    if not is_boris(record):
+        fail(path, "has no 'observations' and 'behaviors_conf'", "Save the project again in BORIS")
+    conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda item: int(item[0]))]
+    points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
+    steps = [str(each["code"]) for each in conf]
+    timelines: list[Timeline] = []
+    for name, observation in record["observations"].items():
+        events = [Event(number(e[0]), str(e[1]), str(e[2]), str(e[3])) for e in observation["events"]]
+        missing = sorted({event.code for event in events} - set(steps))
+        if missing:
+            fail(path, f"observation {name!r}: {missing[0]!r} is not in the ethogram", "Add it there in BORIS")
+        if options.annotator is not None:
+            events = [event for event in events if event.subject == options.annotator]
+        segments = pair([event for event in events if event.code not in points], path)
+        segments += [build_segment(e.time, e.time, e.code, path, None) for e in events if e.code in points]
+        timelines += _by_media(str(name), observation, Timeline(segments, None, steps))
+    names = [timeline.video for timeline in timelines]
+    if len(set(names)) != len(names):
+        fail(path, "two observations are of one video", "Export one of them alone, or name an observation's subject")
+    return timelines
+
+
+def write_boris(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write a project: the steps as its ethogram of state events, and an observation per video."""
+    steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    observations: dict[str, Any] = {}
+    subjects: dict[str, None] = {}
+    for place, timeline in enumerate(timelines, start=1):
+        name = video_name(timeline.video) or f"observation {place}"
+        if name in observations:
+            fail(path, f"two timelines are of the video {name!r}", "Name the videos apart")
+        events = [event for event, _ in _events(timeline)]
+        subjects.update(dict.fromkeys(event.subject for event in events if event.subject))
+        length = {} if timeline.duration is None else {timeline.video: timeline.duration}
+        observations[name] = {
+            "file": {"1": [timeline.video]},
+            "type": "MEDIA",
+            "date": now,
+            "description": "",
+            "time offset": 0.0,
+            "events": [[*event, ""] for event in events],
+            "observation time interval": [0, 0],
+            "independent_variables": {},
+            "visualize_spectrogram": False,
+            "visualize_waveform": False,
+            "close_behaviors_between_videos": False,
+            "media_info": {"length": length, "fps": {}, "hasVideo": {timeline.video: True}, "hasAudio": {}},
+        }
+    keys = "abcdefghijklmnopqrstuvwxyz0123456789"
+    blank = {"description": "", "category": "", "modifiers": {}, "excluded": "", "coding map": ""}
+    project = {
+        "time_format": "hh:mm:ss",
+        "project_date": now,
+        "project_name": path.stem,
+        "project_description": "written by stepcut",
+        "project_format_version": VERSION,
+        "subjects_conf": {str(i): {"key": "", "name": s, "description": ""} for i, s in enumerate(subjects)},
+        "behaviors_conf": {
+            str(i): {"type": "State event", "key": keys[i] if i < len(keys) else "", "code": step, **blank}
+            for i, step in enumerate(steps)
+        },
+        "observations": observations,
+        "behavioral_categories": [],
+        "independent_variables": {},
+        "coding_map": {},
+        "behaviors_coding_map": [],
+        "converters": {},
+    }
+    write_json(path, project)
+
+
+def is_boris(record: Any) -> bool:
+    """Whether a JSON value is a project of BORIS."""
+    return isinstance(record, dict) and all(isinstance(record.get(k), dict) for k in ("observations", "behaviors_conf"))
+
+
+def read_boris_events(path: Path, options: Options = NONE) -> list[Timeline]:
+    """Read tabular events, of old versions (one observation, with a preamble) or new ones."""
+    rows = read_rows(path)
+    place = header_place(rows)
+    if place is None:
+        fail(path, "has no header with Time, Behavior, and Status or Behavior type", "Export tabular events in BORIS")
+    names = [simplify(cell) for cell in rows[place].cells]
+    columns = {name: names.index(name) for name in names}
+    columns["status"] = columns[next(name for name in STATUS if name in columns)]
+    media = next((name for name in (*MEDIA, "observation_id") if name in columns), None)
+    videos: dict[str, tuple[list[Event], list[Segment]]] = {}
+    for row in rows[place + 1 :]:
+        time, status = parse_time(row, row.cell(columns, "time", path), path), row.cell(columns, "status", path)
+        subject = row.cell(columns, "subject", path) if "subject" in columns else ""
+        step = row.cell(columns, "behavior", path)
+        states, points = videos.setdefault(row.cell(columns, media, path) if media else path.stem, ([], []))
+        if options.annotator is not None and subject != options.annotator:
+            continue
+        if status.upper() == "POINT":
+            points.append(build_segment(time, time, step, path, row.line))
+        else:
+            modifiers = [row.cells[i] for n, i in columns.items() if n.startswith("modifier") and i < len(row.cells)]
+            states.append(Event(time, subject, step, "|".join(modifiers)))
+    return [Timeline(pair(states, path) + points, video=video) for video, (states, points) in videos.items()]
+
+
+def write_boris_events(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+    """Write tabular events with the columns of current versions that a timeline can fill."""
+    rows = [HEADER]
+    for timeline in timelines:
+        for event, status in _events(timeline):
+            who = event.subject or "No focal subject"
+            code = written_name(event.code, EVENTS)
+            rows.append([video_name(timeline.video), timeline.video, who, code, status, plain(event.time)])
+    write_rows(path, rows, "\t", options.spreadsheet)
+
+
+def header_place(rows: Sequence[Row]) -> int | None:
+    """Which row names the columns of tabular events, if one does."""
+    for place, row in enumerate(rows[:100]):
+        names = {simplify(cell) for cell in row.cells}
+        if {"time", "behavior"} <= names and names & set(STATUS):
+            return place
+    return None
+
+
+def pair(events: Iterable[Event], path: Path) -> list[Segment]:
+    """State events as segments: of one subject, behaviour and modifier, every other event is a stop.
+
+    events  the starts and stops, in any order
+    path    the file, for the error
+    """
+    kinds: dict[tuple[str, str, str], list[float]] = {}
+    for event in sorted(events):
+        kinds.setdefault((event.subject, event.code, event.modifier), []).append(event.time)
+    segments = []
+    for (_, code, _), times in kinds.items():
+        if len(times) % 2:
+            fail(path, f"the last {code!r}, at {times[-1]:g} s, has a start and no stop", "Close it in BORIS")
+        segments += [build_segment(a, b, code, path, None) for a, b in zip(times[::2], times[1::2], strict=True)]
+    return segments
+
+
+def _events(timeline: Timeline) -> list[tuple[Event, str]]:
+    """Starts and stops in the order of time; of segments of one step that overlap, each has a subject of its own."""
+    events = []
+    own: dict[str, list[Segment]] = {}
+    for segment in timeline:
+        own.setdefault(segment.step, []).append(segment)
+    for step, segments in own.items():
+        for place, row in enumerate(without_overlap(Timeline(segments))):
+            subject = f"person {place + 1}" if place else ""
+            for order, segment in enumerate(row):
+                events.append((segment.start, order, Event(segment.start, subject, step), "START"))
+                events.append((segment.end, order, Event(segment.end, subject, step), "STOP"))
+    return [(event, status) for _, _, event, status in sorted(events, key=lambda e: e[:2])]
+
+
+def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> list[Timeline]:
+    """The timeline of an observation, cut where one media file ends and the next begins."""
+    files = observation.get("file") or {}
+    played = [str(file) for file in (files.get("1") if isinstance(files, dict) else files) or ()]
+    known = (observation.get("media_info") or {}).get("length") or {}
+    lengths = [optional(known.get(file)) for file in played]
+    if len(played) < 2 or None in lengths:
+        length = lengths[0] if len(played) == 1 else None
+        return [Timeline(timeline.segments, length, timeline.steps, played[0] if len(played) == 1 else name)]
+    reached = [0.0]
+    for length in lengths:
+        reached.append(reached[-1] + (length or 0.0))
+    return [
+        Timeline([Segment(s.start - a, s.end - a, s.step) for s in timeline.crop(a, b)], b - a, timeline.steps, file)
+        for file, (a, b) in zip(played, pairwise(reached), strict=True)
+    ]

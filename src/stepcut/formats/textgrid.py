@@ -1,0 +1,101 @@
+"""Praat TextGrid: interval tiers that tile the time, a tier per annotator; instants stand in a point tier."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from stepcut.files.atomic import write_text
+from stepcut.formats.capabilities import Capabilities, written_name
+from stepcut.formats.options import NONE, Options
+from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.tiers import PROPOSAL, choose_tier, without_overlap
+from stepcut.timeline import Segment, Timeline
+
+CAPABILITIES = Capabilities(names="trimmed", steps="none", video="file", duration="end", confidence=False)
+MORE = re.compile(r"(.+) \((?:\d+|points)\)")
+"""Further tiers of an annotator, for what overlaps and for instants."""
+_TOKEN = re.compile(r'"([^"]*(?:""[^"]*)*)"|(?<!\S)(-?\d[\d.]*(?:[eE][+-]?\d+)?)(?!\S)|(<exists>|<absent>)')
+
+
+def read_textgrid(path: Path, options: Options = NONE) -> list[Timeline]:
+    """Read the tier that is named, or the only one; the long form and the short one hold the same values in order."""
+    values = _values(path)
+    if not next(values).startswith("ooTextFile") or next(values) != "TextGrid":
+        fail(path, "does not begin as a TextGrid of Praat does", "Save it in Praat as a text file")
+    _, length, there = (next(values) for _ in range(3))
+    found: dict[str, list[Segment]] = {}
+    for _ in range(_count(path, next(values)) if there == "<exists>" else 0):
+        kind, name = next(values), next(values)
+        base = MORE.fullmatch(name)
+        segments = found.setdefault(base[1] if base and base[1] in found else name, [])
+        _, _, size = (next(values) for _ in range(3))
+        for _ in range(_count(path, size)):
+            start = _time(path, next(values))
+            end = start if kind == "TextTier" else _time(path, next(values))
+            step = next(values).strip()
+            if step:
+                segments.append(build_segment(start, end, step, path, None))
+    if not found:
+        fail(path, "has no tier", "Add one in Praat and annotate in it")
+    tiers = {name: Timeline(each, _time(path, length), video=path.stem) for name, each in found.items()}
+    return [choose_tier(tiers, options, path)]
+
+
+def write_textgrid(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+    """Write the long form."""
+    (timeline,) = timelines
+    name, length = options.annotator or PROPOSAL, max([timeline.end, *(s.end for s in timeline)])
+    lasting = Timeline([s for s in timeline if s.end > s.start])
+    tiers = [
+        _tier("IntervalTier", name if place == 0 else f"{name} ({place + 1})", length, _intervals(row, length))
+        for place, row in enumerate(without_overlap(lasting))
+    ]
+    points = [f"number = {s.start!r}\nmark = {_quoted(s.step)}" for s in timeline if s.end == s.start]
+    if points:
+        tiers.append(_tier("TextTier", f"{name} (points)", length, points))
+    head = f'File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\nxmax = {length!r}\n'
+    body = "".join(f"item [{i}]:\n{tier}" for i, tier in enumerate(tiers, start=1))
+    write_text(path, f"{head}tiers? <exists>\nsize = {len(tiers)}\nitem []:\n{body}")
+
+
+def _tier(kind: str, name: str, length: float, entries: Sequence[str]) -> str:
+    word = "intervals" if kind == "IntervalTier" else "points"
+    body = "".join(f"{word} [{i}]:\n{entry}\n" for i, entry in enumerate(entries, start=1))
+    head = f'class = "{kind}"\nname = {_quoted(name)}\nxmin = 0\nxmax = {length!r}\n'
+    return f"{head}{word}: size = {len(entries)}\n{body}"
+
+
+def _intervals(row: Sequence[Segment], length: float) -> list[str]:
+    """The segments and, between them, intervals without a text: a tier has no gaps."""
+    known = {(s.start, s.end): s.step for s in row}
+    cuts = sorted({0.0, float(length), *(float(time) for s in row for time in (s.start, s.end))})
+    pairs = list(pairwise(cuts)) or [(0.0, 0.0)]
+    return [f"xmin = {a!r}\nxmax = {b!r}\ntext = {_quoted(known.get((a, b), ''))}" for a, b in pairs]
+
+
+def _quoted(text: str) -> str:
+    return '"' + written_name(text, CAPABILITIES).replace('"', '""') + '"'
+
+
+def _values(path: Path) -> Iterator[str]:
+    """The texts and figures of a file in their order; where they end too soon, the file is refused."""
+    for match in _TOKEN.finditer(read_text(path)):
+        yield match[1].replace('""', '"') if match[1] is not None else match[2] or match[3]
+    fail(path, "ends too soon", "Save it again in Praat")
+
+
+def _count(path: Path, value: str) -> int:
+    count = _time(path, value)
+    if count != int(count) or count < 0:
+        fail(path, f"{value[:40]!r} is not a number of tiers or intervals", "Save it again in Praat")
+    return int(count)
+
+
+def _time(path: Path, value: str) -> float:
+    time = seconds(value)
+    if time is None:
+        fail(path, f"{value[:40]!r} stands where a number belongs", "Save it again in Praat")
+    return time

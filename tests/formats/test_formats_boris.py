@@ -1,0 +1,129 @@
+"""BORIS: projects and tabular events as its versions write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepcut.errors import AnnotationError
+from stepcut.formats import read, read_folder, write
+from stepcut.timeline import Segment, Timeline
+
+
+def project(**observation: Any) -> dict[str, Any]:
+    """A project as BORIS 7 to 9 save it, cut down to what matters."""
+    return {
+        "project_format_version": "7.0",
+        "behaviors_conf": {
+            "0": {"type": "Point event", "key": "t", "code": "tap", "modifiers": {}},
+            "1": {"type": "State event", "key": "s", "code": "stir", "modifiers": {}},
+            "2": {"type": "State event", "key": "p", "code": "pour", "modifiers": {}},
+        },
+        "subjects_conf": {"0": {"key": "1", "name": "ann", "description": ""}},
+        "observations": {
+            "first try": {
+                "file": {"1": ["/films/tea.mp4"], "2": []},
+                "type": "MEDIA",
+                "time offset": 0.0,
+                "media_info": {"length": {"/films/tea.mp4": 60.5}, "fps": {"/films/tea.mp4": 25.0}},
+                "events": [
+                    [1.5, "", "pour", "", "", 37],
+                    [3.0, "ann", "stir", "m1", ""],
+                    [4.0, "", "pour", "", ""],
+                    [4.5, "", "tap", "", "a word"],
+                    [9.0, "ann", "stir", "m1", ""],
+                ],
+                **observation,
+            }
+        },
+    }
+
+
+def test_a_project(tmp_path: Path) -> None:
+    path = tmp_path / "study.boris"
+    path.write_text(json.dumps(project()))
+    timeline = read(path)
+    assert timeline.segments == (Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(4.5, 4.5, "tap"))
+    assert (timeline.video, timeline.duration, timeline.steps) == ("/films/tea.mp4", 60.5, ("tap", "stir", "pour"))
+    assert read(path, annotator="ann").sequence() == ["stir"]
+    assert list(read_folder(path)) == ["tea"]
+
+
+def test_two_films_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "study.boris"
+    lengths = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}
+    path.write_text(json.dumps(project(**lengths)))
+    found = read_folder(path)
+    assert found["a"].segments == (Segment(1.5, 3.5, "pour"), Segment(3.0, 3.5, "stir"))
+    assert found["b"].segments == (Segment(0, 0.5, "pour"), Segment(0, 5.5, "stir"), Segment(1, 1, "tap"))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"events": [[1.5, "", "pour", "", ""]]}, "'pour', at 1.5 s, has a start and no stop"),
+        ({"events": [[1.5, "", "fry", "", ""]]}, "'fry' is not in the ethogram"),
+        ({"events": [[1.5, ""]]}, "does not make sense as BORIS"),
+        ({"events": [["soon", "", "pour", "", ""]]}, "'soon' is not a number of seconds"),
+    ],
+)
+def test_what_is_wrong_is_told(change: dict[str, Any], told: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.boris"
+    path.write_text(json.dumps(project(**change)))
+    with pytest.raises(AnnotationError, match=rf"study\.boris: .*{told}"):
+        read(path)
+
+
+def test_what_is_written_has_what_boris_asks_for(tmp_path: Path) -> None:
+    path = tmp_path / "tea.boris"
+    segments = [Segment(0, 4, "pour"), Segment(1, 2, "pour"), Segment(4, 5, "stir")]
+    write(path, Timeline(segments, 9.0, ["wash"], video="films/tea.mp4"))
+    record = json.loads(path.read_text())
+    assert record["project_format_version"] == "7.0"
+    assert [each["code"] for each in record["behaviors_conf"].values()] == ["wash", "pour", "stir"]
+    assert {each["type"] for each in record["behaviors_conf"].values()} == {"State event"}
+    (observation,) = record["observations"].values()
+    assert observation["file"] == {"1": ["films/tea.mp4"]}
+    assert observation["media_info"]["length"] == {"films/tea.mp4": 9.0}
+    assert {event[1] for event in observation["events"]} == {"", "person 2"}  # two at once are two people
+    assert read(path).segments == tuple(segments)
+
+
+OLD = (
+    "Observation id\tfirst try\t\t\nMedia file(s)\t\t\t\nPlayer #1\ttea.mp4\t\t\nTime offset (s)\t0.0\t\t\n\t\t\t\n"
+    "Time\tMedia file path\tTotal length\tFPS\tSubject\tBehavior\tBehavioral category\tComment\tStatus\n"
+    "1.500\ttea.mp4\t60.500\t25.0\t\tpour\t\t\tSTART\n4.000\ttea.mp4\t60.500\t25.0\t\tpour\t\t\tSTOP\n"
+    "4.500\ttea.mp4\t60.500\t25.0\t\ttap\t\t\tPOINT\n"
+)
+NEW = (
+    "Observation id,Observation date,Description,Media duration (s),Subject,Behavior,Behavioral category,Modifier #1,"
+    "Behavior type,Time,Media file name,Image index,Comment\n"
+    "first try,2024-01-01,,60.5,No focal subject,pour,,m1,START,1.500,tea.mp4,37,\n"
+    "first try,2024-01-01,,60.5,No focal subject,pour,,m1,STOP,4.000,tea.mp4,100,\n"
+    "first try,2024-01-01,,60.5,No focal subject,tap,,,POINT,4.500,tea.mp4,112,\n"
+)
+AGGREGATED = (
+    "Observation id,Observation date,Media file name,Subject,Behavior,Behavior type,Start (s),Stop (s),Duration (s)\n"
+    "first try,2024-01-01,tea.mp4,No focal subject,pour,STATE,1.500,4.000,2.500\n"
+    "first try,2024-01-01,tea.mp4,No focal subject,tap,POINT,4.500,4.500,NA\n"
+)
+
+
+@pytest.mark.parametrize(("name", "text"), [("x.tsv", OLD), ("x.txt", OLD), ("x.csv", NEW), ("x.csv", AGGREGATED)])
+def test_tables_of_several_versions(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    timeline = read(tmp_path / name)
+    assert timeline.segments == (Segment(1.5, 4.0, "pour"), Segment(4.5, 4.5, "tap"))
+    assert timeline.video == "tea.mp4"
+
+
+def test_an_unpaired_event_of_a_table_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text(OLD.replace("4.000", "soon"))
+    with pytest.raises(AnnotationError, match=r"x\.tsv, line 8: 'soon' is not a time"):
+        read(tmp_path / "x.tsv")
+    (tmp_path / "x.csv").write_text(NEW.replace("STOP,4.000", "POINT,4.000"))
+    with pytest.raises(AnnotationError, match=r"x\.csv: the last 'pour', at 1\.5 s, has a start and no stop"):
+        read(tmp_path / "x.csv")
