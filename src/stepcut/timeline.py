@@ -107,11 +107,13 @@ class Timeline:
     def labels(self, times: Sequence[float] | NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         """The step number at each of the times, -1 for none. Where segments overlap, the one that starts later wins."""
         at = np.asarray(times, dtype=np.float64)
-        labels = np.full(at.shape, BACKGROUND, dtype=np.int64)
+        order = np.argsort(at, axis=None, kind="stable")
+        labels = np.full(at.size, BACKGROUND, dtype=np.int64)
         number = {step: k for k, step in enumerate(self.steps)}
-        for segment in self.segments:
-            labels[(segment.start <= at) & (at < segment.end)] = number[segment.step]
-        return labels
+        ends = np.searchsorted(at.ravel()[order], [(s.start, s.end) for s in self.segments]).reshape(-1, 2)
+        for segment, (first, last) in zip(self.segments, ends.tolist(), strict=True):
+            labels[order[first:last]] = number[segment.step]
+        return labels.reshape(at.shape)
 
     @classmethod
     def from_labels(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,71 @@ def test_losses_where_the_rate_is_not_known_are_those_of_any_rate() -> None:
     assert losses([TEA], "label-studio") == ["times are rounded to a frame"]
     assert losses([Timeline([Segment(0, 1, "a")])], "label-studio", rate=10) == []
     assert losses([TEA], "json") == []
+
+
+def test_a_table_with_names_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "mine.csv", tmp_path / "tea.json"
+    source.write_text("t0;t1;what;who\n0;1,5;pour;ann\n")
+    code, _, err = run(capsys, str(source), str(target))
+    assert code == 2
+    assert "--columns start=NAME,end=NAME,step=NAME" in err
+    assert run(capsys, str(source), str(target), "--columns", "start=t0,end=t1,step=what")[0] == 0
+    assert read(target).segments == (Segment(0, 1.5, "pour"),)
+    assert (
+        "column='t2' is unknown. Choose from t0, t1, what, who"
+        in run(capsys, str(source), str(target), "--columns", "start=t2")[2]
+    )
+    assert "column='begin' is unknown" in run(capsys, str(source), str(target), "--columns", "begin=t0")[2]
+    assert "which is which" in run(capsys, str(source), str(target), "--columns", "t0")[2]
+    assert "is for tables" in run(capsys, str(target), str(tmp_path / "x.csv"), "--columns", "start=t0")[2]
+
+
+def test_a_table_for_spreadsheets_holds_no_formula(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "a.json", Timeline([Segment(0, 1, "=cmd|' /C calc'!A0"), Segment(1, 2, "-3")]))
+    run(capsys, str(tmp_path / "a.json"), str(tmp_path / "a.csv"))
+    assert ",=cmd|" in (tmp_path / "a.csv").read_text()
+    run(capsys, str(tmp_path / "a.json"), str(tmp_path / "a.csv"), "--spreadsheet-safe")
+    assert (tmp_path / "a.csv").read_text() == "start,end,label\n0,1,'=cmd|' /C calc'!A0\n1,2,-3\n"
+
+
+def test_label_studio_takes_the_rate_of_the_video(
+    films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "a.json", Timeline([Segment(0, 1, "pour")], video=str(films / "v0.mp4")))
+    words = [str(tmp_path / "a.json"), str(tmp_path / "tasks.json"), "--to", "label-studio"]
+    assert run(capsys, *words)[0] == 0
+    (task,) = json.loads((tmp_path / "tasks.json").read_text())
+    rate = task["data"]["fps"]
+    assert run(capsys, *words, "--rate", str(rate))[0] == 0
+    code, _, err = run(capsys, *words, "--rate", str(2 * rate))
+    assert code == 2
+    assert f"has {rate:g} frames per second and rate={2 * rate:g} was given" in err
+    code, _, err = run(capsys, str(tmp_path / "tasks.json"), str(tmp_path / "b.csv"), "--rate", str(2 * rate))
+    assert code == 2
+    (films / "broken.mp4").write_bytes(b"no film")
+    write(tmp_path / "a.json", Timeline([Segment(0, 1, "pour")], video=str(films / "broken.mp4")))
+    assert "no frame rate is known" in run(capsys, *words)[2]
+    assert run(capsys, *words, "--rate", "12")[0] == 0
+    (films / "broken.mp4").unlink()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "behavior,start,end\npour,0,1.5\n",
+        "tmin\ttier\ttext\ttmax\n0\tsteps\tpour\t1.5\n",
+        "frame_start,frame_end,action\n0,15,pour\n",
+        "Begin,End,Tier\n0,1.5,pour\n",
+        "onset,duration,name\n0,1.5,pour\n",
+        "Tier\tBegin Time - hh:mm:ss.ms\tEnd Time - hh:mm:ss.ms\tAnnotation\nann\t00:00:00.000\t00:00:01.500\tpour\n",
+        "ann\t\t00:00:00.000\t0.0\t00:00:01.500\t1.5\t00:00:01.500\t1.5\tpour\n",
+        "ann\t\t00:00:00.000\t00:00:01.500\tpour\n",
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "txt"])
+def test_columns_under_the_names_that_people_have(text: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{suffix}"
+    path.write_text(text if suffix == "csv" else text.replace(",", "\t"))
+    assert read(path, "csv", rate=10).segments == (Segment(0, 1.5, "pour"),)
+    if "frame" not in text or suffix != "txt":
+        assert read(path, rate=10).segments == (Segment(0, 1.5, "pour"),)

@@ -22,8 +22,8 @@ EXAMPLES = """examples:
   stepcut convert sandwich.proc log.xes                for process mining
   stepcut convert mine.csv mine.json --columns start=t0,end=t1,step=label
 
-formats: json, csv, tsv, elan, boris, boris-events, label-studio, textgrid, xes, egoprocel, activitynet, mstcn, vtt, srt,
-fiftyone, audacity
+formats: json, csv, tsv, elan, boris, boris-events, label-studio, textgrid, xes, egoprocel, activitynet, mstcn, vtt,
+srt, fiftyone, audacity
 """
 
 

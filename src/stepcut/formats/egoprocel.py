@@ -11,7 +11,7 @@ from pathlib import Path
 from stepcut.formats.capabilities import Capabilities, written_name
 from stepcut.formats.options import NONE, Options
 from stepcut.formats.tables import Row, is_header, parse_time, plain, read_rows, write_rows
-from stepcut.formats.text import build_segment, fail
+from stepcut.formats.text import build_segment, fail, seconds
 from stepcut.timeline import Segment, Timeline
 
 CAPABILITIES = Capabilities(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
@@ -83,7 +83,7 @@ def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
 
 def looks_like(rows: Sequence[Row]) -> bool:
     """Whether a table has no header and every label in it begins with a number."""
-    if not rows or is_header(rows[0]):
+    if not rows or None in map(seconds, rows[0].cells[:2]):
         return False
     return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)
 

@@ -226,7 +226,7 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
     try:
         for cells in reader:
             comment = bool(cells) and cells[0].startswith("#") and not is_timed(cells)
-            if any(cell.strip() for cell in cells) and not comment:
+            if "".join(cells).strip() and not comment:
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:

@@ -117,7 +117,7 @@ class Viewer:
         """The timelines in a format, as a file."""
         format, rate = request.query_params.get("format", ""), request.query_params.get("rate") or None
         timelines = self.edits.document.timelines()
-        made = await run_in_threadpool(export, timelines, format, self.title, rate)
+        made = await run_in_threadpool(export, timelines, format, self.title, rate, self.edits.outline.videos)
         disposition = f"attachment; filename*=utf-8''{quote(made.name)}"
         return Response(made.data, media_type="application/octet-stream", headers={"content-disposition": disposition})
 

@@ -6,6 +6,7 @@ import io
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,15 +22,34 @@ class Download(NamedTuple):
     data: bytes
 
 
-def export(timelines: Mapping[str, Timeline], format: str, title: str, rate: str | None = None) -> Download:
-    """Write timelines through `stepcut.formats`; `rate` is asked for by the formats that count frames."""
+LINKED = ("elan", "boris", "label-studio")
+"""Formats whose program opens the video by the path that the file gives."""
+
+
+def export(
+    timelines: Mapping[str, Timeline],
+    format: str,
+    title: str,
+    rate: str | None = None,
+    videos: Mapping[str, str | None] | None = None,
+) -> Download:
+    """Write timelines through `stepcut.formats`, tables safe for spreadsheets.
+
+    timelines  by the name of their video
+    format     one of `FORMATS`
+    title      what the download is named after
+    rate       frames per second, where the format counts frames and the video does not say it
+    videos     where each video lies, for the programs that open it
+    """
     chosen = choose("format", format, FORMATS)
+    if format in LINKED:
+        timelines = {name: replace(t, video=(videos or {}).get(name) or name) for name, t in timelines.items()}
     with tempfile.TemporaryDirectory() as folder:
         if chosen.many:
             path = Path(folder) / f"timelines{chosen.suffix}"
-            write(path, timelines, format, rate)
+            write(path, timelines, format, rate, spreadsheet=True)
             return Download(f"{title}-{format}{chosen.suffix}", path.read_bytes())
-        write_folder(folder, timelines, format, rate)
+        write_folder(folder, timelines, format, rate, spreadsheet=True)
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in sorted(Path(folder).iterdir()):
