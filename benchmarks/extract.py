@@ -71,7 +71,7 @@ def main() -> int:
 def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> None:
     """Print rates of decoding, backbone and both, the limit they set, and the ratio to it."""
     best = load_backbone(device=device)
-    plain = load_backbone(device=device, engine="torch")
+    plain = load_backbone(device=device, runtime="torch")
     on_gpu = getattr(best, "device", "cpu").startswith("cuda")
     frames = np.stack([picture for video in videos[:4] for _, picture in sample_frames(video, FPS, best.size)])
     frames = np.concatenate([frames] * (-(-512 // len(frames)) if on_gpu else 1))

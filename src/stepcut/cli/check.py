@@ -6,7 +6,7 @@ import argparse
 import json
 
 from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
-from stepcut.cli.feature_options import add_device
+from stepcut.cli.feature_options import add_device, add_trust
 
 EXAMPLES = """examples:
   stepcut check sandwich.proc new.mp4             in words; exit code 0 fine, 1 deviations, 2 error
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("video", nargs="+", help="videos, or files with their features")
     parser.add_argument("--json", action="store_true", help="print each report as one JSON object")
     add_device(parser)
+    add_trust(parser)
     add_engine(parser)
     add_progress(parser)
 
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.procedure.many_videos import for_each_video
 
     with open_engine(args) as engine:
-        answers = for_each_video("check", args.procedure, args.video, engine, args.device, progress_hook(args))
+        answers = for_each_video("check", args.procedure, args.video, engine, args.device, progress_hook(args), args.trust)
     failed = tell_failures(answers)
     reports = [answer for answer in answers if not isinstance(answer, Exception)]
     for report in reports:

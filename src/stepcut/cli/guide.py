@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepcut.cli.feature_options import add_device
+from stepcut.cli.feature_options import add_device, add_trust
 
 if TYPE_CHECKING:
     from stepcut.guidance.guide import State
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds without a frame that count as a stall (default 10)",
     )
     add_device(parser)
+    add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         # What the source has to say is on the screen already; printed as well, it would tear the view.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
     waits = {"patience": args.patience, "stall": args.stall}
-    states = follow(load(args.procedure), args.source, args.realtime, args.device, **waits)
+    states = follow(load(args.procedure, trust=args.trust), args.source, args.realtime, args.device, **waits)
     try:
         for state in states:
             text = json.dumps(state.to_json(), ensure_ascii=False) + "\n" if screen is None else screen.draw(state)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
-from stepcut.cli.feature_options import add_device
+from stepcut.cli.feature_options import add_device, add_trust
 from stepcut.errors import OptionError, printable
 
 EXAMPLES = """examples:
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "stands for the video's name",
     )
     add_device(parser)
+    add_trust(parser)
     add_engine(parser)
     add_progress(parser)
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             "belongs, for example -o 'out/{name}.vtt'."
         )
     with open_engine(args) as engine:
-        answers = for_each_video("segment", args.procedure, args.video, engine, args.device, progress_hook(args))
+        answers = for_each_video("segment", args.procedure, args.video, engine, args.device, progress_hook(args), args.trust)
     failed = tell_failures(answers)
     for video, timeline in zip(args.video, answers, strict=True):
         if isinstance(timeline, Exception):

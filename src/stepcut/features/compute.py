@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError
-from stepcut.features.backbones import Backbone
+from stepcut.features.backbones.contract import Backbone
+from stepcut.features.clips import clip_length, frames_per_row, make_clips
 from stepcut.features.store import write_rows
 from stepcut.features.video.sample import Picture, Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
@@ -43,9 +44,10 @@ def compute_features(
     `tell` hears of every batch; what it raises stops the work.
     """
     # Never one thread: what FFmpeg makes of a damaged frame depends on whether threads decode, not on how many.
-    samples = sample_frames(path, fps, backbone.size, start, end, max(2, threads or count_cores()))
+    rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
+    samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()))
     with write_rows(target) as writer:
-        for rows in compute_rows(samples, backbone):
+        for rows in compute_rows(samples, backbone, as_rate(fps)):
             writer.append(rows)
             if tell is not None:
                 tell(len(rows))
@@ -59,12 +61,19 @@ def compute_features(
     return as_path(target)
 
 
-def compute_rows(samples: Samples, backbone: Backbone) -> Iterator[Rows]:
+def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = None) -> Iterator[Rows]:
     """Rows in batches of `backbone.batch` frames; decoding goes on in another thread while the backbone works.
+
+    samples   frames: of a backbone that takes clips, `frames_per_row` times as many as rows
+    backbone  makes the rows
+    fps       rows per second; those of the samples unless given
 
     A part of a video (`sample_frames(..., start, end)`) that begins on a whole batch gives the very rows of one pass.
     """
-    for frames in _batches(samples, batch_size(backbone)):
+    pictures: Iterator[Picture] = (picture for _, picture in samples)
+    if clip_length(backbone) > 1:
+        pictures = make_clips(pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps))
+    for frames in _batches(pictures, batch_size(backbone), samples.close):
         rows = np.asarray(backbone.extract(frames))
         if rows.ndim < 2 or len(rows) != len(frames):
             raise FeatureError(
@@ -95,7 +104,7 @@ def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, du
     return sorted(time for time in times if time < duration)
 
 
-def _batches(samples: Samples, size: int) -> Iterator[NDArray[np.uint8]]:
+def _batches(pictures: Iterator[Picture], size: int, close: Callable[[], None]) -> Iterator[NDArray[np.uint8]]:
     """Arrays (n, H, W, 3) of `size` frames (the last may be smaller), read ahead by at most one batch."""
     waiting: queue.Queue[Picture | BaseException | None] = queue.Queue(maxsize=size)
     stop = threading.Event()
@@ -111,14 +120,14 @@ def _batches(samples: Samples, size: int) -> Iterator[NDArray[np.uint8]]:
 
     def decode() -> None:
         try:
-            for _, picture in samples:
+            for picture in pictures:
                 if not hand_over(picture):
                     break
             hand_over(None)
         except BaseException as error:  # whatever it is, the reader raises it
             hand_over(error)
         finally:
-            samples.close()
+            close()
 
     reader = threading.Thread(target=decode, name="stepcut-decode", daemon=True)
     reader.start()

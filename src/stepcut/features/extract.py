@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stepcut.errors import VideoError
 from stepcut.features.backbones import Backbone
 from stepcut.features.backbones.remote import open_backbone
+from stepcut.features.clips import clip_length
 from stepcut.features.compute import Stopped, batch_size, compute_features
 from stepcut.features.contract import Failure, Features
 from stepcut.features.files import find_features, load_features
@@ -92,7 +93,8 @@ def extract(
         with ThreadPoolExecutor(cores) as pool:
             looked = list(pool.map(partial(attempt, find), items))
     else:
-        looked = engine.map(partial(find, piece=engine.piece), items)
+        # A clip reaches over the border of a piece, so that its video stays whole.
+        looked = engine.map(partial(find, piece=engine.piece if clip_length(network) == 1 else None), items)
     jobs: dict[int, Job] = {}
     for number, answer in [*zip(wanted, looked, strict=True), *bad.items()]:
         if isinstance(answer, Job):
@@ -202,6 +204,7 @@ class _Shared:
     def __init__(self, backbone: Backbone) -> None:
         self.name, self.dim, self.size = backbone.name, backbone.dim, backbone.size
         self.fingerprint, self.batch = backbone.fingerprint, batch_size(backbone)
+        self.clip_frames, self.clip_fps = clip_length(backbone), getattr(backbone, "clip_fps", None)
         self._backbone, self._lock = backbone, threading.Lock()
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from pathlib import PurePosixPath
 from typing import Any
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, choose
 from stepcut.files.addresses import as_path
 from stepcut.rate import as_rate
 
 VECTORS = "vectors"
 """What a procedure says in place of a backbone when it was learned from given features."""
+MODEL_FILES = (".onnx", ".xml", ".tflite")
+"""Suffixes of networks in files: ONNX, OpenVINO, TensorFlow Lite."""
+FETCH = "fetch"
+"""The word for `weights` that allows a download, for backbones that come from a hub."""
+
+Three = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -24,38 +31,83 @@ class FeatureSpec:
     """
 
     backbone: str = "efficientnet-lite0"
-    """A name, a model file (.onnx, .xml, .tflite), or `package.module:Class`."""
+    """A name, a model file (.onnx, .xml, .tflite), `timm:`, `hf:` or `open_clip:` NAME, or `package.module:Class`."""
     fps: Fraction = Fraction(2)
     """Rows per second."""
     weights: str | None = None
-    """A file of weights, from the root, or a word that fetches one."""
+    """A file of weights; "fetch", or a word of `weights.FETCHABLE`, allows a download."""
     layer: str | None = None
     """The block of resnet50 whose maps are kept."""
     family: str | None = None
     """Which kind of ResNet-50 the weights are for: "v1.5" or "v1"."""
+    size: int | None = None
+    """Side of the square frames that the network takes."""
+    mean: Three | None = None
+    """Subtracted from frames of 0 to 1, red, green and blue in the order that the network wants."""
+    scale: Three | None = None
+    """What they are then divided by; the standard deviations, on most model cards."""
+    colour: str | None = None
+    """The order of the colours that the network wants: "rgb" or "bgr"."""
+    output: str | None = None
+    """The name of the output that is kept."""
+    clip_frames: int | None = None
+    """Frames of a clip, for networks that make a row of several frames."""
+    clip_fps: Fraction | None = None
+    """Frames per second inside a clip, a multiple of `fps` (the nearest one is taken)."""
+    trusted: bool = field(default=True, compare=False, repr=False)
+    """Whether code that `backbone` names may be imported: not where the spec comes from a file of somebody else."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fps", as_rate(self.fps))
-        if self.weights is not None and not self.weights.startswith("torchvision:"):
-            # Whoever opens it may have another working folder.
+        checks: dict[str, Callable[[Any], object]] = {
+            "fps": as_rate,
+            "clip_fps": lambda value: as_rate(value, "clip_fps"),
+            "size": lambda value: _whole(value, "size", 4096),
+            "clip_frames": lambda value: _whole(value, "clip_frames", 1024),
+            "mean": lambda value: _three(value, "mean"),
+            "scale": lambda value: _three(value, "scale"),
+        }
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in checks and value is not None:
+                object.__setattr__(self, each.name, checks[each.name](value))
+            elif each.name != "trusted" and value is not None and not isinstance(value, str):
+                raise OptionError(f"{each.name}={value!r} is not a word.")
+        if self.scale is not None and 0 in self.scale:
+            raise OptionError(f"scale={self.scale} holds 0, and frames are divided by it. For frames of 0 to 1 give 1.")
+        if self.colour is not None:
+            choose("colour", self.colour, {"rgb": 1, "bgr": 2})
+        # Whoever opens a file may have another working folder.
+        if self.weights is not None and self.weights != FETCH and not self.weights.startswith("torchvision:"):
             object.__setattr__(self, "weights", str(as_path(self.weights).absolute()))
+        if self.is_file:
+            object.__setattr__(self, "backbone", str(as_path(self.backbone).absolute()))
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the backbone is a model file."""
+        return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
 
     def to_json(self) -> dict[str, Any]:
         """What config.json holds under `backbone`; settings that are None are left out."""
-        said = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) is not None}
-        return {"name": said.pop("backbone"), **said, "fps": str(self.fps)}
+        said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "trusted"}
+        said = {
+            name: str(value) if isinstance(value, Fraction) else list(value) if isinstance(value, tuple) else value
+            for name, value in said.items()
+            if value is not None
+        }
+        return {"name": said.pop("backbone"), **said}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> FeatureSpec | None:
-        """The spec that `to_json` or stepcut 0.1.0 (which also kept the device) wrote; None for given features."""
+    def from_json(cls, said: Mapping[str, Any], trust: bool = False) -> FeatureSpec | None:
+        """The spec that `to_json` or stepcut 0.1.0 (which also kept the device) wrote; None for given features.
+
+        said   what a file says
+        trust  whether code that it names may be imported
+        """
         if said["name"] == VECTORS:
             return None
-        names = [each.name for each in fields(cls)]
-        given = {key: value for key, value in said.items() if key in names and value is not None}
-        for key, value in given.items():
-            if key != "fps" and not isinstance(value, str):
-                raise OptionError(f"backbone: {key}={value!r} is not a word.")
-        return cls(str(said["name"]), **given)
+        names = [each.name for each in fields(cls) if each.name not in ("backbone", "trusted")]
+        return cls(said["name"], **{name: said[name] for name in names if name in said}, trusted=trust)
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> FeatureSpec | None:
@@ -94,3 +146,29 @@ def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
             "Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
         )
     return spec
+
+
+def _whole(value: Any, name: str, most: int) -> int:
+    try:
+        number = int(value)
+    except (ValueError, TypeError, OverflowError):
+        number = 0
+    if isinstance(value, bool) or not 0 < number <= most or (not isinstance(value, str) and number != value):
+        raise OptionError(f"{name}={value!r}; give a whole number from 1 to {most}.")
+    return number
+
+
+def _three(value: Any, name: str) -> Three:
+    """Three numbers, from "0.5,0.5,0.5", a list, or one number for all."""
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    try:
+        numbers = [float(part) for part in parts]
+    except (ValueError, TypeError, OverflowError):
+        numbers = []
+    numbers = numbers * 3 if len(numbers) == 1 else numbers
+    if len(numbers) != 3 or not all(-16 <= number <= 16 for number in numbers):
+        raise OptionError(
+            f"{name}={value!r}; give three numbers for frames of 0 to 1, such as 0.485,0.456,0.406. Numbers for frames "
+            "of 0 to 255 are to be divided by 255."
+        )
+    return numbers[0], numbers[1], numbers[2]

@@ -21,7 +21,7 @@ class Held(Protocol):
     """An object that an engine holds somewhere; this may travel to its workers."""
 
     def read(self, *names: str) -> list[Any]:
-        """These attributes of the object."""
+        """These attributes of the object; None for those that it has not."""
 
     def call(self, method: str, *given: Any) -> Any:
         """What a method of the object gives."""

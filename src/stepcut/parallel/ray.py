@@ -182,7 +182,7 @@ class _Holder:
         self.threads, self.held = threads, make(device)
 
     def read(self, *names: str) -> list[Any]:
-        return [getattr(self.held, name) for name in names]
+        return [getattr(self.held, name, None) for name in names]
 
     def call(self, method: str, *given: Any) -> Any:
         with share_cores(self.threads):

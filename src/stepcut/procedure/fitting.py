@@ -80,6 +80,7 @@ def fit(
         method=method,
         expectations=expectations,
         config=config,
+        trusted=features[0].spec is None or features[0].spec.trusted,
         given={} if lesson is None else dict(lesson.labels.rows),
         at_hand=list(features),
     )

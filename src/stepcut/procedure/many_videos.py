@@ -20,6 +20,7 @@ def for_each_video(
     engine: Engine | None,
     device: str = "auto",
     progress: Hook = silent,
+    trust: bool = False,
 ) -> list[Any]:
     """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails.
 
@@ -29,32 +30,33 @@ def for_each_video(
     engine     whose workers do it; None: this process
     device     where the backbone runs: auto, cpu or cuda
     progress   told after each video; of one video alone, of its frames
+    trust      import the code that the procedure names
     """
     word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
     if engine is None:
-        _open(str(procedure), word)  # one that is not there is told before anything is said of the videos
+        _open(str(procedure), word, trust)  # one that is not there is told before anything is said of the videos
         if len(videos) == 1:
-            return [attempt(partial(do, verb, str(procedure), word, device, progress=progress), videos[0])]
+            return [attempt(partial(do, verb, str(procedure), word, trust, device, progress=progress), videos[0])]
     with Stage(progress, verb, total=len(videos), unit="videos") as stage:
         if engine is None:
             answers = []
             for video in videos:
-                answers.append(attempt(partial(do, verb, str(procedure), word, device), video))
+                answers.append(attempt(partial(do, verb, str(procedure), word, trust, device), video))
                 stage.advance(item=video)
             return answers
         # A worker may have another working folder.
         whole = [str(as_path(video).absolute()) for video in videos]
-        work = partial(do, verb, str(as_path(procedure).absolute()), word, device)
+        work = partial(do, verb, str(as_path(procedure).absolute()), word, trust, device)
         return engine.map(work, whole, lambda place, _: stage.advance(item=videos[place]))
 
 
-def do(verb: str, procedure: str, word: str, device: str, video: str, progress: Hook = silent) -> Any:
+def do(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
     """What a worker does."""
-    return getattr(_open(procedure, word), verb)(video, device, progress)
+    return getattr(_open(procedure, word, trust), verb)(video, device, progress)
 
 
 @lru_cache(maxsize=1)
-def _open(path: str, _word: str) -> Procedure:
+def _open(path: str, _word: str, trust: bool) -> Procedure:
     from stepcut.procedure.procedure import load
 
-    return load(path)
+    return load(path, trust=trust)

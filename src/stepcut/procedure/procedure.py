@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepcut.colours import colour
-from stepcut.errors import OptionError, ProcedureError, unknown
+from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import whole_path
 from stepcut.methods.contract import build
-from stepcut.plugins import is_own
 from stepcut.procedure.corrections.operations import apply
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.labels import Given
@@ -100,7 +99,6 @@ class Procedure(Record):
             raise OptionError(
                 "this procedure was learned from arrays, which it does not keep; hand them over as source=..."
             )
-        self._check_trusted()
         found = {one.name: one for one in read_source(given, self.rate, self.spec, progress=progress)[0]}
         lost = [name for name in self.samples if name not in found or len(found[name].rows) != self.samples[name]]
         if lost:
@@ -124,7 +122,7 @@ class Procedure(Record):
         """How features are made of videos; None where it was learned from features of which nothing else is known."""
         from stepcut.features.spec import FeatureSpec
 
-        return FeatureSpec.from_json(self.config["backbone"])
+        return FeatureSpec.from_json(self.config["backbone"], self.trusted)
 
     def features(self, video: Video, device: str = "auto", progress: Hook = silent) -> Features:
         """The features of a video, made as those that this was learned from: same backbone, same rate.
@@ -135,15 +133,7 @@ class Procedure(Record):
         """
         from stepcut.features.read import read_like
 
-        self._check_trusted()
         return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
-
-    def _check_trusted(self) -> None:
-        if self.spec is not None and is_own(self.spec.backbone) and not self.trusted:
-            raise ProcedureError(
-                f"its backbone is {self.spec.backbone}, code that is not stepcut's. If you trust it, load the "
-                "procedure with trust=True (--trust)."
-            )
 
     def segment(self, video: Video, device: str = "auto", progress: Hook = silent) -> Timeline:
         """Cut a new video into the steps, without learning anything anew; the settings are those of `features`."""

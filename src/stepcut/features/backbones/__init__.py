@@ -1,94 +1,28 @@
-"""Backbones: networks that turn frames into features. Choose one by name, or hand over your own object."""
+"""Backbones: networks that turn frames into features. Choose one by name, give a file, or hand over your own object."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
+from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, choose, unknown
-from stepcut.features.backbones.openvino_engine import precision
-from stepcut.features.backbones.program import Program
+from stepcut.features.backbones.contract import Backbone, Frames, Network, Rows
+from stepcut.features.backbones.graph import Graph
 from stepcut.features.spec import VECTORS, FeatureSpec
+from stepcut.plugins import find, is_own
+
+__all__ = ["BACKBONES", "Backbone", "Network", "choose_device", "choose_runtime", "load_backbone"]
+
+HUBS = ("timm", "hf", "open_clip")
+RUNTIMES = ("openvino", "torch", "onnxruntime")
 
 
-@runtime_checkable
-class Backbone(Protocol):
-    """What stepcut asks of a backbone; any object with these four names and one verb will do."""
-
-    name: str
-    dim: int
-    """Length of a feature vector, or channels of a feature map."""
-    size: int
-    """Side of the square frames it takes."""
-    fingerprint: str
-    """Changes whenever its features would: stored features are found again by it."""
-
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        """(n, size, size, 3) RGB to (n, dim) vectors or (n, dim, h, w) maps."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where and with what a network runs."""
-
-    device: str
-    engine: str
-    threads: int | None = None
-
-
-class Network:
-    """A backbone of stepcut's own. The engine is built at the first use, so a run that finds all stored loads none."""
-
-    def __init__(
-        self, name: str, dim: int, size: int, weights_id: str, program: Callable[[], Program], place: Place
-    ) -> None:
-        self.name, self.dim, self.size = name, dim, size
-        self.device, self.engine, self.threads = place.device, place.engine, place.threads
-        # The precision follows the machine (OpenVINO) or the device (torch).
-        kind = precision() if place.engine == "openvino" else place.device.split(":")[0]
-        self.fingerprint = f"{name} {weights_id} {place.engine}-{kind}"
-        self.batch = 128 if place.device.startswith("cuda") else 16
-        self.spec = FeatureSpec(name)
-        self._program = program
-        self._run: Callable[[NDArray[np.uint8]], NDArray[np.float16]] | None = None
-
-    def __repr__(self) -> str:
-        return (
-            f"<Backbone {self.name}, {self.dim} numbers from {self.size} x {self.size}, {self.engine} on {self.device}>"
-        )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """To another process it travels as the call that made it."""
-        return load_backbone, (self.spec, self.device, self.engine, self.threads)
-
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        """(n, size, size, 3) RGB to features in half precision."""
-        if frames.ndim != 4 or frames.shape[1:] != (self.size, self.size, 3) or frames.dtype != np.uint8:
-            raise OptionError(
-                f"frames of shape {frames.shape} and type {frames.dtype} do not fit {self.name}; "
-                f"give uint8 (n, {self.size}, {self.size}, 3), for example from sample_frames(path, size={self.size})."
-            )
-        if self._run is None:
-            self._run = self._build()
-        return self._run(frames)
-
-    def _build(self) -> Callable[[NDArray[np.uint8]], NDArray[np.float16]]:
-        if self.engine == "openvino":
-            from stepcut.features.backbones.openvino_engine import OpenVinoEngine
-
-            return OpenVinoEngine(self._program(), self.size, self.threads)
-        from stepcut.features.backbones.torch_engine import TorchEngine
-
-        return TorchEngine(self._program(), self.device, self.threads)
-
-
-def _lite0(place: Place, spec: FeatureSpec) -> Network:
+def _lite0(spec: FeatureSpec, place: tuple[str, str, int | None]) -> Network:
     from stepcut.features.backbones.lite0 import DIM, SIZE, lite0, weights_file
     from stepcut.features.backbones.weights import hash_file, read_weights
 
@@ -98,18 +32,20 @@ def _lite0(place: Place, spec: FeatureSpec) -> Network:
             "backbone='resnet50'."
         )
     file = weights_file() if spec.weights is None else spec.weights
-    return Network("efficientnet-lite0", DIM, SIZE, hash_file(file)[:16], lambda: lite0(read_weights(file)[0]), place)
+    mark = f"efficientnet-lite0 {hash_file(file)[:16]} {_precision(place)}"
+    build = partial(_build, lambda: lite0(read_weights(file)[0]), SIZE, place)
+    return Network(spec, "efficientnet-lite0", DIM, SIZE, mark, build, place)
 
 
-def _resnet50(place: Place, spec: FeatureSpec) -> Network:
+def _resnet50(spec: FeatureSpec, place: tuple[str, str, int | None]) -> Network:
     from stepcut.features.backbones.resnet50 import FAMILIES, SIZE, family_of, map_shape, resnet50
     from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
 
     weights = spec.weights
-    if weights is None:
+    if weights is None or (weights in FETCHABLE and not spec.trusted):
         raise OptionError(
-            "backbone='resnet50' comes without weights (weights=None). Give a .safetensors or .pth file of a ResNet-50 "
-            f"or one of these words to fetch 100 MB once: {', '.join(FETCHABLE)}."
+            f"backbone='resnet50' comes without weights (weights={weights!r}). Give a .safetensors or .pth file of a "
+            f"ResNet-50 or one of these words to fetch 100 MB once: {', '.join(FETCHABLE)}."
         )
     layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
@@ -117,9 +53,38 @@ def _resnet50(place: Place, spec: FeatureSpec) -> Network:
         choose("family", spec.family, FAMILIES)
     file = fetch_weights(weights) if weights.startswith("torchvision:") else weights
     arrays, metadata = read_weights(file)
-    kind = spec.family or family_of(arrays, metadata)
-    program = resnet50(arrays, layer, kind)  # now, so that a file that does not fit is told of before any decoding
-    return Network("resnet50", channels, SIZE, f"{layer} {kind} {hash_file(file)[:16]}", lambda: program, place)
+    family = spec.family or family_of(arrays, metadata)
+    graph = resnet50(arrays, layer, family)  # now, so that a file that does not fit is told of before any decoding
+    mark = f"resnet50 {layer} {family} {hash_file(file)[:16]} {_precision(place)}"
+    return Network(spec, "resnet50", channels, SIZE, mark, partial(_build, lambda: graph, SIZE, place), place)
+
+
+def _build(make: Callable[[], Graph], size: int, place: tuple[str, str, int | None]) -> Callable[[Frames], Rows]:
+    """One of stepcut's own networks, ready to run."""
+    graph, (device, runtime, threads) = make(), place
+    if runtime == "openvino":
+        from stepcut.features.backbones import openvino_runtime as ov
+
+        openvino = ov.import_openvino()
+        shape, axes = (-1, size, size, 3), (0, 3, 1, 2)
+        frames, x = ov.frames_to(shape, axes, graph.mean, graph.scale, False, openvino.Type.f32)
+        model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs)], [frames], "stepcut")
+        return ov.OpenVinoRuntime(model, threads)
+    from stepcut.features.backbones import torch_runtime
+
+    convs = torch_runtime.as_tensors(graph.convs, device)
+    layers = torch_runtime.Layers()
+    return torch_runtime.TorchRuntime(
+        lambda x: graph.forward(layers, x, convs), graph.mean, graph.scale, device, threads
+    )
+
+
+def _precision(place: tuple[str, str, int | None]) -> str:
+    """The end of a fingerprint: the precision follows the machine (OpenVINO) or the device (torch)."""
+    from stepcut.features.backbones.openvino_runtime import precision
+
+    device, runtime, _ = place
+    return f"openvino-{precision()}" if runtime == "openvino" else f"{runtime}-{device.split(':')[0]}"
 
 
 BACKBONES: dict[str, Callable[..., Network]] = {"efficientnet-lite0": _lite0, "resnet50": _resnet50}
@@ -129,62 +94,125 @@ BACKBONES: dict[str, Callable[..., Network]] = {"efficientnet-lite0": _lite0, "r
 def load_backbone(
     backbone: object = "efficientnet-lite0",
     device: str = "auto",
-    engine: str = "auto",
+    runtime: str = "auto",
     threads: int | None = None,
     **settings: Any,
 ) -> Backbone:
     """The backbone of that name or spec, or the object itself if it is one already.
 
-    backbone  a name, a `FeatureSpec`, or a backbone of your own
+    backbone  a name, a model file, `timm:NAME`, `hf:NAME`, `open_clip:NAME`, `package.module:Class`, an entry point of
+              the group `stepcut.backbones`, a `FeatureSpec`, or a backbone of your own
     device    auto, cpu or cuda
-    engine    auto (the fastest installed), openvino or torch
-    threads   CPU threads of the engine, all cores unless given
-    settings  of the spec, where a name is given: weights, layer, family
+    runtime   auto (the fastest installed), openvino, torch or onnxruntime
+    threads   CPU threads of the runtime, all cores unless given
+    settings  of the spec, where a name is given: weights, layer, family and so on
     """
     if isinstance(backbone, str):
         weights = settings.get("weights")
         backbone = FeatureSpec(backbone, **{**settings, "weights": None if weights is None else os.fspath(weights)})
     if not isinstance(backbone, FeatureSpec):
-        if isinstance(backbone, Backbone):
-            return backbone
-        missing = [n for n in ("name", "dim", "size", "fingerprint", "extract") if not hasattr(backbone, n)]
-        raise OptionError(
-            f"backbone={backbone!r} has no {', '.join(missing)}. Give a name ({', '.join(BACKBONES)}) or an object "
-            "with name, dim, size, fingerprint and extract(frames)."
-        )
-    if backbone.backbone not in BACKBONES:
-        raise OptionError(unknown("backbone", backbone.backbone, [*BACKBONES, VECTORS]))
+        return _checked(backbone)
+    spec = backbone
+    hub = spec.backbone.partition(":")[0] if spec.backbone.partition(":")[0] in HUBS else None
+    if not (spec.is_file or hub or spec.backbone in BACKBONES):
+        return _own(spec)
     where = choose_device(device)
-    network = BACKBONES[backbone.backbone](Place(where, choose_engine(engine, where), threads), backbone)
-    network.spec = backbone
+    place = (where, choose_runtime(runtime, where, "torch" if hub else "file" if spec.is_file else "own"), threads)
+    network: Network
+    if spec.is_file:
+        from stepcut.features.backbones.model_files import load_file
+
+        network = load_file(spec, *place)
+    elif hub:
+        from stepcut.features.backbones.hubs import load_hub
+
+        network = load_hub(spec, *place)
+    else:
+        network = BACKBONES[spec.backbone](spec, place)
+    network.load = load_backbone
     return network
 
 
+def _own(spec: FeatureSpec) -> Backbone:
+    """A backbone of somebody's own: made without arguments, and only where the user named it."""
+    if is_own(spec.backbone) and not spec.trusted:
+        raise OptionError(
+            f"backbone={spec.backbone!r} is code that is not stepcut's, named by a file. If you trust it, load the "
+            "procedure with trust=True (--trust)."
+        )
+    if not is_own(spec.backbone) and spec.backbone == VECTORS:
+        raise OptionError(unknown("backbone", spec.backbone, BACKBONES))
+    make: Callable[..., Any] = find("backbone", spec.backbone, BACKBONES)
+    try:
+        return _checked(make())
+    except TypeError as error:
+        raise OptionError(
+            f"backbone={spec.backbone!r} cannot be made without arguments ({error}). Hand the object over from Python."
+        ) from error
+
+
+def _checked(backbone: object) -> Backbone:
+    if isinstance(backbone, Backbone):
+        return backbone
+    missing = [n for n in ("name", "dim", "size", "fingerprint", "extract") if not hasattr(backbone, n)]
+    raise OptionError(
+        f"backbone={backbone!r} has no {', '.join(missing)}. Give a name ({', '.join(BACKBONES)}), a model file, or an "
+        "object with name, dim, size, fingerprint and extract(frames)."
+    )
+
+
 def choose_device(device: str = "auto") -> str:
-    """`auto`: CUDA when there is one, else the CPU."""
-    if device == "cpu":
+    """`auto`: CUDA when there is one, else the CPU. torch is asked only where there is a driver to ask for."""
+    if device.split(":")[0] not in ("auto", "cpu", "cuda"):
+        raise OptionError(unknown("device", device, ["auto", "cpu", "cuda"]))
+    if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):
         return "cpu"
+    if not _installed("torch"):
+        raise ExtraNeeded(f"device={device!r} needs torch. Run: pip install 'stepcut[cnc]'; or use device='cpu'.")
     import torch
 
     cuda = torch.cuda.is_available()
     if device == "auto":
         return "cuda" if cuda else "cpu"
-    if device.split(":")[0] != "cuda":
-        raise OptionError(unknown("device", device, ["auto", "cpu", "cuda"]))
     if not cuda:
         raise OptionError(f"device={device!r}: torch {torch.__version__} sees no CUDA GPU here. Use device='cpu'.")
     return device
 
 
-def choose_engine(engine: str, device: str) -> str:
-    """`auto`: OpenVINO for a CPU when it is installed, else torch."""
-    present = importlib.util.find_spec("openvino") is not None
-    if engine == "auto":
-        return "openvino" if device == "cpu" and present else "torch"
-    if engine not in ("openvino", "torch"):
-        raise OptionError(unknown("engine", engine, ["auto", "openvino", "torch"]))
-    if engine == "openvino" and device != "cpu":
-        raise OptionError(f"engine='openvino' runs on a CPU, not on device={device!r}. Use engine='torch'.")
-    if engine == "openvino" and not present:
-        raise ExtraNeeded("engine='openvino' is not installed. Run: pip install openvino")
-    return engine
+def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
+    """`auto`: OpenVINO on a CPU where it is installed, else torch for our own networks and onnxruntime for files.
+
+    runtime  auto, openvino, torch or onnxruntime
+    device   cpu or cuda
+    kind     what is to run: "own" (our networks), "file" (a model file) or "torch" (a module of torch)
+    """
+    able = {"own": ("openvino", "torch"), "file": ("openvino", "onnxruntime"), "torch": ("torch",)}[kind]
+    if runtime == "auto":
+        here = [name for name in able if (name != "openvino" or device == "cpu") and _installed(name)]
+        if not here:
+            first = able[0] if device == "cpu" else able[-1]
+            advice = {"torch": "'stepcut[cnc]'", "onnxruntime": "onnxruntime-gpu"}.get(first, first)
+            raise ExtraNeeded(
+                f"a backbone on {device} needs {' or '.join(able)}, and none is installed. Run: pip install {advice}"
+            )
+        return here[0]
+    if runtime not in able:
+        raise OptionError(unknown("runtime", runtime, ["auto", *able]))
+    if runtime == "openvino" and device != "cpu":
+        raise OptionError(f"runtime='openvino' runs on a CPU, not on device={device!r}. Use runtime='torch'.")
+    if not _installed(runtime):
+        raise ExtraNeeded(f"runtime={runtime!r} is not installed. Run: pip install {runtime}")
+    return runtime
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _has_driver() -> bool:
+    """Whether the driver of an NVIDIA GPU can be loaded: quick, where importing torch takes seconds."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True

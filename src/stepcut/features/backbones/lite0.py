@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import ExtraNeeded
-from stepcut.features.backbones.program import Add, Conv, Mean, Program, fold
+from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.features.backbones.graph import Convs, Graph, Layers, fold
 
 SIZE = 224
 DIM = 1280
 EPS = 1e-3
 
-# Kernel, stride and number of blocks per stage; widths come from the weights themselves.
-STAGES = [(3, 1, 1), (3, 2, 2), (5, 2, 2), (3, 2, 3), (5, 1, 3), (5, 2, 4), (3, 1, 1)]
+STAGES = [(1, 1), (2, 2), (2, 2), (2, 3), (1, 3), (2, 4), (1, 1)]
+"""Stride and number of blocks per stage; kernels and widths come from the weights themselves."""
+_NORMS = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
 
 
 def weights_file() -> Path:
@@ -29,31 +30,37 @@ def weights_file() -> Path:
     return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
 
 
-def lite0(weights: Mapping[str, Any]) -> Program:
+def lite0(weights: Mapping[str, Any]) -> Graph:
     """The network up to the pooled features before the classifier."""
-    program = Program(mean=(127.0,) * 3, scale=(1 / 128,) * 3)
+    try:
+        convs = {"stem": fold(weights, "_conv_stem", "_bn0", EPS), "head": fold(weights, "_conv_head", "_bn1", EPS)}
+        for number in range(sum(repeats for _, repeats in STAGES)):
+            for part, norm in _NORMS.items():
+                block = f"_blocks.{number}"
+                if number > 0 or part != "_expand_conv":
+                    convs[f"{number}{part}"] = fold(weights, f"{block}.{part}", f"{block}.{norm}", EPS)
+    except KeyError as error:
+        raise OptionError(f"the weights hold no {error}: they are not those of an EfficientNet-Lite0.") from error
+    return Graph(_forward, convs, (127 / 255,) * 3, (128 / 255,) * 3)
 
-    def conv(source: int, name: str, norm: str, stride: int, activation: str) -> int:
-        weight, bias = fold(weights, name, norm, EPS)
-        k = weight.shape[-1]
-        groups = weight.shape[0] if weight.shape[1] == 1 else 1
+
+def _forward(layers: Layers, x: Any, convs: Convs) -> Any:
+    def conv(x: Any, name: str, stride: int = 1, activation: str = "relu6") -> Any:
+        weight, bias = convs[name]
         # TensorFlow's "same": the zeros that do not divide evenly go after the picture.
-        zeros = max(k - stride, 0)
-        padding = (zeros // 2, zeros - zeros // 2)
-        return program.add(Conv(source, weight, bias, stride, padding, groups, activation))
+        zeros = max(weight.shape[-1] - stride, 0)
+        groups = weight.shape[0] if weight.shape[1] == 1 else 1
+        return layers.conv(x, weight, bias, stride, (zeros // 2, zeros - zeros // 2), groups, activation)
 
-    x = conv(0, "_conv_stem", "_bn0", 2, "relu6")
-    number = 0
-    for _kernel, first_stride, repeats in STAGES:
+    x, number = conv(x, "stem", 2), 0
+    for first_stride, repeats in STAGES:
         for repeat in range(repeats):
-            block, stride, before = f"_blocks.{number}", first_stride if repeat == 0 else 1, x
-            if f"{block}._expand_conv.weight" in weights:
-                x = conv(x, f"{block}._expand_conv", f"{block}._bn0", 1, "relu6")
-            x = conv(x, f"{block}._depthwise_conv", f"{block}._bn1", stride, "relu6")
-            x = conv(x, f"{block}._project_conv", f"{block}._bn2", 1, "")
+            before = x
+            if number > 0:
+                x = conv(x, f"{number}_expand_conv")
+            x = conv(x, f"{number}_depthwise_conv", first_stride if repeat == 0 else 1)
+            x = conv(x, f"{number}_project_conv", activation="")
             if repeat > 0:
-                x = program.add(Add(before, x))
+                x = layers.add(before, x, "")
             number += 1
-    x = conv(x, "_conv_head", "_bn1", 1, "relu6")
-    program.add(Mean(x))
-    return program
+    return layers.mean(conv(x, "head"))

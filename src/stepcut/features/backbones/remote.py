@@ -26,11 +26,15 @@ def open_backbone(
     device    auto, cpu or cuda
     engine    whose workers will use it
     """
-    spec = as_spec(backbone, fps=fps)
-    if not isinstance(backbone, str | FeatureSpec):
-        return load_backbone(backbone), spec
-    held = None if engine is None else engine.hold(partial(load_backbone, spec), device)
-    return load_backbone(spec, device) if held is None else RemoteBackbone(held), spec
+    network: Backbone
+    if isinstance(backbone, str | FeatureSpec):
+        wanted = as_spec(backbone, fps=fps)
+        held = None if engine is None else engine.hold(partial(load_backbone, wanted), device)
+        network = load_backbone(wanted, device) if held is None else RemoteBackbone(held)
+        own = getattr(network, "spec", None)  # a model file says more than was asked for
+        return network, own if isinstance(own, FeatureSpec) else wanted
+    network = load_backbone(backbone)
+    return network, as_spec(network, fps=fps)
 
 
 class RemoteBackbone:
@@ -41,8 +45,9 @@ class RemoteBackbone:
 
     def __init__(self, held: Held) -> None:
         self.held = held
-        said = held.read("name", "dim", "size", "fingerprint", "batch", "spec")
-        self.name, self.dim, self.size, self.fingerprint, self.batch, self.spec = said
+        self.name, self.dim, self.size, self.fingerprint = held.read("name", "dim", "size", "fingerprint")
+        batch, self.clip_frames, self.clip_fps, self.spec = held.read("batch", "clip_frames", "clip_fps", "spec")
+        self.batch: int = batch or 32
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
         """Ask one of the actors, always the same one for a process."""

@@ -8,12 +8,13 @@ Two families of weights share the parameter names but not the network:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.backbones.program import Add, Conv, MaxPool, Program, fold
+from stepcut.features.backbones.graph import Convs, Graph, Layers, fold
 
 SIZE = 224
 EPS = 1e-5
@@ -22,8 +23,8 @@ BLOCKS = {2: 3, 3: 4, 4: 6, 5: 3}
 LAYERS = {f"conv{stage}{'abcdef'[n]}": (stage, n) for stage, count in BLOCKS.items() for n in range(count)}
 FAMILIES = {"v1.5": "v1.5", "v1": "v1"}
 
-_RGB_MEAN, _RGB_DEVIATION = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
-_V1_MEAN = (123.68, 116.779, 103.939)  # in the order R, G, B
+IMAGENET_MEAN, IMAGENET_SCALE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_V1_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)  # in the order R, G, B
 
 
 def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
@@ -43,37 +44,51 @@ def map_shape(layer: str) -> tuple[int, int, int]:
     return 64 * 2**stage, SIZE // 2**stage, SIZE // 2**stage
 
 
-def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v1.5") -> Program:
+def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v1.5") -> Graph:
     """The network up to and with the block `layer`."""
     last = choose("layer", layer, LAYERS)
     v1 = choose("family", family, FAMILIES) == "v1"
-    program = (
-        Program(_V1_MEAN, (1.0, 1.0, 1.0))
-        if v1
-        else Program(_RGB_MEAN, (1 / _RGB_DEVIATION[0], 1 / _RGB_DEVIATION[1], 1 / _RGB_DEVIATION[2]))
-    )
+    convs = {}
 
-    def conv(source: int, name: str, norm: str, stride: int, activation: str) -> int:
+    def add(name: str, norm: str) -> None:
         if f"{name}.weight" not in weights:
             raise OptionError(
                 f"layer={layer!r} needs {name}.weight, which the weights do not hold ({len(weights)} entries). "
                 "Choose an earlier layer, or give the weights of a whole ResNet-50."
             )
-        weight, bias = fold(weights, name, norm, EPS)
-        if v1 and name == "conv1":
-            weight = np.ascontiguousarray(weight[:, ::-1])  # it expects BGR; frames are RGB
-        return program.add(Conv(source, weight, bias, stride, (weight.shape[-1] // 2,) * 2, 1, activation))
+        convs[name] = fold(weights, name, norm, EPS)
 
-    x = conv(0, "conv1", "bn1", 2, "relu")
-    x = program.add(MaxPool(x, 3, 2, (1, 1)))
-    for stage, number in LAYERS.values():
-        block, stride = f"layer{stage - 1}.{number}", 2 if number == 0 and stage > 2 else 1
-        y = conv(x, f"{block}.conv1", f"{block}.bn1", stride if v1 else 1, "relu")
-        y = conv(y, f"{block}.conv2", f"{block}.bn2", 1 if v1 else stride, "relu")
-        y = conv(y, f"{block}.conv3", f"{block}.bn3", 1, "")
+    add("conv1", "bn1")
+    if v1:  # it expects BGR; frames are RGB
+        convs["conv1"] = np.ascontiguousarray(convs["conv1"][0][:, ::-1]), convs["conv1"][1]
+    for stage, number in _blocks(last):
+        block = f"layer{stage - 1}.{number}"
+        for part in (1, 2, 3):
+            add(f"{block}.conv{part}", f"{block}.bn{part}")
         if number == 0:
-            x = conv(x, f"{block}.downsample.0", f"{block}.downsample.1", stride, "")
-        x = program.add(Add(x, y, "relu"))
-        if (stage, number) == last:
-            break
-    return program
+            add(f"{block}.downsample.0", f"{block}.downsample.1")
+    mean, scale = (_V1_MEAN, (1 / 255,) * 3) if v1 else (IMAGENET_MEAN, IMAGENET_SCALE)
+    return Graph(partial(_forward, last, v1), convs, mean, scale)
+
+
+def _forward(last: tuple[int, int], v1: bool, layers: Layers, x: Any, convs: Convs) -> Any:
+    def conv(x: Any, name: str, stride: int = 1, activation: str = "relu") -> Any:
+        weight, bias = convs[name]
+        return layers.conv(x, weight, bias, stride, (weight.shape[-1] // 2,) * 2, 1, activation)
+
+    x = layers.max_pool(conv(x, "conv1", 2))
+    for stage, number in _blocks(last):
+        block, stride = f"layer{stage - 1}.{number}", 2 if number == 0 and stage > 2 else 1
+        y = conv(x, f"{block}.conv1", stride if v1 else 1)
+        y = conv(y, f"{block}.conv2", 1 if v1 else stride)
+        y = conv(y, f"{block}.conv3", activation="")
+        if number == 0:
+            x = conv(x, f"{block}.downsample.0", stride, "")
+        x = layers.add(x, y, "relu")
+    return x
+
+
+def _blocks(last: tuple[int, int]) -> list[tuple[int, int]]:
+    """Stage and number of all blocks up to the last one."""
+    blocks = list(LAYERS.values())
+    return blocks[: blocks.index(last) + 1]

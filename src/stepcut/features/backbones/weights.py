@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, choose
+from stepcut.features.backbones.torch_files import Refused, read_torch
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
 
@@ -48,19 +48,13 @@ def _read_safetensors(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _read_torch(file: Path) -> dict[str, Any]:
-    import torch
-
     try:
-        state = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        return read_torch(file)
+    except Refused as error:
         raise OptionError(
-            f"weights='{file}': not a file of plain weights (it is damaged, or holds objects that would run code). "
-            "Save the state_dict() alone, best as .safetensors."
+            f"weights='{file}': not a file of plain weights ({error}); it is damaged, or holds objects that would run "
+            "code. Save the state_dict() alone, best as .safetensors."
         ) from error
-    for key in ("state_dict", "model"):
-        if isinstance(state, dict) and isinstance(state.get(key), dict):
-            state = state[key]
-    return {name: value.numpy() for name, value in state.items() if isinstance(value, torch.Tensor)}
 
 
 def fetch_weights(word: str) -> Path:

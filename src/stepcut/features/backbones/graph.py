@@ -1,0 +1,62 @@
+"""Stepcut's own networks: convolutions with batch norm folded in, and one function that says how they are joined.
+
+The function is written once. With the layers of OpenVINO it builds a model, with those of torch it computes, and with
+torch parameters in place of the arrays it learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+Convs = Mapping[str, tuple[Any, Any]]
+"""Weight and bias of every convolution, by name: arrays, or tensors."""
+
+
+class Layers(Protocol):
+    """What a network is made of; `x` is whatever the runtime computes with."""
+
+    def conv(
+        self, x: Any, weight: Any, bias: Any, stride: int, padding: tuple[int, int], groups: int, activation: str
+    ) -> Any:
+        """A convolution with zeros before and after, its bias and its activation ("", "relu" or "relu6")."""
+
+    def add(self, x: Any, y: Any, activation: str) -> Any:
+        """The sum, with its activation."""
+
+    def max_pool(self, x: Any) -> Any:
+        """The largest value in windows of 3, every 2."""
+
+    def mean(self, x: Any) -> Any:
+        """The mean over rows and columns: maps (n, C, h, w) become vectors (n, C)."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network with its weights: `forward(layers, x, convs)` for normalised frames `x` (n, 3, H, W)."""
+
+    forward: Callable[[Layers, Any, Convs], Any]
+    convs: dict[str, tuple[Array, Array]]
+    mean: tuple[float, float, float]
+    """Frames go in as (frame / 255 - mean) / scale, RGB."""
+    scale: tuple[float, float, float]
+
+
+def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[Array, Array]:
+    """Weight and bias of a convolution with the batch norm after it folded in.
+
+    gamma (W x - mu) / sqrt(var + eps) + beta  =  (W s) x + (beta - mu s),  s = gamma / sqrt(var + eps)
+    """
+    part = {name: np.asarray(weights[f"{norm}.{name}"], np.float64) for name in ("weight", "bias")}
+    mu, var = (np.asarray(weights[f"{norm}.running_{name}"], np.float64) for name in ("mean", "var"))
+    s = part["weight"] / np.sqrt(var + eps)
+    bias = part["bias"] - mu * s
+    if f"{conv}.bias" in weights:  # Keras and Caffe keep a bias before the batch norm
+        bias = bias + np.asarray(weights[f"{conv}.bias"], np.float64) * s
+    w = np.asarray(weights[f"{conv}.weight"], np.float64)
+    return (w * s[:, None, None, None]).astype(np.float32), bias.astype(np.float32)

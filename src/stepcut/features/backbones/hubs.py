@@ -1,0 +1,154 @@
+"""Networks of timm, transformers (`hf:`) and open_clip, where those packages are installed; run by torch.
+
+Nothing is fetched unless `weights` says "fetch". Weights are read as tensors only, and no code of a hub is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.features.backbones.contract import Frames, Network, Rows
+from stepcut.features.backbones.weights import read_weights
+from stepcut.features.spec import FETCH, FeatureSpec
+
+
+@dataclass
+class Found:
+    """A network, and how it wants its frames."""
+
+    module: Any
+    forward: Callable[[Any], Any]
+    size: int
+    mean: Sequence[float]
+    scale: Sequence[float]
+    clip_frames: int | None = None
+
+
+def load_hub(spec: FeatureSpec, device: str, runtime: str, threads: int | None) -> Network:
+    """The network that `timm:NAME`, `hf:NAME` or `open_clip:NAME` stands for."""
+    hub, _, name = spec.backbone.partition(":")
+    try:
+        found = HUBS[hub](name, spec)
+    except ImportError as error:
+        package = {"hf": "transformers", "open_clip": "open-clip-torch"}.get(hub, hub)
+        raise ExtraNeeded(f"{spec.backbone} needs {package} ({error}). Run: pip install {package}") from error
+    if spec.weights not in (None, FETCH):
+        weights = {key: value for key, value in read_weights(str(spec.weights))[0].items() if value.ndim > 0}
+        _fill(found.module, weights, spec)
+    given: dict[str, Any] = {
+        "size": found.size,
+        "mean": tuple(found.mean),
+        "scale": tuple(found.scale),
+        "colour": "rgb",
+    }
+    if found.clip_frames:
+        given |= {"clip_frames": found.clip_frames, "clip_fps": spec.fps}
+    full = replace(spec, **{key: value for key, value in given.items() if getattr(spec, key) is None})
+    found.module.eval().to(device)
+    digest = hashlib.sha256()
+    for key, value in sorted(found.module.state_dict().items()):
+        digest.update(key.encode() + np.ascontiguousarray(value.detach().float().cpu().numpy()).data)
+    how = f"{full.size} {full.mean} {full.scale} {full.clip_frames} {full.clip_fps} torch-{device.split(':')[0]}"
+    mark = f"{spec.backbone} {digest.hexdigest()[:16]} {how}"
+
+    def build() -> Callable[[Frames], Rows]:
+        from stepcut.features.backbones.torch_runtime import TorchRuntime, dtype_on
+
+        found.module.to(dtype_on(device))
+        assert full.mean is not None
+        assert full.scale is not None
+        return TorchRuntime(found.forward, full.mean, full.scale, device, threads)
+
+    network = Network(full, spec.backbone, 0, full.size or 0, mark, build, (device, runtime, threads))
+    blank = np.zeros((1, *((network.clip_frames,) if network.clip_frames > 1 else ()), network.size, network.size, 3))
+    network.dim = network.extract(blank.astype(np.uint8)).shape[1]
+    return network
+
+
+def _timm(name: str, spec: FeatureSpec) -> Found:
+    import timm
+
+    fetch = _may_fetch(spec)
+    model = timm.create_model(name, pretrained=fetch, num_classes=0)
+    said = timm.data.resolve_model_data_config(model)
+    return Found(model, model, int(said["input_size"][-1]), said["mean"], said["std"])
+
+
+def _open_clip(name: str, spec: FeatureSpec) -> Found:
+    import open_clip
+
+    fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
+    if fetch and not tag:
+        raise OptionError(f"backbone={spec.backbone!r}: say whose weights to fetch, such as open_clip:ViT-B-32/openai.")
+    model = open_clip.create_model(name, pretrained=tag if fetch else None)
+    size = model.visual.image_size
+    size = int(size if isinstance(size, int) else size[0])
+    return Found(model, model.encode_image, size, model.visual.image_mean, model.visual.image_std)
+
+
+def _transformers(name: str, spec: FeatureSpec) -> Found:
+    from transformers import AutoModel
+    from transformers.image_processing_base import ImageProcessingMixin
+
+    local = {"local_files_only": spec.weights != FETCH or not spec.trusted, "trust_remote_code": False}
+    try:
+        model = AutoModel.from_pretrained(name, use_safetensors=True, **local)
+        said, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise OptionError(
+            f"backbone={spec.backbone!r}: it is not on this machine as safetensors ({reason}). Give a folder, or allow "
+            "the download with --weights fetch."
+        ) from error
+    config = getattr(model.config, "vision_config", model.config)
+
+    def forward(x: Any) -> Any:
+        if hasattr(model, "get_image_features"):
+            answer = model.get_image_features(pixel_values=x)
+        else:
+            answer = model(pixel_values=x)
+        pooled = getattr(answer, "pooler_output", None)
+        return pooled if pooled is not None else getattr(answer, "last_hidden_state", answer)
+
+    frames = getattr(config, "num_frames", None)
+    return Found(model, forward, int(config.image_size), said["image_mean"], said["image_std"], frames)
+
+
+def _may_fetch(spec: FeatureSpec) -> bool:
+    """Whether the user allowed a download; where neither that nor a file was given, there are no weights."""
+    if spec.weights is None or (spec.weights == FETCH and not spec.trusted):
+        raise OptionError(
+            f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r}). Give a file with --weights, "
+            "or allow the download with --weights fetch."
+        )
+    return spec.weights == FETCH
+
+
+def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
+    import torch
+
+    wanted = module.state_dict()
+    for name, array in weights.items():
+        if name in wanted and tuple(wanted[name].shape) == array.shape:
+            wanted[name] = torch.from_numpy(array)
+    missing = [name for name, _ in module.named_parameters() if name not in weights]
+    wrong = [n for n in weights if n in wanted and tuple(wanted[n].shape) != weights[n].shape]
+    if missing or wrong:
+        raise OptionError(
+            f"weights={spec.weights!r} do not fit {spec.backbone}: {len(missing)} parameters are not in the file and "
+            f"{len(wrong)} have another shape ({', '.join([*missing, *wrong][:3])}). Give the weights of this network."
+        )
+    module.load_state_dict(wanted)
+
+
+HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {
+    "timm": _timm,
+    "hf": _transformers,
+    "open_clip": _open_clip,
+}

@@ -1,0 +1,207 @@
+"""Networks in files: ONNX, OpenVINO (.xml) and TensorFlow Lite, by OpenVINO on a CPU, ONNX by onnxruntime on CUDA.
+
+How frames are handed over is read from the file where it says so, in the metadata of ONNX (`metadata_props`) or of
+OpenVINO (`rt_info`), under the names of `FeatureSpec` with `stepcut.` before them: `stepcut.size`, `stepcut.mean`,
+`stepcut.scale`, `stepcut.colour`, `stepcut.output`, `stepcut.clip_frames`, `stepcut.clip_fps`. What is given wins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepcut.errors import ExtraNeeded, OptionError, unknown
+from stepcut.features.backbones.contract import Frames, Network, Rows
+from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino, precision
+from stepcut.features.backbones.resnet50 import IMAGENET_MEAN, IMAGENET_SCALE
+from stepcut.features.backbones.weights import hash_file
+from stepcut.features.spec import FeatureSpec
+
+SETTINGS = ("size", "mean", "scale", "colour", "output", "clip_frames", "clip_fps")
+_log = logging.getLogger("stepcut")
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a file says of its network; None is a length that may vary."""
+
+    input: tuple[int | None, ...]
+    outputs: dict[str, tuple[int | None, ...]]
+    metadata: Mapping[str, str]
+    raw: bool
+    """It takes bytes, not normalised numbers."""
+
+
+def load_file(spec: FeatureSpec, device: str, runtime: str, threads: int | None) -> Network:
+    """The network in a file, ready to be built at its first use."""
+    file = Path(spec.backbone)
+    if not file.is_file():
+        raise OptionError(f"backbone='{file}': no such file. Give a .onnx, .xml or .tflite file, or a name.")
+    opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(file, device, threads)
+    full, axes = complete(spec, described)
+    shape = described.outputs[str(full.output)]
+    dim = shape[-1] if len(shape) == 3 or (len(shape) == 4 and axes[-1] == len(axes) - 1) else shape[1]
+    kept = {name: value for name, value in full.to_json().items() if name in SETTINGS}
+    how = f"openvino-{precision()}" if runtime == "openvino" else f"onnxruntime-{device.split(':')[0]}"
+    mark = f"{file.name} {hash_file(file)[:16]} {' '.join(f'{k}={v}' for k, v in kept.items())} {how}"
+    if file.suffix == ".xml" and file.with_suffix(".bin").is_file():
+        mark = f"{hash_file(file.with_suffix('.bin'))[:16]} {mark}"
+    place = (device, runtime, threads)
+    return Network(full, file.name, dim or 0, full.size or 0, mark, lambda: opened(full, axes), place)
+
+
+def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tuple[int, ...]]:
+    """The spec with everything that the file says, and the order of the axes that the network wants of its frames.
+
+    Where neither the spec nor the file says it: 224 pixels, the mean and deviation of ImageNet, RGB, the only output.
+    """
+    given: dict[str, Any] = {name: described.metadata.get(f"stepcut.{name}") for name in SETTINGS}
+    full = replace(spec, **{name: value for name, value in given.items() if getattr(spec, name) is None})
+    shape, file = described.input, Path(spec.backbone).name
+    channel = next(
+        (axis for axis in ((1, 3) if len(shape) == 4 else (2, 1, 4)) if shape[axis : axis + 1] == (3,)), None
+    )
+    if len(shape) not in (4, 5) or channel is None:
+        raise OptionError(
+            f"{file}: its input has shape {shape}; a backbone takes frames (n, 3, H, W) or (n, H, W, 3), or clips "
+            "(n, t, 3, H, W) or (n, 3, t, H, W). Export the part of the network that does."
+        )
+    frames = list(range(len(shape) - 1))  # (n, [t,] H, W), and the colours where the network wants them
+    axes = (*frames[:channel], len(shape) - 1, *frames[channel:])
+    size, width = (shape[axes.index(axis)] for axis in (len(shape) - 3, len(shape) - 2))
+    size, length = size or width or full.size or 224, shape[axes.index(1)] if len(shape) == 5 else None
+    if (width or size) != size or full.size not in (None, size):
+        raise OptionError(f"{file}: it takes frames of {width or size} x {size}, size={full.size}; frames are square.")
+    if len(shape) == 4 and full.clip_frames is not None:
+        raise OptionError(f"{file}: clip_frames={full.clip_frames}, but it takes single frames, shape {shape}.")
+    if len(shape) == 5 and (length or full.clip_frames) is None:
+        raise OptionError(f"{file}: it takes clips of any length, shape {shape}. Give --clip-frames, such as 16.")
+    if length is not None and full.clip_frames not in (None, length):
+        raise OptionError(f"{file}: it takes clips of {length} frames, clip_frames={full.clip_frames}.")
+    if (full.mean is None or full.scale is None) and not described.raw:
+        _log.warning("%s does not say how frames are normalised: as for ImageNet. Else give --mean and --scale.", file)
+    if full.output is None and len(described.outputs) > 1:
+        told = ", ".join(f"{name} {shape}" for name, shape in described.outputs.items())
+        raise OptionError(f"{file}: it has several outputs; say which with --output-name: {told}.")
+    output = next(iter(described.outputs)) if full.output is None else full.output
+    if output not in described.outputs:
+        raise OptionError(unknown("output", output, described.outputs))
+    clips: dict[str, Any] = {}
+    if len(shape) == 5:
+        clips = {"clip_frames": length or full.clip_frames, "clip_fps": full.clip_fps or full.fps}
+    mean, scale = full.mean or IMAGENET_MEAN, full.scale or IMAGENET_SCALE
+    full = replace(full, size=size, mean=mean, scale=scale, colour=full.colour or "rgb", output=output, **clips)
+    return full, axes
+
+
+Opened = Callable[[FeatureSpec, tuple[int, ...]], Callable[[Frames], Rows]]
+
+
+def _open_openvino(file: Path, _device: str, threads: int | None) -> tuple[Opened, Described]:
+    openvino = import_openvino()
+    try:
+        model = openvino.Core().read_model(file)
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise OptionError(f"backbone='{file}': OpenVINO cannot read it ({reason}). Export it again.") from error
+    if len(model.inputs) != 1:
+        raise OptionError(f"{file.name}: it has {len(model.inputs)} inputs; a backbone takes frames alone.")
+    names = [_name(output, number) for number, output in enumerate(model.outputs)]
+    described = Described(
+        _lengths(model.input(0).partial_shape),
+        {name: _lengths(output.partial_shape) for name, output in zip(names, model.outputs, strict=True)},
+        _metadata(model),
+        model.input(0).element_type == openvino.Type.u8,
+    )
+
+    def build(spec: FeatureSpec, axes: tuple[int, ...]) -> Callable[[Frames], Rows]:
+        old = model.input(0)
+        count = -1 if described.input[0] is None else described.input[0]
+        clip = () if spec.clip_frames is None else (spec.clip_frames,)
+        assert spec.size is not None
+        assert spec.mean is not None
+        assert spec.scale is not None
+        frames, x = frames_to(
+            (count, *clip, spec.size, spec.size, 3), axes, spec.mean, spec.scale, spec.colour == "bgr", old.element_type
+        )
+        for target in old.get_target_inputs():
+            target.replace_source_output(x.output(0))
+        ops, y = openvino.opset8, model.output(names.index(str(spec.output))).node.input_value(0)
+        rank = y.partial_shape.rank.get_length()
+        pooled = {3: [1], 5: [2, 3, 4]}.get(rank)
+        if pooled:
+            y = ops.reduce_mean(y, ops.constant(np.array(pooled, np.int64)), False).output(0)
+        elif rank == 4 and axes[-1] == 3:  # channels last, as in TensorFlow
+            y = ops.transpose(y, ops.constant(np.array([0, 3, 1, 2], np.int64))).output(0)
+        return OpenVinoRuntime(openvino.Model([y], [frames], "stepcut"), threads)
+
+    return build, described
+
+
+def _open_onnxruntime(file: Path, device: str, threads: int | None) -> tuple[Opened, Described]:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ExtraNeeded(
+            f"{file.name} on {device} needs onnxruntime. Run: pip install onnxruntime-gpu; or use --device cpu."
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    wanted = "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
+    if file.suffix != ".onnx" or wanted not in onnxruntime.get_available_providers():
+        raise OptionError(
+            f"{file.name} on device={device!r}: onnxruntime runs .onnx files, here on "
+            f"{', '.join(onnxruntime.get_available_providers())}. Use --device cpu."
+        )
+    try:
+        session = onnxruntime.InferenceSession(file, options, providers=[wanted])
+    except Exception as error:  # its errors have no common class
+        raise OptionError(f"backbone='{file}': onnxruntime cannot read it ({error}). Export it again.") from error
+    (given,) = session.get_inputs()
+    described = Described(
+        tuple(n if isinstance(n, int) else None for n in given.shape),
+        {out.name: tuple(n if isinstance(n, int) else None for n in out.shape) for out in session.get_outputs()},
+        session.get_modelmeta().custom_metadata_map,
+        given.type == "tensor(uint8)",
+    )
+    kind = {"tensor(float16)": np.float16, "tensor(uint8)": np.uint8}.get(given.type, np.float32)
+
+    def build(spec: FeatureSpec, axes: tuple[int, ...]) -> Callable[[Frames], Rows]:
+        def run(frames: Frames) -> Rows:
+            x: Any = frames[..., ::-1] if spec.colour == "bgr" else frames
+            if kind is not np.uint8:
+                x = (x - 255 * np.array(spec.mean, np.float32)) / (255 * np.array(spec.scale, np.float32))
+            x = np.ascontiguousarray(x.transpose(axes), kind)
+            count = described.input[0] or len(x)
+            x = np.concatenate([x, np.zeros((-len(x) % count, *x.shape[1:]), kind)])
+            parts = [session.run([spec.output], {given.name: x[at : at + count]})[0] for at in range(0, len(x), count)]
+            y = np.concatenate(parts)[: len(frames)]
+            y = y.mean(axis=1) if y.ndim == 3 else y.mean(axis=(2, 3, 4)) if y.ndim == 5 else y
+            return np.asarray(y, np.float16)
+
+        return run
+
+    return build, described
+
+
+def _lengths(shape: Any) -> tuple[int | None, ...]:
+    return tuple(None if length.is_dynamic else int(length.get_length()) for length in shape)
+
+
+def _name(output: Any, number: int) -> str:
+    return str(output.get_any_name()) if output.get_names() else f"output {number}"
+
+
+def _metadata(model: Any) -> dict[str, str]:
+    """What the file says for stepcut: ONNX metadata come under `framework`, and stay there when saved as .xml."""
+    found = {}
+    for place in ([], ["framework"]):
+        for name in SETTINGS:
+            if model.has_rt_info([*place, f"stepcut.{name}"]):
+                found[f"stepcut.{name}"] = str(model.get_rt_info([*place, f"stepcut.{name}"]).astype(str))
+    return found

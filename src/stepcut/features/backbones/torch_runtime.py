@@ -1,0 +1,115 @@
+"""Run a network with torch: float32 on a CPU, half precision on CUDA, channels last on both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stepcut.features.backbones.graph import Convs
+
+CUDA_BATCH = 128
+"""Frames that go through a GPU at a time."""
+
+
+class TorchRuntime:
+    """A network on one device: `forward` takes normalised frames (n, 3, H, W) or clips (n, t, 3, H, W)."""
+
+    def __init__(
+        self,
+        forward: Callable[[Tensor], Tensor],
+        mean: Sequence[float],
+        scale: Sequence[float],
+        device: str = "cpu",
+        threads: int | None = None,
+    ) -> None:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.forward, self.device, self.dtype = forward, torch.device(device), dtype_on(device)
+        self.mean, self.scale = (torch.tensor([255 * n for n in three], device=device) for three in (mean, scale))
+        # cuDNN plans every convolution anew, for seconds, for each thread and each batch size that it meets. So on a
+        # GPU one thread does all the work, in batches of one size.
+        self.thread = ThreadPoolExecutor(1, "stepcut-cuda") if self.device.type == "cuda" else None
+
+    def __call__(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
+        """Frames (n, H, W, 3) or clips (n, t, H, W, 3), RGB, to rows in half precision."""
+        if self.thread is None:
+            return self._rows(frames)
+        return self.thread.submit(self._in_full_batches, frames).result()
+
+    def _in_full_batches(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
+        """The same, so many at a time; the last batch is filled up with black frames."""
+        count = max(1, CUDA_BATCH // (frames.shape[1] if frames.ndim == 5 else 1))
+        rows = []
+        for first in range(0, len(frames), count):
+            part = frames[first : first + count]
+            full = np.zeros((count, *frames.shape[1:]), np.uint8)
+            full[: len(part)] = part
+            rows.append(self._rows(full)[: len(part)])
+        return np.concatenate(rows)
+
+    def _rows(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
+        with torch.inference_mode():
+            x = torch.from_numpy(np.ascontiguousarray(frames)).to(self.device)
+            # (n, H, W, 3) looked at as (n, 3, H, W) is "channels last" already: no copy.
+            x = ((x - self.mean) / self.scale).to(self.dtype).movedim(-1, -3)
+            y = self.forward(x)
+            y = y.mean(dim=1) if y.ndim == 3 else y.mean(dim=(2, 3, 4)) if y.ndim == 5 else y
+            result: NDArray[np.float16] = y.to(torch.float16).cpu().numpy()
+        return result
+
+
+def dtype_on(device: str) -> torch.dtype:
+    """Half precision on CUDA, single elsewhere."""
+    return torch.float16 if device.startswith("cuda") else torch.float32
+
+
+class Layers:
+    """The layers that stepcut's own networks are made of, in torch."""
+
+    def conv(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        stride: int,
+        padding: tuple[int, int],
+        groups: int,
+        activation: str,
+    ) -> Tensor:
+        """A convolution (out, in / groups, k, k) with zeros before and after, its bias and its activation."""
+        if padding[0] != padding[1]:
+            x, padding = F.pad(x, padding * 2), (0, 0)
+        return self._activate(F.conv2d(x, weight, bias, stride, padding[0], groups=groups), activation)
+
+    def add(self, x: Tensor, y: Tensor, activation: str) -> Tensor:
+        """The sum, with its activation."""
+        return self._activate(x + y, activation)
+
+    def max_pool(self, x: Tensor) -> Tensor:
+        """The largest value in windows of 3, every 2."""
+        return F.max_pool2d(x, 3, 2, 1)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean over rows and columns."""
+        return x.mean(dim=(2, 3))
+
+    def _activate(self, x: Tensor, name: str) -> Tensor:
+        return x.clamp(0, 6) if name == "relu6" else x.relu() if name == "relu" else x
+
+
+def as_tensors(convs: Convs, device: str) -> dict[str, tuple[Tensor, Tensor]]:
+    """The weights and biases of a network as tensors on a device, channels last."""
+    dtype = dtype_on(device)
+    return {
+        name: (
+            torch.from_numpy(weight).to(device, dtype).to(memory_format=torch.channels_last),
+            torch.from_numpy(bias).to(device, dtype),
+        )
+        for name, (weight, bias) in convs.items()
+    }
