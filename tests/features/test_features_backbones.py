@@ -214,7 +214,7 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
         (lambda: load_backbone("resnet5"), r"backbone='resnet5' is unknown; did you mean 'resnet50'\? Choose from"),
         (
             lambda: load_backbone("vit"),
-            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50, vectors\.",
+            r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50\. Or give",
         ),
         (lambda: load_backbone(3), r"backbone=3 has no name, dim, size, fingerprint, extract\. Give a name"),
         (
@@ -232,7 +232,10 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
             lambda: load_backbone(device="tpu"),
             r"device='tpu' is unknown; did you mean 'cpu'\? Choose from auto, cpu, cuda",
         ),
-        (lambda: load_backbone(device="cpu", runtime="onnx"), r"runtime='onnx' is unknown\. Choose from auto, openvino"),
+        (
+            lambda: load_backbone(device="cpu", runtime="onnx"),
+            r"runtime='onnx' is unknown\. Choose from auto, openvino",
+        ),
         (lambda: choose_runtime("openvino", "cuda"), r"runs on a CPU, not on device='cuda'"),
         (
             lambda: fetch_weights("torchvision:V3"),

@@ -31,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.procedure.many_videos import for_each_video
 
     with open_engine(args) as engine:
-        answers = for_each_video("check", args.procedure, args.video, engine, args.device, progress_hook(args), args.trust)
+        answers = for_each_video(
+            "check", args.procedure, args.video, engine, args.device, progress_hook(args), args.trust
+        )
     failed = tell_failures(answers)
     reports = [answer for answer in answers if not isinstance(answer, Exception)]
     for report in reports:

@@ -45,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
             "belongs, for example -o 'out/{name}.vtt'."
         )
     with open_engine(args) as engine:
-        answers = for_each_video("segment", args.procedure, args.video, engine, args.device, progress_hook(args), args.trust)
+        answers = for_each_video(
+            "segment", args.procedure, args.video, engine, args.device, progress_hook(args), args.trust
+        )
     failed = tell_failures(answers)
     for video, timeline in zip(args.video, answers, strict=True):
         if isinstance(timeline, Exception):

@@ -1,0 +1,263 @@
+"""Any network a user has: model files with single frames and clips, hubs, classes of one's own."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from features_films import make_film
+from model_kit import mean_colour
+from onnx import TensorProto
+from safetensors.numpy import save_file
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.openvino_runtime import import_openvino
+from stepcut.features.extract import extract, load_features
+from stepcut.features.spec import FeatureSpec
+
+PLAIN: dict[str, Any] = {"mean": 0, "scale": 1}
+RUNTIMES = ["openvino", "onnxruntime"]
+
+
+def pictures(*shape: int) -> np.ndarray:
+    """Frames whose colours differ: red 51, green 102, blue 255."""
+    return np.broadcast_to(np.array([51, 102, 255], np.uint8), (*shape, 3)).copy()
+
+
+class Corners:
+    """A backbone of a user's own."""
+
+    name, dim, size, fingerprint = "corners", 12, 32, "corners 1"
+
+    def extract(self, frames: np.ndarray) -> np.ndarray:
+        return frames[:, ::31, ::31].reshape(len(frames), 12).astype(np.float16)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("films")
+    for number in range(3):
+        make_film(folder / f"v{number}.mp4", frames=40, rate=10)
+    return folder
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("shape", [("n", 3, 32, 32), (2, 3, 32, 32), ("n", 32, 32, 3), ("n", 3, "h", "w")])
+def test_frames_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path) -> None:
+    file = mean_colour(tmp_path / "m.onnx", shape)
+    backbone = load_backbone(str(file), "cpu", runtime, size=32, **PLAIN)
+    assert (backbone.size, backbone.dim) == (32, 3)
+    rows = backbone.extract(pictures(5, 32, 32))  # a file made for two at a time gets three pairs
+    assert rows.dtype == np.float16
+    assert np.allclose(rows, [[0.2, 0.4, 1.0]] * 5, atol=1e-3)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_what_the_file_says_is_used_and_what_is_given_wins(runtime: str, tmp_path: Path) -> None:
+    said = {"stepcut.mean": "0.2,0.4,0.5", "stepcut.scale": "0.5", "stepcut.colour": "bgr", "stepcut.output": "double"}
+    file = mean_colour(tmp_path / "m.onnx", metadata=said, outputs=("colour", "double"))
+    rows = load_backbone(str(file), "cpu", runtime).extract(pictures(1, 32, 32))
+    assert np.allclose(rows, 2 * (np.array([1.0, 0.4, 0.2]) - [0.2, 0.4, 0.5]) / 0.5, atol=2e-3)
+    given = load_backbone(str(file), "cpu", runtime, colour="rgb", output="colour", mean=(0, 0, 0), scale=1)
+    assert np.allclose(given.extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3)
+
+
+def test_models_of_openvino_and_of_bytes(tmp_path: Path) -> None:
+    openvino = import_openvino()
+    file = mean_colour(tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata={"stepcut.colour": "bgr"})
+    openvino.save_model(openvino.Core().read_model(file), tmp_path / "m.xml")
+    for path in (file, tmp_path / "m.xml"):
+        assert np.array_equal(load_backbone(str(path), "cpu").extract(pictures(1, 32, 32)), [[255, 102, 51]])
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("shape", [("n", 4, 3, 32, 32), ("n", 3, 4, 32, 32), ("n", 3, "t", 32, 32)])
+def test_clips_arrive_in_every_layout(shape: Any, runtime: str, tmp_path: Path) -> None:
+    backbone = load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", runtime, clip_frames=4, **PLAIN)
+    assert np.allclose(backbone.extract(pictures(3, 4, 32, 32)), [[0.2, 0.4, 1.0]] * 3, atol=1e-3)
+
+
+def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films: Path, tmp_path: Path) -> None:
+    image = mean_colour(tmp_path / "image.onnx")
+    clip = mean_colour(tmp_path / "clip.onnx", ("n", 5, 3, 32, 32))
+    one, _ = extract(films, FeatureSpec(str(image), 10, **PLAIN), cache=tmp_path)
+    spec = FeatureSpec(str(clip), Fraction(2), clip_fps=Fraction(10), **PLAIN)
+    many, _ = extract(films, spec, cache=tmp_path)
+    for single, clips in zip(one, many, strict=True):
+        padded = np.pad(single.rows.astype(np.float32), ((2, 2), (0, 0)), "edge")
+        wanted = [padded[at : at + 5].mean(axis=0) for at in range(0, len(single.rows), 5)]
+        assert np.allclose(clips.rows, wanted, atol=2e-3)
+    assert many[0].spec is not None
+    assert (many[0].spec.clip_frames, many[0].rate) == (5, 2)
+
+
+def test_a_model_file_from_the_command_line_to_a_check(films: Path, tmp_path: Path) -> None:
+    file, cache = str(mean_colour(tmp_path / "model.onnx")), ["--cache", str(tmp_path / "cache"), "--quiet"]
+    words = ["--backbone", file, "--mean", "0,0,0", "--scale", "1", "--device", "cpu", *cache]
+    assert main(["features", str(films), "-o", str(tmp_path / "feats"), *words]) == 0
+    made = load_features(tmp_path / "feats")
+    assert made[0].rows.shape == (8, 3)
+    assert made[0].spec == FeatureSpec(file, size=32, mean=(0, 0, 0), scale=(1, 1, 1), colour="rgb", output="colour")
+    assert main(["learn", str(films), "-k", "2", "-o", str(tmp_path / "p.proc"), *words]) == 0
+    assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]) in (0, 1)
+
+
+def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "stepcut"):
+        rows = load_backbone(str(mean_colour(tmp_path / "m.onnx")), "cpu").extract(pictures(1, 32, 32))
+    assert "m.onnx does not say how frames are normalised" in caplog.text
+    assert np.allclose(rows, (np.array([0.2, 0.4, 1]) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225], atol=3e-3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "says"),
+    [
+        (("n", 3, 32, 32), {"size": 64}, "takes frames of 32 x 32, size=64"),
+        (("n", 3, 32, 64), {}, "takes frames of 64 x 32"),
+        (("n", 3, 32, 32), {"clip_frames": 4}, "clip_frames=4, but it takes single frames"),
+        (("n", 4, 3, 32, 32), {"clip_frames": 8}, "takes clips of 4 frames, clip_frames=8"),
+        (("n", 3, "t", 32, 32), {}, "clips of any length.*--clip-frames"),
+        (("n", 3, 32, 32), {"output": "colours"}, "output='colours' is unknown; did you mean 'colour'"),
+        (("n", 3, 32, 32), {"mean": 124}, "mean=124.*divided by 255"),
+        (("n", 3, 32, 32), {"mean": "a,b,c"}, "three numbers"),
+        (("n", 3, 32, 32), {"scale": 0}, "holds 0"),
+        (("n", 3, 32, 32), {"size": 0}, "whole number from 1"),
+        (("n", 3, 32, 32), {"colour": "rbg"}, "did you mean 'r?b?g"),
+    ],
+)
+def test_what_does_not_fit_is_told(shape: Any, given: dict[str, Any], says: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=says):
+        load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
+
+
+def test_files_that_are_no_backbone(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"absent\.onnx': no such file"):
+        load_backbone(str(tmp_path / "absent.onnx"))
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    for runtime in RUNTIMES:
+        with pytest.raises(OptionError, match=r"bad\.onnx': .* cannot read it"):
+            load_backbone(str(tmp_path / "bad.onnx"), "cpu", runtime)
+    two = mean_colour(tmp_path / "two.onnx", outputs=("colour", "double"))
+    with pytest.raises(OptionError, match=r"several outputs; say which with --output-name: colour .*, double"):
+        load_backbone(str(two), "cpu", **PLAIN)
+
+
+def test_another_file_or_another_setting_is_another_fingerprint(tmp_path: Path) -> None:
+    file = str(mean_colour(tmp_path / "m.onnx"))
+    other = str(mean_colour(tmp_path / "o.onnx", ("n", 32, 32, 3)))
+    marks = [load_backbone(f, "cpu", **s).fingerprint for f, s in ((file, PLAIN), (file, {}), (other, PLAIN))]
+    assert len(set(marks)) == 3
+
+
+# ---------------------------------------------------------------------- classes of one's own
+
+
+def test_a_class_of_ones_own_by_its_place(films: Path, tmp_path: Path) -> None:
+    name = f"{__name__}:Corners"
+    assert load_backbone(name).name == "corners"
+    sc.learn(films, 2, backbone=name, cache=tmp_path, output=tmp_path / "p.proc")
+    with pytest.raises(OptionError, match="code that is not stepcut's.*--trust"):
+        sc.load(tmp_path / "p.proc").check(films / "v0.mp4")
+    sc.load(tmp_path / "p.proc", trust=True).check(films / "v0.mp4")
+    words = [str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet"]
+    assert main(["check", *words]) == 2
+    assert main(["check", *words, "--trust"]) in (0, 1)
+
+
+def test_a_feature_file_cannot_have_code_imported(films: Path, tmp_path: Path) -> None:
+    sys.modules.pop("antigravity", None)
+    for number in range(2):
+        rows = np.repeat(np.eye(2, 4, dtype=np.float16), 9, axis=0)
+        said = {"rate": "1", "duration": "18", "spec": '{"name": "antigravity:fly", "fps": "1"}'}
+        save_file({"rows": rows}, tmp_path / f"{number}.safetensors", said)
+    procedure = sc.learn(tmp_path, 2)
+    with pytest.raises(OptionError, match="code that is not stepcut's"):
+        procedure.check(films / "v0.mp4")
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nowhere.at:All", "No module named 'nowhere'"),
+        ("fractions:Fraction", "has no name"),
+        ("collections:ChainMap", "has no name"),
+        ("operator:itemgetter", "cannot be made without arguments"),
+        ("builtins:dict", "has no name, dim, size, fingerprint, extract"),
+    ],
+)
+def test_what_is_no_class_of_a_backbone(name: str, says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        load_backbone(name)
+
+
+# ---------------------------------------------------------------------- hubs, by stand-ins for their packages
+
+
+class Tiny(torch.nn.Module):
+    """A network of torch: the mean of each colour, times a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.visual = SimpleNamespace(image_size=(32, 32), image_mean=(0, 0, 0), image_std=(1, 1, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(dim=(2, 3)) * self.weight
+
+    encode_image = forward
+
+
+@pytest.fixture
+def hubs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    asked: list[Any] = []
+
+    def create(name: str, pretrained: Any, **_: Any) -> Tiny:
+        asked.append((name, pretrained))
+        return Tiny()
+
+    timm, clip = ModuleType("timm"), ModuleType("open_clip")
+    said = {"input_size": (3, 32, 32), "mean": (0, 0, 0), "std": (1, 1, 1)}
+    vars(timm).update(create_model=create, data=SimpleNamespace(resolve_model_data_config=lambda _: said))
+    vars(clip).update(create_model=create)
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    monkeypatch.setitem(sys.modules, "open_clip", clip)
+    return asked
+
+
+@pytest.mark.parametrize("hub", ["timm", "open_clip"])
+def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="comes without weights.*--weights fetch"):
+        load_backbone(f"{hub}:net/tag")
+    with pytest.raises(OptionError, match="comes without weights"):
+        load_backbone(FeatureSpec(f"{hub}:net/tag", weights="fetch", trusted=False))
+    assert hubs == []
+    rows = load_backbone(f"{hub}:net/tag", "cpu", weights="fetch").extract(pictures(2, 32, 32))
+    assert np.allclose(rows, [[0.2, 0.4, 1.0]] * 2, atol=1e-3)
+    assert hubs.pop() == (("net/tag", True) if hub == "timm" else ("net", "tag"))
+    save_file({"weight": np.array([1, 2, 3], np.float32)}, tmp_path / "w.safetensors")
+    backbone = load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "w.safetensors")
+    assert np.allclose(backbone.extract(pictures(1, 32, 32)), [[0.2, 0.8, 3.0]], atol=2e-3)
+    assert hubs.pop()[1] in (False, None)
+    save_file({"other": np.zeros(2, np.float32)}, tmp_path / "other.safetensors")
+    with pytest.raises(OptionError, match="do not fit .*1 parameters are not in the file"):
+        load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "other.safetensors")
+
+
+def test_a_hub_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for hub, package in (("timm", "timm"), ("hf", "transformers"), ("open_clip", "open-clip-torch")):
+        monkeypatch.setitem(sys.modules, {"hf": "transformers"}.get(hub, hub), None)
+        with pytest.raises(ExtraNeeded, match=f"pip install {package}"):
+            load_backbone(f"{hub}:net", "cpu", weights="fetch")

@@ -1,0 +1,138 @@
+"""Files of torch, read without torch: what it wrote is read exactly, and nothing else is obeyed."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import subprocess
+import sys
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from stepcut.errors import OptionError
+from stepcut.features.backbones.lite0 import weights_file
+from stepcut.features.backbones.weights import read_weights
+
+
+def tensors() -> dict[str, torch.Tensor]:
+    plain = torch.arange(12.0)
+    return {
+        "plain": plain,
+        "turned": plain.view(3, 4).t(),
+        "part": plain[3:7],
+        "half": torch.randn(2, 3).half(),
+        "brain": torch.randn(5).bfloat16(),
+        "whole": torch.tensor([[1, -2]]),
+        "one": torch.tensor(7.5),
+        "none": torch.zeros(0, 3),
+        "yes": torch.tensor([True, False]),
+        "learned": torch.nn.Parameter(torch.ones(2)),
+    }
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("wrap", [None, "state_dict", "model"])
+def test_what_torch_wrote_is_read_exactly(zipped: bool, wrap: str | None, tmp_path: Path) -> None:
+    state: Any = OrderedDict(tensors())
+    saved = state if wrap is None else {wrap: state, "epoch": 3, "loss": [0.5, (1, "a", None, True)]}
+    torch.save(saved, tmp_path / "w.pth", _use_new_zipfile_serialization=zipped)
+    read, _ = read_weights(tmp_path / "w.pth")
+    assert read.keys() == state.keys()
+    for name, tensor in state.items():
+        wanted = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).detach().numpy()
+        assert read[name].dtype == wanted.dtype
+        assert np.array_equal(read[name], wanted), name
+
+
+def test_the_weights_of_the_default_backbone_load_no_torch() -> None:
+    code = "import sys; from stepcut.features.backbones.lite0 import weights_file\n"
+    code += "from stepcut.features.backbones.weights import read_weights\n"
+    code += "print(len(read_weights(weights_file())[0]), 'torch' in sys.modules, 'pickle' in str(read_weights))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == ["296", "False"]
+    ours, theirs = read_weights(weights_file())[0], torch.load(weights_file(), weights_only=True)
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+class Call:
+    """Pickled, it asks for a function to be called."""
+
+    def __init__(self, function: Any, *given: Any) -> None:
+        self.asks = function, given
+
+    def __reduce__(self) -> Any:
+        return self.asks
+
+
+def rebuilt(*given: Any) -> dict[str, Any]:
+    return {"w": Call(torch._utils._rebuild_tensor_v2, *given)}
+
+
+def zipped(state: Any, method: int = zipfile.ZIP_STORED, numbers: int = 4) -> bytes:
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, value: Any) -> Any:
+            return value if isinstance(value, tuple) and value[:1] == ("storage",) else None
+
+    packed, file = io.BytesIO(), io.BytesIO()
+    Pickler(packed, 2).dump(state)
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("a/data.pkl", packed.getvalue())
+        archive.writestr("a/data/0", np.zeros(numbers, "<f4").tobytes())
+    return file.getvalue()
+
+
+STORAGE = ("storage", torch.FloatStorage, "0", "cpu", 4)
+
+HOSTILE = {
+    "a call of the system": zipped({"w": Call(eval, "open('ran', 'w')")}),
+    "a class of torch": zipped({"w": Call(torch.nn.Linear, 2, 2)}),
+    "an import": zipped({"w": Call(__import__, "os")}),
+    "a tensor outside its storage": zipped(rebuilt(STORAGE, 2, (4,), (1,), False, OrderedDict())),
+    "a tensor larger than its storage": zipped(rebuilt(STORAGE, 0, (10**12,), (0,), False, OrderedDict())),
+    "a negative stride": zipped(rebuilt(STORAGE, 3, (4,), (-1,), False, OrderedDict())),
+    "a storage that is not there": zipped(
+        rebuilt(("storage", torch.FloatStorage, "9", "cpu", 4), 0, (1,), (1,), False, OrderedDict())
+    ),
+    "a storage of nothing known": zipped(
+        rebuilt(("storage", torch.ComplexFloatStorage, "0", "cpu", 4), 0, (1,), (1,), False, OrderedDict())
+    ),
+    "no storage": zipped(rebuilt("storage", 0, (1,), (1,), False, OrderedDict())),
+    "a bomb": zipped({}, zipfile.ZIP_DEFLATED, 10**7),
+    "no weights": zipped([1, 2, 3]),
+    "a plain pickle": pickle.dumps({"w": 1}),
+    "a plain pickle that calls": pickle.dumps(Call(eval, "open('ran', 'w')")),
+    "an empty zip": b"PK\x05\x06" + bytes(18),
+    "nothing": b"",
+    "noise": bytes(range(256)) * 4,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.pth").write_bytes(HOSTILE[name])
+    with pytest.raises(OptionError, match="not a file of plain weights"):
+        read_weights(tmp_path / "w.pth")
+    assert [path.name for path in tmp_path.iterdir()] == ["w.pth"]
+
+
+@pytest.mark.parametrize("zip_it", [True, False])
+def test_a_changed_byte_is_refused_or_read(zip_it: bool, tmp_path: Path) -> None:
+    torch.save(tensors(), tmp_path / "w.pth", _use_new_zipfile_serialization=zip_it)
+    whole = (tmp_path / "w.pth").read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        changed = bytearray(whole[: int(rng.integers(1, len(whole) + 1))] if rng.random() < 0.3 else whole)
+        for at in rng.integers(0, len(changed), int(rng.integers(1, 4))):
+            changed[at] = rng.integers(256)
+        (tmp_path / "w.pth").write_bytes(changed)
+        try:
+            read_weights(tmp_path / "w.pth")
+        except OptionError:
+            continue
