@@ -56,7 +56,7 @@ def train(file: Path, weights: Path, layer: str, iterations: int, device: str, c
     losses = np.array([row[0] for row in embedder.curve_.values])
     first, last = losses[: max(1, iterations // 10)].mean(), losses[-max(1, iterations // 10) :].mean()
     print(f"loss {first:.3f} in the first tenth, {last:.3f} in the last")
-    moved = embedder.network_.state_dict()["backbone.weights.1"].cpu() - backbone.state_dict()["weights.1"]
+    moved = embedder.network_.state_dict()["backbone.weights.0"].cpu() - backbone.state_dict()["weights.0"]
     print(f"the first convolution of the backbone moved by {float(moved.abs().mean()):.2e} on average")
     if len(stamps) > 1:
         read = iterations / len(stamps)

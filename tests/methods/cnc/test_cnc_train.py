@@ -17,7 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
-from stepcut.features.backbones.program import Add, Conv, MaxPool, Program
+from stepcut.features.backbones.graph import Graph
+from stepcut.features.backbones.resnet50 import resnet50
+from stepcut.features.backbones.torch_runtime import Layers, TorchRuntime, as_tensors
 from stepcut.methods.cnc.embedder import Embedder
 from stepcut.methods.cnc.inputs import VectorInput, centre_and_smooth
 from stepcut.methods.cnc.sampling import context_rows, draw
@@ -317,27 +319,34 @@ def test_preparation_centres_smooths_and_projects() -> None:
     np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)
 
 
-def tiny_program() -> Program:
+def tiny_graph() -> Graph:
     random = np.random.default_rng(0)
-    program = Program(mean=(127.0, 127.0, 127.0), scale=(0.01, 0.01, 0.01))
-    first = program.add(
-        Conv(0, random.normal(size=(4, 3, 3, 3)).astype(np.float32), np.ones(4, np.float32), 2, (0, 1), 1, "relu6")
-    )
-    pool = program.add(MaxPool(first, 3, 2, (1, 1)))
-    last = program.add(Conv(pool, random.normal(size=(4, 4, 1, 1)).astype(np.float32) * 0.3, np.zeros(4, np.float32)))
-    program.add(Add(pool, last, "relu"))
-    return program
+    weights: dict[str, NDArray[Any]] = {}
+
+    def conv(name: str, norm: str, out: int, into: int, k: int) -> None:
+        weights[f"{name}.weight"] = (random.normal(size=(out, into, k, k)) / k).astype(np.float32)
+        for part in ("weight", "running_var"):
+            weights[f"{norm}.{part}"] = np.ones(out, np.float32)
+        for part in ("bias", "running_mean"):
+            weights[f"{norm}.{part}"] = np.zeros(out, np.float32)
+
+    conv("conv1", "bn1", 4, 3, 7)
+    for part, (out, into, k) in enumerate([(2, 4, 1), (2, 2, 3), (4, 2, 1)], start=1):
+        conv(f"layer1.0.conv{part}", f"layer1.0.bn{part}", out, into, k)
+    conv("layer1.0.downsample.0", "layer1.0.downsample.1", 4, 4, 1)
+    return resnet50(weights, "conv2a")
 
 
 def test_tuning_end_to_end_is_exact_in_parts() -> None:
-    from stepcut.features.backbones.torch_engine import TorchEngine
-
-    backbone = TunableBackbone(tiny_program())
+    graph = tiny_graph()
+    backbone = TunableBackbone(graph)
     random = np.random.default_rng(0)
     frames = [random.integers(0, 255, size=(n, 16, 16, 3), dtype=np.uint8) for n in (12, 9)]
     with torch.no_grad():
         maps = backbone(torch.from_numpy(frames[0]))
-    np.testing.assert_allclose(maps.numpy(), TorchEngine(tiny_program())(frames[0]), rtol=2e-3, atol=2e-3)
+    convs, layers = as_tensors(graph.convs, "cpu"), Layers()
+    plain = TorchRuntime(lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale)
+    np.testing.assert_allclose(maps.numpy(), plain(frames[0]), rtol=2e-3, atol=2e-3)
     results = []
     for chunk in (1000, 5):
         embedder = Embedder(
@@ -346,7 +355,7 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
         out = embedder.fit(frames).transform(frames)
         network = embedder.network_
         assert isinstance(network, FrameEncoder)
-        moved = network.state_dict()["backbone.weights.1"].cpu() - backbone.state_dict()["weights.1"]
+        moved = network.state_dict()["backbone.weights.0"].cpu() - backbone.state_dict()["weights.0"]
         assert moved.abs().max() > 0  # the backbone learned, and the user's own is as it was
         results.append(out)
     for whole, parts in zip(*results, strict=True):

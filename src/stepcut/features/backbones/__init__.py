@@ -68,14 +68,14 @@ def _build(make: Callable[[], Graph], size: int, place: tuple[str, str, int | No
         openvino = ov.import_openvino()
         shape, axes = (-1, size, size, 3), (0, 3, 1, 2)
         frames, x = ov.frames_to(shape, axes, graph.mean, graph.scale, False, openvino.Type.f32)
-        model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs)], [frames], "stepcut")
+        model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs, **graph.options)], [frames], "stepcut")
         return ov.OpenVinoRuntime(model, threads)
     from stepcut.features.backbones import torch_runtime
 
     convs = torch_runtime.as_tensors(graph.convs, device)
     layers = torch_runtime.Layers()
     return torch_runtime.TorchRuntime(
-        lambda x: graph.forward(layers, x, convs), graph.mean, graph.scale, device, threads
+        lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale, device, threads
     )
 
 

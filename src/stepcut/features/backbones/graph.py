@@ -7,7 +7,7 @@ torch parameters in place of the arrays it learns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,13 +38,16 @@ class Layers(Protocol):
 
 @dataclass(frozen=True)
 class Graph:
-    """A network with its weights: `forward(layers, x, convs)` for normalised frames `x` (n, 3, H, W)."""
+    """A network with its weights: `forward(layers, x, convs, **options)` for normalised frames `x` (n, 3, H, W)."""
 
-    forward: Callable[[Layers, Any, Convs], Any]
+    name: str
+    forward: Callable[..., Any]
     convs: dict[str, tuple[Array, Array]]
     mean: tuple[float, float, float]
     """Frames go in as (frame / 255 - mean) / scale, RGB."""
     scale: tuple[float, float, float]
+    options: dict[str, str] = field(default_factory=dict)
+    """Which kind of this network it is."""
 
 
 def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[Array, Array]:

@@ -41,10 +41,12 @@ def lite0(weights: Mapping[str, Any]) -> Graph:
                     convs[f"{number}{part}"] = fold(weights, f"{block}.{part}", f"{block}.{norm}", EPS)
     except KeyError as error:
         raise OptionError(f"the weights hold no {error}: they are not those of an EfficientNet-Lite0.") from error
-    return Graph(_forward, convs, (127 / 255,) * 3, (128 / 255,) * 3)
+    return Graph("efficientnet-lite0", forward, convs, (127 / 255,) * 3, (128 / 255,) * 3)
 
 
-def _forward(layers: Layers, x: Any, convs: Convs) -> Any:
+def forward(layers: Layers, x: Any, convs: Convs) -> Any:
+    """Normalised frames (n, 3, 224, 224) to (n, 1280)."""
+
     def conv(x: Any, name: str, stride: int = 1, activation: str = "relu6") -> Any:
         weight, bias = convs[name]
         # TensorFlow's "same": the zeros that do not divide evenly go after the picture.

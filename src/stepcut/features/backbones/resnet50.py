@@ -8,7 +8,6 @@ Two families of weights share the parameter names but not the network:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,10 +67,13 @@ def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v
         if number == 0:
             add(f"{block}.downsample.0", f"{block}.downsample.1")
     mean, scale = (_V1_MEAN, (1 / 255,) * 3) if v1 else (IMAGENET_MEAN, IMAGENET_SCALE)
-    return Graph(partial(_forward, last, v1), convs, mean, scale)
+    return Graph("resnet50", forward, convs, mean, scale, {"layer": layer, "family": family})
 
 
-def _forward(last: tuple[int, int], v1: bool, layers: Layers, x: Any, convs: Convs) -> Any:
+def forward(layers: Layers, x: Any, convs: Convs, layer: str, family: str) -> Any:
+    """Normalised frames (n, 3, H, W) to the maps of `layer`."""
+    last, v1 = LAYERS[layer], family == "v1"
+
     def conv(x: Any, name: str, stride: int = 1, activation: str = "relu") -> Any:
         weight, bias = convs[name]
         return layers.conv(x, weight, bias, stride, (weight.shape[-1] // 2,) * 2, 1, activation)

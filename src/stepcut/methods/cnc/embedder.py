@@ -213,7 +213,7 @@ class Embedder:
             if self.backbone is None:
                 raise OptionError(
                     "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "
-                    "Give stepcut.methods.cnc.tune.TunableBackbone(program), or leave tune_backbone out."
+                    "Give stepcut.methods.cnc.tune.TunableBackbone(graph), or leave tune_backbone out."
                 )
             return FrameInput(self.context, self._setting("stride"), self.hidden or 256, self.backbone, self.chunk)
         if self.kind_ == "maps":

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones.program import Add, Conv, MaxPool, Mean, Node, Program
+from stepcut.features.backbones import lite0, resnet50
+from stepcut.features.backbones.graph import Graph
+from stepcut.features.backbones.torch_runtime import Layers
 from stepcut.methods.cnc.network import MapEncoder
 
-NODES: dict[str, Callable[..., Node]] = {kind.__name__: kind for kind in (Conv, Add, MaxPool, Mean)}
+LAST = torch.channels_last
+FORWARDS: dict[str, Callable[..., Any]] = {"efficientnet-lite0": lite0.forward, "resnet50": resnet50.forward}
 
 
 class TunableBackbone(nn.Module):
-    """A backbone's program with its weights as parameters; batch norm stays folded into the convolutions.
+    """A network of stepcut's own with its weights as parameters; batch norm stays folded into the convolutions.
 
     Frames `(n, H, W, 3)`, RGB of 0 to 255, become maps `(n, C, h, w)`.
     """
@@ -28,66 +30,35 @@ class TunableBackbone(nn.Module):
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.nodes = program.nodes
-        self.register_buffer("mean", torch.tensor(program.mean).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("scale", torch.tensor(program.scale).view(1, 3, 1, 1), persistent=False)
-        self.weights = nn.ParameterDict()
-        self.biases = nn.ParameterDict()
-        for number, node in enumerate(self.nodes, start=1):
-            if isinstance(node, Conv):
-                weight = torch.from_numpy(node.weight.copy()).to(memory_format=torch.channels_last)
-                self.weights[str(number)] = nn.Parameter(weight)
-                self.biases[str(number)] = nn.Parameter(torch.from_numpy(node.bias.copy()))
+        self.graph = replace(graph, convs={})
+        for name, three in (("mean", graph.mean), ("scale", graph.scale)):
+            self.register_buffer(name, 255 * torch.tensor(three).view(1, 3, 1, 1), persistent=False)
+        self.names = list(graph.convs)
+        pairs = [graph.convs[name] for name in self.names]
+        self.weights = nn.ParameterList(torch.from_numpy(w.copy()).contiguous(memory_format=LAST) for w, _ in pairs)
+        self.biases = nn.ParameterList(torch.from_numpy(bias.copy()) for _, bias in pairs)
 
     def forward(self, frames: Tensor) -> Tensor:
         """Frames `(n, H, W, 3)` -> maps `(n, C, h, w)`."""
-        values = {0: (frames.permute(0, 3, 1, 2).float() - self.mean) * self.scale}
-        for number, node in enumerate(self.nodes, start=1):
-            values[number] = self._node(str(number), node, values)
-        return values[len(self.nodes)]
-
-    def _node(self, number: str, node: Conv | Add | MaxPool | Mean, values: dict[int, Tensor]) -> Tensor:
-        if isinstance(node, Conv):
-            x = F.pad(values[node.source], node.padding * 2)
-            x = F.conv2d(x, self.weights[number], self.biases[number], node.stride, groups=node.groups)
-            return _activate(x, node.activation)
-        if isinstance(node, Add):
-            return _activate(values[node.left] + values[node.right], node.activation)
-        if isinstance(node, MaxPool):
-            x = F.pad(values[node.source], node.padding * 2, value=-torch.inf)
-            return F.max_pool2d(x, node.size, node.stride)
-        return values[node.source].mean(dim=(2, 3))
+        x = (frames.permute(0, 3, 1, 2).float() - self.mean) / self.scale
+        convs = dict(zip(self.names, zip(self.weights, self.biases, strict=True), strict=True))
+        maps: Tensor = self.graph.forward(Layers(), x, convs, **self.graph.options)
+        return maps
 
     def settings(self) -> dict[str, Any]:
-        """The program without its weights, ready for JSON; `restore` builds it again, to be filled from a state."""
-        nodes = []
-        for node in self.nodes:
-            about = {
-                each.name: getattr(node, each.name) for each in fields(node) if each.name not in ("weight", "bias")
-            }
-            shape = {"shape": list(node.weight.shape)} if isinstance(node, Conv) else {}
-            nodes.append({"node": type(node).__name__, **about, **shape})
-        return {"mean": self.mean.flatten().tolist(), "scale": self.scale.flatten().tolist(), "nodes": nodes}
+        """The network without its weights, ready for JSON; `restore` builds it again, to be filled from a state."""
+        shapes = {name: list(weight.shape) for name, weight in zip(self.names, self.weights, strict=True)}
+        about = {"name": self.graph.name, "options": self.graph.options, "shapes": shapes}
+        return {**about, "mean": list(self.graph.mean), "scale": list(self.graph.scale)}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any]) -> TunableBackbone:
         """The backbone that gave these `settings()`, with weights of 0."""
-        program = Program(tuple(settings["mean"]), tuple(settings["scale"]))
-        for about in settings["nodes"]:
-            given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in about.items()}
-            kind, shape = NODES[given.pop("node")], given.pop("shape", None)
-            if shape is not None:
-                given |= {"weight": np.zeros(shape, np.float32), "bias": np.zeros(shape[0], np.float32)}
-            program.add(kind(**given))
-        return cls(program)
-
-
-def _activate(x: Tensor, name: str) -> Tensor:
-    if name == "relu6":
-        return x.clamp(0, 6)
-    return x.relu() if name == "relu" else x
+        convs = {n: (np.zeros(s, np.float32), np.zeros(s[0], np.float32)) for n, s in settings["shapes"].items()}
+        forward, mean, scale = FORWARDS[settings["name"]], tuple(settings["mean"]), tuple(settings["scale"])
+        return cls(Graph(settings["name"], forward, convs, mean, scale, dict(settings["options"])))
 
 
 def describe_backbone(backbone: nn.Module) -> dict[str, Any]:
@@ -95,7 +66,7 @@ def describe_backbone(backbone: nn.Module) -> dict[str, Any]:
     if not isinstance(backbone, TunableBackbone):
         raise OptionError(
             f"backbone is a {type(backbone).__name__}, a module of your own, which cannot be written down. Tune "
-            f"stepcut.methods.cnc.tune.TunableBackbone(program) to save the result."
+            f"stepcut.methods.cnc.tune.TunableBackbone(graph) to save the result."
         )
     return backbone.settings()
 
