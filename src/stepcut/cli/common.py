@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepcut.errors import StepcutError, printable
@@ -13,6 +15,7 @@ from stepcut.progress import Bar, Hook, JsonLog, silent
 
 if TYPE_CHECKING:
     from stepcut.parallel.contract import Engine
+    from stepcut.timeline import Timeline
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +70,25 @@ def tell_failures(answers: Sequence[object]) -> bool:
             raise error
         say(str(error))
     return bool(errors)
+
+
+def read_timelines(
+    source: str,
+    format: str | None = None,
+    rate: str | None = None,
+    annotator: str | None = None,
+    columns: str | None = None,
+) -> dict[str, Timeline]:
+    """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
+    from stepcut.formats import read_folder
+    from stepcut.procedure.folder import is_procedure
+    from stepcut.procedure.procedure import load
+
+    if format is None and is_procedure(Path(source)):
+        procedure = load(source)
+        found = procedure.timelines.items()
+        return {name: replace(each, video=procedure.videos.get(name) or name) for name, each in found}
+    return read_folder(source, format, rate, annotator, columns)
 
 
 def say(text: str) -> None:

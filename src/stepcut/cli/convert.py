@@ -5,13 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from stepcut.cli.common import say
+from stepcut.cli.common import read_timelines, say
 from stepcut.errors import OptionError
-
-if TYPE_CHECKING:
-    from stepcut.timeline import Timeline
 
 EXAMPLES = """examples:
   stepcut convert sandwich.eaf sandwich.json           the suffixes say what it is
@@ -49,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from stepcut.formats import FORMATS, losses, write, write_folder
     from stepcut.formats.guess import format_to_write
 
-    found = _read(args)
+    found = read_timelines(args.source, args.source_format, args.rate, args.annotator, args.columns)
     if args.video is not None:
         if args.video not in found:
             raise OptionError(unknown("video", args.video, found))
@@ -71,19 +67,3 @@ def run(args: argparse.Namespace) -> int:
         count = f"{len(found)} video{'s' if len(found) > 1 else ''}"
         print(f"{count} written to {target} as {FORMATS[name].title}.", file=sys.stderr)
     return 0
-
-
-def _read(args: argparse.Namespace) -> dict[str, Timeline]:
-    """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
-    from stepcut.formats import read_folder
-    from stepcut.procedure.folder import is_procedure
-    from stepcut.procedure.procedure import load
-    from stepcut.timeline import Timeline
-
-    if args.source_format is None and is_procedure(Path(args.source)):
-        procedure = load(args.source)
-        return {
-            name: Timeline(t.segments, t.duration, t.steps, procedure.videos.get(name) or name)
-            for name, t in procedure.timelines.items()
-        }
-    return read_folder(args.source, args.source_format, args.rate, args.annotator, args.columns)

@@ -1,0 +1,171 @@
+"""How far two annotators, or an annotator and a proposal, agree: Cohen's kappa, boundaries, and where they do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import AnnotationError
+from stepcut.tables import Cell, Table
+from stepcut.timeline import BACKGROUND, Segment, Timeline
+
+NOTHING = "(no step)"
+
+
+class Stretch(NamedTuple):
+    """A stretch of time in which neither changes their mind."""
+
+    start: float
+    end: float
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What `agree` finds in one video, or in all of them together."""
+
+    video: str
+    seconds: float
+    same: float
+    """The share of time in which both say the same."""
+    kappa: float
+    """Cohen's kappa over time: 1 for perfect agreement, 0 for that of chance; nan where only one thing is ever said."""
+    boundaries: float
+    """F1 of the boundaries, each matched with one of the other within the tolerance."""
+    distance: float
+    """Seconds between matched boundaries, the median; nan without any."""
+    disagreements: tuple[Stretch, ...]
+    """Where they differ, the longest first."""
+
+
+def agree(first: Timeline, second: Timeline, tolerance: float = 1.0) -> Agreement:
+    """Compare two timelines of one video; what no segment covers is `(no step)`.
+
+    first, second  the timelines; steps are the same where their names are
+    tolerance      seconds by which two boundaries may differ
+
+    >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
+    >>> found = agree(ours, Timeline([Segment(0, 5, "pour"), Segment(5, 10, "stir")]))
+    >>> found.same, found.boundaries, found.distance
+    (0.9, 1.0, 1.0)
+    """
+    return pool([(first, second)], tolerance, first.video)
+
+
+def pool(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0, name: str = "all") -> Agreement:
+    """The same over several videos, as if they were one: times and boundaries are added up before anything is divided.
+
+    pairs      two timelines for each video
+    tolerance  seconds by which two boundaries may differ
+    name       what the result is called
+    """
+    mass: dict[tuple[str, str], float] = {}
+    matched: list[float] = []
+    boundaries = 0
+    apart: list[Stretch] = []
+    for one, other in pairs:
+        found = stretches(one, other)
+        for start, end, a, b in found:
+            mass[a, b] = mass.get((a, b), 0.0) + end - start
+        ours, theirs = ([left.end for left, right in pairwise(found) if left[side] != right[side]] for side in (2, 3))
+        boundaries += len(ours) + len(theirs)
+        matched += match_boundaries(ours, theirs, tolerance)
+        apart += merge([stretch for stretch in found if stretch.first != stretch.second])
+    total = sum(mass.values())
+    same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total if total else math.nan
+    return Agreement(
+        name,
+        total,
+        same,
+        cohen_kappa(mass),
+        2 * len(matched) / boundaries if boundaries else math.nan,
+        median(matched) if matched else math.nan,
+        tuple(sorted(apart, key=lambda stretch: stretch.start - stretch.end)),
+    )
+
+
+def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
+    """The time of the longer one, cut wherever one of them changes."""
+    ends = {0.0, first.end, second.end, *(time for t in (first, second) for s in t for time in (s.start, s.end))}
+    cuts = np.array(sorted(ends))
+    middles: NDArray[Any] = (cuts[:-1] + cuts[1:]) / 2
+    said = [[NOTHING if k == BACKGROUND else t.steps[k] for k in t.labels(middles).tolist()] for t in (first, second)]
+    return [Stretch(a, b, *both) for (a, b), both in zip(pairwise(cuts.tolist()), zip(*said, strict=True), strict=True)]
+
+
+def cohen_kappa(mass: Mapping[tuple[str, str], float]) -> float:
+    """kappa = (p - q) / (1 - q): p the share of agreement, q that of chance, from how much each says of everything.
+
+    mass  how much time one says this and the other that
+    """
+    total = sum(mass.values())
+    if not total:
+        return math.nan
+    rows: dict[str, float] = {}
+    columns: dict[str, float] = {}
+    for (a, b), seconds in mass.items():
+        rows[a] = rows.get(a, 0.0) + seconds
+        columns[b] = columns.get(b, 0.0) + seconds
+    chance = sum(seconds * columns.get(step, 0.0) for step, seconds in rows.items()) / total**2
+    same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total
+    return (same - chance) / (1 - chance) if chance < 1 else math.nan
+
+
+def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[float]:
+    """Distances of as many pairs as can be made within the tolerance, in the order of time, each boundary used once."""
+    distances, i, j = [], 0, 0
+    while i < len(first) and j < len(second):
+        distance = first[i] - second[j]
+        if abs(distance) <= tolerance:
+            distances.append(abs(distance))
+        i, j = i + (distance <= tolerance), j + (distance >= -tolerance)
+    return distances
+
+
+def merge(found: Sequence[Stretch]) -> list[Stretch]:
+    """Neighbours in which the same is said become one."""
+    merged: list[Stretch] = []
+    for each in found:
+        if merged and (merged[-1].end, *merged[-1][2:]) == (each.start, *each[2:]):
+            merged[-1] = merged[-1]._replace(end=each.end)
+        else:
+            merged.append(each)
+    return merged
+
+
+def compare_annotations(
+    first: Mapping[str, Timeline], second: Mapping[str, Timeline], tolerance: float = 1.0
+) -> tuple[Table, dict[str, Timeline]]:
+    """A table with a row per video and one for all, and the disagreements as timelines (`pour | stir`) for any format.
+
+    first, second  video name -> timeline; the videos that both have are compared
+    tolerance      seconds by which two boundaries may differ
+    """
+    common = [name for name in first if name in second]
+    if not common:
+        raise AnnotationError(
+            f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}. "
+            "They are matched by name."
+        )
+    found = {name: agree(first[name], second[name], tolerance) for name in common}
+    whole = pool([(first[name], second[name]) for name in common], tolerance)
+    rows: list[list[Cell]] = [
+        [name, each.seconds, each.kappa, 100 * each.same, 100 * each.boundaries, each.distance]
+        for name, each in [*found.items(), ("all", whole)]
+    ]
+    columns = ["video", "seconds", "kappa", "same %", f"boundaries within {tolerance:g} s %", "median apart s"]
+    left_out = sorted((set(first) | set(second)) - set(common))
+    notes = [f"only one of the two has: {', '.join(left_out)}"] if left_out else []
+    apart = {
+        name: Timeline([Segment(s.start, s.end, f"{s.first} | {s.second}") for s in each.disagreements], video=name)
+        for name, each in found.items()
+    }
+    return Table(columns, rows, notes=notes, digits=2), apart

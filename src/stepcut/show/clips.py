@@ -1,0 +1,197 @@
+"""Segments as clips and pictures, a sheet and a grid movie of one step in all videos, and where the time goes."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from stepcut.errors import VideoError, printable
+from stepcut.features.video.container import blame, open_video
+from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.sample import sample_frames
+from stepcut.files.atomic import whole_file, write_bytes
+from stepcut.show.moments import picture_at
+from stepcut.tables import Cell, Table
+from stepcut.timeline import Segment, Timeline
+
+NEAR = 0.5
+"""Seconds. Where a key frame lies at most so long before a segment, the packets are copied from there on."""
+COPIED = ("h264", "hevc", "av1", "mpeg4")
+"""Codecs that an .mp4 may hold; others are encoded anew."""
+TILE = (180, 320)  # height and width of a video in the grid
+
+
+def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Sequence[Fraction] | None = None) -> bool:
+    """Write `start` to `end` of a video as an .mp4 without sound; gives whether its packets were copied as they are.
+
+    video       the file
+    start, end  seconds from its first frame
+    target      the clip to write
+    keys        times of its key frames, where they are known already
+    """
+    with blame(Path(video)):
+        times = key_times(video) if keys is None else keys
+        before = max((time for time in times if time <= start + 0.001), default=None)
+        copied = before is not None and start - before <= NEAR and probe(video).codec in COPIED
+        with whole_file(target) as temporary:
+            if copied and before is not None:
+                _copy(video, before, end, temporary)
+            else:
+                rate = probe(video).rate or Fraction(25)
+                frames = (picture for _, picture in sample_frames(video, rate, start=start, end=max(end, start + 0.2)))
+                _encode(frames, rate, temporary)
+    return copied
+
+
+def contact_sheet(pictures: Sequence[bytes], width: int = 5) -> bytes:
+    """Pictures side by side as one JPEG.
+
+    pictures  JPEG files of one height
+    width     how many in a row
+    """
+    tiles = [Image.open(io.BytesIO(picture)) for picture in pictures]
+    wide, high = max(tile.width for tile in tiles), max(tile.height for tile in tiles)
+    columns = min(width, len(tiles))
+    sheet = Image.new("RGB", (columns * wide, math.ceil(len(tiles) / columns) * high))
+    for place, tile in enumerate(tiles):
+        sheet.paste(tile, (place % columns * wide, place // columns * high))
+    out = io.BytesIO()
+    sheet.save(out, "JPEG", quality=85)
+    return out.getvalue()
+
+
+def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path, rate: int = 10) -> None:
+    """Several segments at once, each in a tile; one that has ended stands still.
+
+    parts   video file and segment
+    target  the .mp4 to write
+    rate    frames per second
+    """
+    columns = math.ceil(math.sqrt(len(parts)))
+    height, width = TILE
+    empty = np.zeros((*TILE, 3), dtype=np.uint8)
+
+    def frames() -> Iterator[NDArray[np.uint8]]:
+        films = [sample_frames(video, rate, TILE, s.start, max(s.end, s.start + 0.2)) for video, s in parts]
+        last = [empty] * len(films)
+        while True:
+            new = [next(film, None) for film in films]
+            if all(each is None for each in new):
+                return
+            last = [old if each is None else each[1] for old, each in zip(last, new, strict=True)]
+            sheet = np.zeros((math.ceil(len(parts) / columns) * height, columns * width, 3), dtype=np.uint8)
+            for place, tile in enumerate(last):
+                row, column = divmod(place, columns)
+                sheet[row * height : (row + 1) * height, column * width : (column + 1) * width] = tile
+            yield sheet
+
+    with whole_file(target) as temporary:
+        _encode(frames(), Fraction(rate), temporary)
+
+
+def time_budget(timelines: Mapping[str, Timeline]) -> Table:
+    """How often and how long each step is done in each video, and what share of the video that is.
+
+    timelines  by the name of their video
+    """
+    rows: list[list[Cell]] = []
+    for name, timeline in timelines.items():
+        for step in timeline.steps:
+            own = [segment for segment in timeline if segment.step == step]
+            seconds = sum(segment.duration for segment in own)
+            rows.append([name, step, len(own), seconds, 100 * seconds / timeline.end if timeline.end else 0.0])
+    return Table(["video", "step", "times", "seconds", "% of video"], rows)
+
+
+def write_clips(
+    timelines: Mapping[str, Timeline],
+    videos: Mapping[str, str | None],
+    folder: Path,
+    step: str | None = None,
+    sheet: bool = False,
+) -> Iterator[tuple[str, Path | VideoError]]:
+    """Write every segment as a clip and a picture into a folder per step; gives (video, clip or error) as it goes.
+
+    timelines  by the name of their video
+    videos     where each video lies; one that is not known is passed over with an error
+    folder     what is written into
+    step       only this step; its segments also become `grid.mp4`
+    sheet      whether each step gets a `contact-sheet.jpg`
+    """
+    pictures: dict[str, list[bytes]] = {}
+    parts: list[tuple[str, Segment]] = []
+    for name, timeline in timelines.items():
+        video = videos.get(name)
+        if video is None or not Path(video).exists():
+            yield name, VideoError(f"{name}: the video is not at hand ({video or 'learned from features'}).")
+            continue
+        try:
+            keys = key_times(video)
+            for place, segment in enumerate(s for s in timeline if step is None or s.step == step):
+                stem = folder / file_name(segment.step) / f"{file_name(name)}-{place + 1:02d}"
+                cut_clip(video, segment.start, segment.end, stem.with_suffix(".mp4"), keys)
+                picture = picture_at(video, (segment.start + segment.end) / 2, height=240)
+                write_bytes(stem.with_suffix(".jpg"), picture)
+                pictures.setdefault(segment.step, []).append(picture)
+                parts.append((video, segment))
+                yield name, stem.with_suffix(".mp4")
+        except VideoError as error:
+            yield name, error
+    for done, each in pictures.items():
+        if sheet:
+            write_bytes(folder / file_name(done) / "contact-sheet.jpg", contact_sheet(each))
+    if step is not None and parts:
+        grid_movie(parts, folder / file_name(step) / "grid.mp4")
+    write_bytes(folder / "time-budget.csv", time_budget(timelines).csv().encode())
+
+
+def file_name(name: str) -> str:
+    """A name that is one on every system: no separators, no control characters, not too long.
+
+    >>> file_name("add jam/honey?"), file_name("..")
+    ('add jam_honey_', '_')
+    """
+    return re.sub(r'[/\\:*?"<>|%]', "_", printable(name)).strip(". ")[:80] or "_"
+
+
+def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
+    with open_video(video, threads=1) as (source, stream), av.open(str(target), "w", format="mp4") as out:
+        copy = out.add_stream_from_template(stream)
+        zero = stream.start_time or 0
+        first = zero + round(start / stream.time_base)
+        source.seek(first, stream=stream, backward=True, any_frame=False)
+        shift: int | None = None
+        for packet in source.demux(stream):
+            if packet.dts is None or packet.pts is None or (shift is None and packet.pts < first):
+                continue
+            if packet.is_keyframe and (packet.pts - zero) * stream.time_base >= end and shift is not None:
+                break
+            if (packet.dts - zero) * stream.time_base >= end:
+                break
+            shift = packet.dts if shift is None else shift
+            packet.pts, packet.dts, packet.stream = packet.pts - shift, packet.dts - shift, copy
+            out.mux(packet)
+
+
+def _encode(frames: Iterator[NDArray[np.uint8]], rate: Fraction, target: Path) -> None:
+    with av.open(str(target), "w", format="mp4") as out:
+        stream: Any = None
+        for picture in frames:
+            height, width = (side - side % 2 for side in picture.shape[:2])
+            if stream is None:
+                stream = out.add_stream("libx264", rate=rate, options={"crf": "23", "preset": "veryfast"})
+                stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture[:height, :width]), format="rgb24")
+            out.mux(stream.encode(frame))
+        if stream is not None:
+            out.mux(stream.encode())

@@ -1,0 +1,62 @@
+"""Agreement: kappa against scikit-learn's, boundaries by hand, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from stepcut.cli.main import main
+from stepcut.evaluation.agreement import agree, match_boundaries, pool
+from stepcut.formats import elan, read, write
+from stepcut.timeline import Segment, Timeline
+
+ANN = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], 12.0, video="tea")
+BOB = Timeline([Segment(0, 4.5, "pour"), Segment(4.5, 9, "wait"), Segment(9, 10, "stir")], 12.0, video="tea")
+
+
+def test_kappa_is_that_of_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(-1, 3, size=(2, 400))
+    labels[1, :250] = labels[0, :250]
+    one, other = (Timeline.from_labels(row, 1.0, ["a", "b", "c"]) for row in labels)
+    assert agree(one, other).kappa == pytest.approx(cohen_kappa_score(*labels))
+    assert agree(one, other).same == pytest.approx(np.mean(labels[0] == labels[1]))
+    assert agree(one, one).kappa == 1
+
+
+def test_where_they_differ_the_longest_first() -> None:
+    found = agree(ANN, BOB)
+    assert found.disagreements[0] == (4.5, 9.0, "stir", "wait")
+    assert found.disagreements[1] == (4.0, 4.5, "stir", "pour")
+    assert found.same == pytest.approx(7 / 12)
+
+
+def test_boundaries() -> None:
+    assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [0.5, 0.0]
+    assert match_boundaries([1, 1.4], [1.5], 1.0) == [0.5]
+    assert agree(ANN, BOB).boundaries == pytest.approx(2 * 2 / 5)  # 4 and 10 against 4.5, 9 and 10
+    assert np.isnan(agree(Timeline([]), Timeline([])).kappa)
+
+
+def test_several_videos_are_added_up() -> None:
+    short = Timeline([Segment(0, 1, "pour")], video="b")
+    assert pool([(ANN, BOB), (short, short)]).same == pytest.approx(8 / 13)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
+    words = ["agree", str(tmp_path / "tea.eaf"), str(tmp_path / "tea.eaf"), "--annotators", "ann", "bob"]
+    assert main([*words, "--worst", "1", "-o", str(tmp_path / "apart.json")]) == 0
+    out = capsys.readouterr().out
+    assert "00:00:04.5  00:00:09.0  stir | wait" in out
+    assert "1 of 2 disagreements" in out
+    assert read(tmp_path / "apart.json").sequence() == ["stir | pour", "stir | wait"]
+    assert main([*words, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))
+    assert main(["agree", str(tmp_path / "soup.csv"), str(tmp_path / "apart.json")]) == 2
+    assert "no video in common" in capsys.readouterr().err

@@ -1,0 +1,79 @@
+"""Clips: as long as their segments, copied where a key frame is near, and one bad video does not stop the others."""
+
+from __future__ import annotations
+
+import io
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stepcut.errors import VideoError
+from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.sample import sample_frames
+from stepcut.show.clips import contact_sheet, cut_clip, file_name, grid_movie, time_budget, write_clips
+from stepcut.timeline import Segment, Timeline
+
+
+def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path) -> None:
+    video, target = films / "v3.mp4", tmp_path / "a.mp4"
+    key = float(key_times(video)[4])
+    assert cut_clip(video, key, key + 2, target)
+    assert probe(target).duration == pytest.approx(2, abs=0.3)
+    ours = next(sample_frames(target, 10))[1].astype(int)
+    theirs = next(sample_frames(video, 10, start=key))[1].astype(int)
+    assert np.abs(ours - theirs).mean() < 2  # the very frames
+    assert not cut_clip(video, key + 0.2, key + 1.2, target, keys=[Fraction(0)])  # none near: encoded anew
+    assert probe(target).duration == pytest.approx(1, abs=0.3)
+    ours = next(sample_frames(target, 10))[1].astype(int)
+    theirs = next(sample_frames(video, 10, start=key + 0.2))[1].astype(int)
+    assert np.abs(ours - theirs).mean() < 12
+
+
+def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.mp4").write_bytes(b"no film")
+    timelines = {
+        "v3": Timeline([Segment(0, 1.5, "pour"), Segment(1.5, 4, "add jam/honey")], 5.0),
+        "broken": Timeline([Segment(0, 1, "pour")], 5.0),
+        "gone": Timeline([Segment(0, 1, "pour")], 5.0),
+        "v2": Timeline([Segment(0.5, 1.5, "pour")], 5.0),
+    }
+    videos = {"v3": str(films / "v3.mp4"), "broken": str(tmp_path / "broken.mp4"), "gone": None}
+    videos["v2"] = str(films / "v2.mp4")
+    out = tmp_path / "clips"
+    done = list(write_clips(timelines, videos, out, sheet=True))
+    assert [name for name, clip in done if isinstance(clip, VideoError)] == ["broken", "gone"]
+    names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    assert names == [
+        "add jam_honey/contact-sheet.jpg", "add jam_honey/v3-02.jpg", "add jam_honey/v3-02.mp4",
+        "pour/contact-sheet.jpg", "pour/v2-01.jpg", "pour/v2-01.mp4", "pour/v3-01.jpg", "pour/v3-01.mp4",
+        "time-budget.csv",
+    ]  # fmt: skip
+    list(write_clips(timelines, videos, out, step="pour"))
+    assert (out / "pour" / "grid.mp4").exists()
+
+
+def test_sheet_grid_and_budget(films: Path, tmp_path: Path) -> None:
+    red, blue = (io.BytesIO() for _ in range(2))
+    Image.new("RGB", (40, 30), "red").save(red, "JPEG")
+    Image.new("RGB", (30, 30), "blue").save(blue, "JPEG")
+    sheet = Image.open(io.BytesIO(contact_sheet([red.getvalue(), blue.getvalue(), red.getvalue()], width=2)))
+    assert sheet.size == (80, 60)
+    parts = [(str(films / "v3.mp4"), Segment(0, 2, "pour")), (str(films / "v2.mp4"), Segment(0, 1, "pour"))]
+    grid_movie(parts, tmp_path / "grid.mp4")
+    info = probe(tmp_path / "grid.mp4")
+    assert (info.width, info.height) == (640, 180)
+    assert info.duration == pytest.approx(2, abs=0.2)
+    twice = Timeline([Segment(0, 1, "pour"), Segment(2, 5, "pour")], 10.0, ["wash"])
+    assert time_budget({"v": twice}).rows == [["v", "wash", 0, 0, 0.0], ["v", "pour", 2, 4, 40.0]]
+
+
+def test_names_become_files_that_stay_in_their_folder() -> None:
+    for name in ("../../etc/passwd", "..", "a\x00b", "a" * 300, "", "con:aux"):
+        made = file_name(name)
+        assert made
+        assert len(made) <= 80
+        assert "/" not in made
+        assert made != ".."
