@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray lint types clean
+.PHONY: demo test test-slow test-data test-browser test-ray docs lint types clean
 
 demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
 	$(BIN)/stepcut demo -o demo
@@ -24,6 +24,9 @@ test-browser: $(VENV)/.browser  ## the viewer and the report in a headless Chrom
 
 test-ray: $(VENV)/.ray  ## the cluster engine, on a local Ray cluster
 	$(PYTEST) -m ray
+
+docs: $(VENV)/.docs  ## the site, into site/: offline, with the reference made of docstrings
+	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet --strict
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -47,9 +50,13 @@ $(VENV)/.browser: $(VENV)/.ready
 	  echo "no Chromium could be installed: the browser tests will be skipped" >&2
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.ready
+	$(PIP) -e '.[docs]'
+	touch $@
+
 $(VENV)/.ray: $(VENV)/.ready
 	$(PIP) -e '.[ray,s3,dev-scale]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache site
