@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray docs lint types clean
+.PHONY: demo test test-slow test-data test-browser test-ray test-wheel docs lint types clean
 
 demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
 	$(BIN)/stepcut demo -o demo
@@ -24,6 +24,9 @@ test-browser: $(VENV)/.browser  ## the viewer and the report in a headless Chrom
 
 test-ray: $(VENV)/.ray  ## the cluster engine, on a local Ray cluster
 	$(PYTEST) -m ray
+
+test-wheel:  ## the wheel alone, outside the checkout, on the oldest and the newest Python that is here
+	bash tests/wheel.sh
 
 docs: $(VENV)/.docs  ## the site, into site/: offline, with the reference made of docstrings
 	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet --strict
