@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 pip=(-m pip install --quiet --disable-pip-version-check)
 found=()
-for name in python3.11 python3.12 python3.13; do
+for name in python3.11 "$HOME"/.pyenv/versions/3.1[23].*/bin/python3 python3.12 python3.13; do
   "$name" -c 'import venv' 2>/dev/null && found+=("$name")
 done
 [ "${#found[@]}" -gt 0 ] || found=(python3)
@@ -16,10 +16,11 @@ done
 "$work/build/bin/python" -m build --wheel --outdir "$work/dist" "$root" >/dev/null
 cd "$work"
 for name in $(printf '%s\n' "${found[0]}" "${found[-1]}" | uniq); do
-  "$name" -m venv "$work/$name"
-  "$work/$name/bin/python" "${pip[@]}" "$work"/dist/stepcut-*.whl
-  "$work/$name/bin/python" -c "import importlib.util as u; assert u.find_spec('torch') is None, 'torch came along'"
-  "$work/$name/bin/stepcut" --version
-  "$work/$name/bin/stepcut" demo -o "$work/demo-$name" --quiet
-  echo "wheel: $name passed"
+  env="$work/env-$("$name" -c 'import sys; print(sys.version_info.minor)')"
+  "$name" -m venv "$env"
+  "$env/bin/python" "${pip[@]}" "$work"/dist/stepcut-*.whl
+  "$env/bin/python" -c "import importlib.util as u; assert u.find_spec('torch') is None, 'torch came along'"
+  "$env/bin/stepcut" --version
+  "$env/bin/stepcut" demo -o "$env/demo" --quiet
+  echo "wheel: $("$env/bin/python" --version) passed"
 done

@@ -1,4 +1,4 @@
-"""stepcut demo: everything on an embedded example, offline: render, learn, score, check a flawed video, report."""
+"""stepcut demo: everything on an embedded example, offline: film, learn, score, check flawed videos, report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,27 @@ EXAMPLES = """examples:
   stepcut demo -o /tmp/kitchen    somewhere else
 """
 
+FLAWED = 6
+"""How many flawed videos are checked: each kind of flaw twice."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of `stepcut demo`."""
     parser.add_argument("-o", "--output", default="demo", help="the folder to write (default demo)")
     add_seed(parser)
     add_progress(parser)
+
+
+def draw_flaws(seed: int) -> list[str]:
+    """The flaws of the videos to check, drawn by `seed`: two steps left out, two done too early, two done too often."""
+    import numpy as np
+
+    from stepcut.datasets.toy import EDGES, STEPS
+
+    random = np.random.default_rng(seed)
+    early = sorted({after for _, after in EDGES})
+    steps = {"skip": STEPS, "swap": early, "repeat": STEPS}
+    return [f"{kind}:{step}" for kind, choice in steps.items() for step in random.choice(choice, 2, replace=False)]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,12 +46,12 @@ def run(args: argparse.Namespace) -> int:
     kitchen = make_kitchen(folder / "kitchen", videos=8, seed=args.seed, progress=hook)
 
     print("\n2. Learning the procedure from the videos alone. No label is read.")
-    place = folder / "kitchen.proc"
+    kept = folder / "kitchen.proc"
     procedure = sc.learn(
         kitchen.videos,
         steps=len(kitchen.steps),
         seed=args.seed,
-        output=place,
+        output=kept,
         cache=folder / "cache",
         false_alarms=0.12,  # eight videos cannot vouch for less
         progress=hook,
@@ -49,19 +64,35 @@ def run(args: argparse.Namespace) -> int:
     print(table)
     print(table.matching)
     procedure.rename({k: table.score.name(step) for k, step in table.score.matching.items() if k >= 0})
-    procedure.save(place)
+    procedure.save(kept)
 
-    print("\n4. Checking a new video, filmed in another kitchen, in which one step is done too often.")
-    flawed = make_kitchen(
-        folder / "flawed", videos=1, seed=args.seed + 1, skip=0, repeat=0, flaw="repeat:pour water", progress=hook
+    print(f"\n4. Checking {FLAWED} new videos, filmed in other kitchens, each with one flaw that the seed draws.")
+    checks, flawed = [], []
+    for number, flaw in enumerate(draw_flaws(args.seed)):
+        made = make_kitchen(
+            folder / f"flawed-{number}",
+            videos=1,
+            seed=args.seed + 1 + number,
+            skip=0,
+            repeat=0,
+            flaw=flaw,
+            progress=hook,
+        )
+        flawed.append(made.videos[0])
+        checks.append(procedure.check(made.videos[0]))
+        told = "found" if not checks[-1].ok else "NOT found"
+        print(f"   {next(iter(made.flaws.values()))[0].reason}: {told}")
+    found = [not check.ok for check in checks]
+    print(
+        f"{sum(found)} of {FLAWED} were found. What the check says of the {'first of them' if any(found) else 'first'}:"
     )
-    print(f"The truth: {next(iter(flawed.flaws.values()))[0].reason}.")
-    check = procedure.check(flawed.videos[0])
-    print(check)
+    print(checks[found.index(True) if any(found) else 0])
 
     print("\n5. Writing a report.")
     page = folder / "report.html"
-    write_report(procedure, page, truth=kitchen.timelines, checks=[check])
-    print(f"\nDone. Open {page.resolve()} in a browser.")
-    print(f"The procedure is in {place}; look at it with: stepcut view {place}")
+    write_report(procedure, page, truth=kitchen.timelines, checks=checks)
+    print(f"\nDone. Open {page.resolve()} in a browser. Then try:")
+    print(f"  1. stepcut view {kept}                          look at it, correct it")
+    print(f"  2. stepcut check {kept} {flawed[-1]}")
+    print(f"  3. stepcut segment {kept} {flawed[-1]} -o {folder / 'new.eaf'}    proposals for ELAN")
     return 0
