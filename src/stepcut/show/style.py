@@ -4,7 +4,8 @@ REPORT_STYLE = """
 :root { color-scheme: light dark; --ink: #1b2026; --soft: #56606c; --rule: #dde1e6; --page: #f4f5f7; --card: #fff; }
 @media (prefers-color-scheme: dark) { @media screen {
   :root { --ink: #e6e9ed; --soft: #a3adb9; --rule: #343c46; --page: #14181d; --card: #1d232a; }
-  .timelines rect:first-child { fill: #39424d; } .legend li:last-child span { background: #39424d !important; } section > svg:not(.curve) { background: #fff; border-radius: 8px; }
+  .timelines rect:first-child { fill: #39424d; } .legend li:last-child span { background: #39424d !important; }
+  section > svg:not(.curve) { background: #fff; border-radius: 8px; }
 } }
 * { box-sizing: border-box; }
 body { margin: 0; font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink);
