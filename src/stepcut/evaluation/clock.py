@@ -35,9 +35,9 @@ class Pair:
     notes: list[str] = field(default_factory=list)
 
     def by_name(self) -> list[NDArray[np.int64]]:
-        """The found labels in numbers of the true steps of the same name; other names get numbers of their own."""
-        known = {_plain(step): number for number, step in enumerate(self.steps, start=1)}
-        numbers = [known.get(_plain(name), len(known) + 1 + i) for i, name in enumerate(self.clusters)]
+        """The found labels in the numbers of the true steps of the same name, from 0; other names come after them."""
+        known = {_plain(step): number for number, step in enumerate(self.steps)}
+        numbers = [known.get(_plain(name), len(known) + i) for i, name in enumerate(self.clusters)]
         translate = np.array([*numbers, -1], dtype=np.int64)
         return [translate[labels] for labels in self.pred]
 

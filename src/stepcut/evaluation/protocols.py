@@ -12,7 +12,7 @@ frames that were given to no step at all (-1). A matching is a dict from column 
                       part; one precision and one recall over the frames of all matched pairs together
     framewise-steps   one-to-one over all videos, maximising overlap, steps only; recall over all frames of steps,
                       precision over every frame that was given to any cluster
-    named             as strict without any matching: number k (a step that carries a name) is right where k is true
+    named             as strict without any matching: cluster k carries the name of true step k + 1
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def match_steps(counts: Counts, rows: Places) -> Matching:
 
 
 def match_names(counts: Counts, _rows: Places) -> Matching:
-    """Number k is step k, and 0 is background; there is nothing to choose."""
-    return {step + 1: step for step in range(min(counts.shape[0], counts.shape[1] - 1))}
+    """Cluster k, in column k + 1, carries the name of true step k + 1; there is nothing to choose."""
+    return {step: step for step in range(1, min(counts.shape))}
 
 
 def rate_strict(counts: Counts, matching: Matching) -> Rates:

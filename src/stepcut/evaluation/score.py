@@ -253,7 +253,7 @@ def score(
     """Score predicted labels against true ones.
 
     `pred` and `true` hold an array of numbers per video: true steps count from 1 and 0 is background; clusters count
-    from 0 and -1 is "no step" (under `named` both sides count alike: 0 is background, step k is k). `protocol`: a name
+    from 0 and -1 is "no step" (under `named`, cluster k is right where step k + 1 is true). `protocol`: a name
     of `PROTOCOLS`, or a `Protocol`. `background="count"` treats frames of true background as the protocol says,
     `"drop"` leaves them out altogether. `names[s - 1]` is the name of true step `s`; `rate` is in frames a second, for
     lengths. `clusters`: how many there are, for `framewise`, where one that holds no frame counts too; unless said, at
