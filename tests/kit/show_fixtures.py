@@ -60,8 +60,7 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         kitchen / "videos",
         steps=3,
         fps=1,
-        method="cnc",
-        train={"iterations": 20},
+        restarts=2,
         cache=tmp_path_factory.mktemp("features"),
         output=folder,
     )

@@ -404,3 +404,34 @@ def test_a_step_is_named_while_it_plays_everywhere(page: Any) -> None:
     assert page.locator("#compare h2").inner_text() == "cut"
     page.locator("#compare [aria-label='Back to the video']").click()
     assert page.locator("#stage .segments .what").first.inner_text() == "cut"
+
+
+def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 2")
+    page.wait_for_timeout(500)
+    page.keyboard.press("]")
+    until(page, "document.querySelector('#stage video').currentTime === 2")
+    page.keyboard.press("k")
+    wait_saved(page, "move a boundary")
+    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2 + 1 / 15, abs=0.001)
+    page.keyboard.press("[")
+    until(page, "document.querySelector('#stage video').currentTime === 0")
+
+
+def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned: Path) -> None:
+    with Served(learned) as opened:
+        tab = browser.new_page(viewport={"width": 390, "height": 844})
+        tab.goto(opened.running.address)
+        tab.wait_for_selector("body.ready")
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        assert tab.locator("#teach").is_hidden()
+        tab.keyboard.press("y")
+        wait_saved(tab, "confirm")
+        tab.locator("#teach").click()
+        tab.locator("dialog button.main").click()
+        until(tab, "document.querySelector('dialog')?.textContent.includes('as you said')")
+        assert opened.viewer.edits.outline.given
+        tab.get_by_text("Take it back").click()
+        wait_saved(tab, "Taken back")
+        assert not opened.viewer.edits.outline.given
+        tab.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 import time
 import zipfile
 from collections.abc import Iterator
@@ -218,8 +219,8 @@ def test_export_that_cannot_be_says_why(page: Page) -> None:
 # ---------------------------------------------------------------------- slow work
 
 
-def wait(page: Page, path: str) -> dict[str, Any]:
-    job = page.post(path, {}).json()
+def wait(page: Page, path: str, body: Any = None) -> dict[str, Any]:
+    job = page.post(path, body or {}).json()
     while job["state"] in ("waiting", "running"):
         time.sleep(0.05)
         job = page.get(path).json()
@@ -270,3 +271,104 @@ def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> N
         assert page.get("video/2").status == 200
         edit = {"do": "mark", "video": "no such", "start": 0, "end": 1, "step": None}
         assert page.post("api/edit", {"revision": page.revision, "edit": edit}).status == 422
+
+
+# ---------------------------------------------------------------------- learning from corrections
+
+
+def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
+    with Page(learned) as page:
+        assert "nothing to learn from" in wait(page, "api/teach", {"revision": page.revision})["error"]
+        name = page.get("api/state").json()["videos"][0]["name"]
+        page.edit({"do": "rename", "step": 0, "name": "the first thing"})
+        page.edit({"do": "confirm", "video": name})
+        assert page.post("api/teach", {"revision": "old"}).status == 409
+        job = wait(page, "api/teach", {"revision": page.revision})
+        assert job["state"] == "done", job
+        assert {one["video"]: one["labelled"] for one in job["changes"]}[name]
+        state = page.get("api/state").json()
+        assert (state["taught"], state["undo"], len(state["videos"][0]["known"])) == (True, None, 1)
+        assert "the first thing" in [step["name"] for step in state["steps"]]
+        back = page.post("api/back", {"revision": page.revision}).json()["state"]
+        assert back["undo"] == f"confirm {name}"
+        assert page.post("api/back", {"revision": page.revision}).status == 422
+
+
+def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen: Path, tmp_path: Path) -> None:
+    from show_fixtures import write_procedure
+
+    from stepcut.show.viewer.app import Viewer
+
+    place = write_procedure(tmp_path / "plain.proc", {"one": None, "two": None})
+    video = str(sorted((kitchen / "videos").iterdir())[0])
+    assert [each["there"] for each in Viewer(place).state()["videos"]] == [False, False]
+    assert [each["there"] for each in Viewer(place, videos={"two": video}).state()["videos"]] == [False, True]
+
+
+# ---------------------------------------------------------------------- what an attacker sends
+
+
+def send(page: Page, text: bytes) -> bytes:
+    """What is answered to bytes as they are."""
+    with socket.create_connection(("127.0.0.1", int(page.host.rsplit(":", 1)[1])), timeout=10) as line:
+        line.sendall(text)
+        return line.recv(400)
+
+
+def test_a_large_body_is_refused_however_it_comes(page: Page) -> None:
+    head = f"POST /{page.token}/api/edit HTTP/1.1\r\nHost: {page.host}\r\nOrigin: {page.origin}\r\n"
+    chunks = b"".join(b"4000\r\n" + b"x" * 0x4000 + b"\r\n" for _ in range(5)) + b"0\r\n\r\n"
+    for length in ("", "Content-Length: 2\r\n"):
+        words = f"{head}Content-Type: application/json\r\n{length}Transfer-Encoding: chunked\r\n\r\n"
+        assert send(page, words.encode() + chunks)[9:12] in (b"413", b"400")
+    assert page.viewer.edits.corrections.changes == 0
+
+
+@pytest.mark.parametrize("host", ["[", "[::1", "]", "a[b"])
+def test_a_host_that_is_no_name_is_refused(page: Page, host: str) -> None:
+    assert page.get("api/state", headers={"host": host}).status == 403
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 30_000,
+        '{"a":' * 9_000 + "1" + "}" * 9_000,
+        '{"revision": "REV", "edit": {"do": "move", "video": "one", "part": 0, "edge": "end", "time": BIG}}',
+        '{"revision": "REV", "edit": {"do": "mark", "video": "one", "start": 0, "end": 1e999, "step": 0}}',
+        '{"revision": "REV", "edit": {"do": "rename", "step": BIG, "name": "x"}}',
+        '{"revision": "REV", "edit": {"do": "move", "video": "one", "part": BIG, "edge": "end", "time": 1}}',
+        '{"revision": "REV", "edit": {"do": ["rename"]}}',
+        '{"revision": "REV", "edit": {"do": "merge", "step": 0, "into": {}}}',
+    ],
+)
+def test_hostile_json_is_answered_with_a_sentence(page: Page, text: str) -> None:
+    body = text.replace("REV", page.revision).replace("BIG", "1" + "0" * 400).encode()
+    named = {"origin": page.origin, "content-type": "application/json"}
+    answer = page.ask("POST", f"/{page.token}/api/edit", named, body)
+    assert answer.status == 422
+    assert page.viewer.edits.corrections.changes == 0
+
+
+@pytest.mark.parametrize("rate", ["1000000000", "1e400", "1/0", "nan", "-3"])
+def test_an_export_at_a_rate_that_makes_no_sense(page: Page, rate: str) -> None:
+    assert page.get(f"api/export?format=mstcn&rate={rate}").status == 422
+
+
+def test_a_path_that_is_not_there_does_nothing(page: Page) -> None:
+    page.edit({"do": "rename", "step": 0, "name": "x"})
+    page.post("api/undo", {"revision": page.revision})
+    assert page.post("api/zzz", {"revision": page.revision}).status == 404
+    assert page.get("api/state").json()["steps"][0]["name"] == "slice bread"
+
+
+def test_a_connection_that_asks_for_nothing_is_let_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.show.viewer.server.PATIENCE", 0.3)
+    with Page(place) as page:
+        port = int(page.host.rsplit(":", 1)[1])
+        lines = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(20)]
+        lines[0].sendall(b"GET / HTTP/1.1\r\nHo")
+        assert [line.recv(10) for line in lines] == [b""] * 20
+        for line in lines:
+            line.close()
+        assert page.get("api/state").status == 200

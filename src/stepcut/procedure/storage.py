@@ -161,6 +161,8 @@ class Outline:
     samples: dict[str, int]
     videos: dict[str, str | None]
     corrections: Corrections
+    given: dict[str, NDArray[np.int64]]
+    """The labels that it was taught, by video."""
 
 
 def read_outline(folder: Path) -> Outline:
@@ -176,8 +178,9 @@ def read_outline(folder: Path) -> Outline:
             raise ValueError("steps.json or timelines.json lacks names or videos")
         if Fraction(config["rate"]) <= 0:
             raise ValueError(f"rate {config['rate']}")
+        given = _labels(folder / "labels.json", samples, len(steps))
     corrections = read_corrections(folder, config.get("fingerprint", ""))
-    return Outline(config, steps, timelines, samples, videos, corrections)
+    return Outline(config, steps, timelines, samples, videos, corrections, given)
 
 
 def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
@@ -214,7 +217,7 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
             expectations=Expectations.from_json(read_json(folder / "check.json")),
             config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
             corrections=outline.corrections,
-            given=_labels(folder / "labels.json", outline),
+            given=outline.given,
             trusted=trust,
         )
 
@@ -298,14 +301,14 @@ def _runs(rows: NDArray[np.int64]) -> list[list[int]]:
     return [[end - start, int(rows[start])] for start, end in pairwise(edges) if end > start]
 
 
-def _labels(path: Path, outline: Outline) -> dict[str, NDArray[np.int64]]:
+def _labels(path: Path, samples: Mapping[str, int], count: int) -> dict[str, NDArray[np.int64]]:
     """The labels that a procedure was taught; none where it was not."""
     if not path.exists():
         return {}
     found = {}
     for name, runs in read_json(path).items():
         counts, steps = zip(*runs, strict=True)
-        if sum(counts) != outline.samples[name] or not all(-2 <= step < len(outline.steps) for step in steps):
+        if sum(counts) != samples[name] or not all(-2 <= step < count for step in steps):
             raise ValueError(f"labels.json does not fit {name}")
         found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)
     return found

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from fractions import Fraction
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,9 +25,12 @@ from stepcut.errors import OptionError, OutputError, StepcutError, choose
 
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
 from stepcut.features.video import probe
+from stepcut.methods.contract import OPEN
 from stepcut.procedure.corrections.document import Part
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.edits import Edits
+from stepcut.procedure.taught import can_take_back, changes, take_back, teach_folder
+from stepcut.progress import Hook
 from stepcut.show.moments import picture_at
 from stepcut.show.viewer.checks import CheckedVideo, Checker
 from stepcut.show.viewer.exports import export, format_list
@@ -40,15 +45,29 @@ TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".s
 class Viewer:
     """What the routes share: the edits, the videos in their order, and the work in the background."""
 
-    def __init__(self, folder: Path, checked: Sequence[CheckedVideo] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        checked: Sequence[CheckedVideo] = (),
+        trust: bool = False,
+        videos: Mapping[str, str] | None = None,
+    ) -> None:
+        """Read the folder.
+
+        folder   of the procedure
+        checked  new videos to show beside those that were learned from
+        trust    run code of others that the procedure names
+        videos   where videos lie now, by name: for procedures learned from features, or moved
+        """
+        self.folder, self.trust = folder, trust
         self.edits = Edits(folder)
         self.title = folder.resolve().name.removesuffix(".proc")
         self.checked = list(checked)
-        learned = self.edits.outline.videos
+        learned = {**self.edits.outline.videos, **(videos or {})}
         self.names = [*learned, *(video.name for video in self.checked)]
         self.paths = [*learned.values(), *(video.path for video in self.checked)]
         self.jobs = Jobs()
-        self.checker = Checker(folder)
+        self.checker = Checker(folder, trust)
         self.pages = _read_pages()
         self.picture = lru_cache(maxsize=256)(self._picture)
 
@@ -56,7 +75,14 @@ class Viewer:
         """All that the page shows."""
         document = self.edits.document
         videos = [
-            {"name": name, "duration": document.durations[name], "parts": _rows(parts), "editable": True}
+            {
+                "name": name,
+                "duration": document.durations[name],
+                "parts": _rows(parts),
+                "editable": True,
+                "known": [*self._taught(name), *document.known.get(name, ())],
+                "corrected": bool(document.known.get(name)),
+            }
             for name, parts in document.parts.items()
         ] + [
             {
@@ -76,6 +102,7 @@ class Viewer:
             "revision": self.edits.revision,
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
+            "taught": can_take_back(str(self.edits.outline.config.get("fingerprint", ""))),
             "steps": [
                 {"number": step.number, "name": step.name, "colour": step.colour, "ink": ink(step.colour)}
                 for step in document.steps
@@ -83,6 +110,18 @@ class Viewer:
             "videos": videos,
             "formats": format_list(),
         }
+
+    def _taught(self, name: str) -> list[tuple[float, float]]:
+        """The stretches of a video, in seconds, that the procedure was taught."""
+        rows = self.edits.outline.given.get(name)
+        if rows is None:
+            return []
+        rate, duration = float(Fraction(self.edits.outline.config["rate"])), self.edits.document.durations[name]
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], rows != OPEN, [False]]).astype(int)))
+        return [
+            (int(start) / rate, duration if end == len(rows) else int(end) / rate)
+            for start, end in edges.reshape(-1, 2)
+        ]
 
     # ------------------------------------------------------------------ pages and state
 
@@ -112,6 +151,33 @@ class Viewer:
             sentence = "Changed in another window meanwhile: your change was not made. This is how it stands now."
             return JSONResponse({"error": sentence, "state": self.state()}, 409)
         return JSONResponse({"words": words, "state": self.state()})
+
+    async def teach(self, request: Request) -> Response:
+        """POST learns from the corrections, in the background; GET says how far it is, and at last what changed."""
+        if request.method == "POST":
+            await self._seen(request)
+        job = self._job(request, self._teach, again=True)
+        if job.state == "done":
+            await run_in_threadpool(self.edits.refresh)
+        return JSONResponse({**job.to_json(), "changes": job.result})
+
+    def _teach(self, hook: Hook) -> list[dict[str, Any]]:
+        before, after = teach_folder(self.folder, trust=self.trust, progress=hook)
+        shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
+        return [{"video": name, "share": share, "labelled": name in after.given} for name, share in shares]
+
+    async def back(self, request: Request) -> Response:
+        """Bring back the procedure as it was before it learned from corrections."""
+        await self._seen(request)
+        await run_in_threadpool(take_back, self.folder)
+        await run_in_threadpool(self.edits.refresh)
+        return JSONResponse({"words": "what was learned from corrections", "state": self.state()})
+
+    async def _seen(self, request: Request) -> None:
+        """The request must be made to the state as it is now."""
+        await run_in_threadpool(self.edits.refresh)
+        if (await _json(request)).get("revision") != self.edits.revision:
+            raise HTTPException(409, "Changed in another window meanwhile. Load the page again, then repeat it.")
 
     async def download(self, request: Request) -> Response:
         """The timelines in a format, as a file."""
@@ -160,8 +226,9 @@ class Viewer:
         job = self._job(request, lambda hook: self.checker.check(str(path), hook))
         return JSONResponse({**job.to_json(), "report": job.result})
 
-    def _job(self, request: Request, work: Work) -> Job:
-        job = self.jobs.start(request.url.path, work) if request.method == "POST" else self.jobs.get(request.url.path)
+    def _job(self, request: Request, work: Work, again: bool = False) -> Job:
+        path = request.url.path
+        job = self.jobs.start(path, work, again) if request.method == "POST" else self.jobs.get(path)
         if job is None:
             raise HTTPException(404, "This work was not asked for.")
         return job
@@ -197,6 +264,8 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/api/about/{place:int}", viewer.about),
         Route("/api/check/{place:int}", viewer.check, methods=["GET", "POST"]),
         Route("/api/proxy/{place:int}/{kind}", viewer.proxy, methods=["GET", "POST"]),
+        Route("/api/teach", viewer.teach, methods=["GET", "POST"]),
+        Route("/api/back", viewer.back, methods=["POST"]),
         *(Route(f"/api/{verb}", viewer.edit, methods=["POST"]) for verb in ("edit", "undo", "redo")),
         Route("/video/{place:int}", viewer.video),
         Route("/poster/{place:int}", viewer.poster),
@@ -214,7 +283,7 @@ def _rows(parts: Sequence[Part]) -> list[list[float | int | None]]:
 async def _json(request: Request) -> dict[str, Any]:
     try:
         body = await request.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"the request is not JSON ({error}).") from error
     if not isinstance(body, dict):
         raise OptionError(f"the request holds {body!r}; an object is wanted.")

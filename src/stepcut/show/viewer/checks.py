@@ -27,15 +27,15 @@ class CheckedVideo:
 class Checker:
     """Loads the model when it is needed, with the corrections as they stand: looking must not wait for it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, trust: bool = False) -> None:
+        self.folder, self.trust = folder, trust
 
     @property
     def procedure(self) -> Procedure:
         """The whole procedure, with its model."""
         from stepcut.procedure.procedure import load
 
-        return load(self.folder)
+        return load(self.folder, trust=self.trust)
 
     def check(self, path: str, progress: Hook) -> dict[str, Any]:
         """The report on one video as JSON."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from stepcut.errors import choose
 from stepcut.formats import FORMATS, write, write_folder
+from stepcut.rate import as_rate
 from stepcut.timeline import Timeline
 
 
@@ -42,6 +43,8 @@ def export(
     videos     where each video lies, for the programs that open it
     """
     chosen = choose("format", format, FORMATS)
+    if rate is not None:
+        as_rate(rate, "rate")
     if format in LINKED:
         timelines = {name: replace(t, video=(videos or {}).get(name) or name) for name, t in timelines.items()}
     with tempfile.TemporaryDirectory() as folder:

@@ -42,11 +42,11 @@ class Jobs:
         self._lock = threading.Lock()
         self._ending = threading.Event()
 
-    def start(self, key: object, work: Work) -> Job:
-        """Queue the work, or give the job that does it already."""
+    def start(self, key: object, work: Work, again: bool = False) -> Job:
+        """Queue the work, or give the job that does it already; with `again`, also when it was done before."""
         with self._lock:
             job = self._jobs.get(key)
-            if job is None or job.state == "failed":
+            if job is None or job.state == "failed" or (again and job.state == "done"):
                 job = self._jobs[key] = Job()
                 self._pool.submit(self._run, job, work)
             return job

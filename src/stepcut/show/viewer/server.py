@@ -7,10 +7,12 @@ import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepcut.errors import OptionError
 from stepcut.show.viewer.app import Viewer, make_app
@@ -18,6 +20,37 @@ from stepcut.show.viewer.checks import CheckedVideo
 from stepcut.show.viewer.security import make_token
 
 Ready = Callable[[str], None]
+
+
+PATIENCE = 5.0
+"""Seconds that a connection may take to say what it wants."""
+
+
+class Patient(H11Protocol):
+    """The HTTP of uvicorn, which lets go of connections that are open and ask for nothing whole."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Somebody is there."""
+        super().connection_made(transport)
+        self._asked = self.loop.time()
+        self.loop.call_later(PATIENCE, self._look)
+
+    def data_received(self, data: bytes) -> None:
+        """Something came; only a whole request counts."""
+        super().data_received(data)
+        if self._busy():
+            self._asked = self.loop.time()
+
+    def _busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            return
+        if not self._busy() and self.loop.time() - self._asked >= PATIENCE:
+            self.transport.close()
+            return
+        self.loop.call_later(PATIENCE, self._look)
 
 
 class Server(uvicorn.Server):
@@ -56,15 +89,17 @@ class Running:
         port: int = 0,
         host: str = "127.0.0.1",
         checked: Sequence[CheckedVideo] = (),
+        trust: bool = False,
+        videos: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
-        self.viewer = Viewer(folder, checked)
+        self.viewer = Viewer(folder, checked, trust, videos)
         token = make_token()
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
         app = make_app(self.viewer, token, host)
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, http=Patient, log_config=None, access_log=False, timeout_graceful_shutdown=1)
         self._started = threading.Event()
         self._ready: Ready | None = None
         self._server = Server(config, self._tell)

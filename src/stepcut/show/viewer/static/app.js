@@ -2,6 +2,7 @@
 
 import { clock, icon } from "./dom.js";
 import { askExport, askName, showHelp } from "./dialogs.js";
+import { askTeach, canTeach } from "./teach.js";
 import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
 import { listen } from "./keys.js";
@@ -27,6 +28,7 @@ function drawHead() {
   $("title").textContent = title;
   const total = videos.reduce((sum, video) => sum + video.duration, 0);
   $("summary").textContent = `${steps.length} steps · ${videos.length} videos · ${clock(total, 0)}`;
+  $("teach").hidden = !canTeach();
   $("undo").disabled = !last;
   $("redo").disabled = !next;
   $("undo").title = last ? `Undo: ${last} (Ctrl Z)` : "Nothing to undo";
@@ -53,6 +55,8 @@ function wire() {
   $("help").title = "Keys (?)";
   $("export").title = "Export the timelines (E)";
   $("export").addEventListener("click", askExport);
+  $("teach").title = "Let the other videos follow what you have corrected or confirmed (T)";
+  $("teach").addEventListener("click", askTeach);
   $("add").addEventListener("click", () => askName("A new step", (name) => edit({ do: "add", name })));
   $("search").addEventListener("input", () => {
     store.query = $("search").value.trim();

@@ -9,7 +9,8 @@ export class Bar {
     this.blocks = el("div", { class: "blocks" });
     this.findings = el("div", { class: "findings" });
     this.cursor = el("div", { class: "cursor" });
-    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.findings, this.cursor);
+    this.known = el("div", { class: "knowns" });
+    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.known, this.findings, this.cursor);
     this.node.addEventListener("click", (event) => {
       const box = this.blocks.getBoundingClientRect();
       onpick(((event.clientX - box.left) / box.width) * this.duration);
@@ -19,6 +20,11 @@ export class Bar {
   draw(video, chosen = -1, report = null) {
     this.duration = video.duration || 1;
     this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
+    this.known.replaceChildren(...(video.known || []).map(([start, end]) => {
+      const mark = el("div", { class: "known", title: "Set or confirmed by hand" });
+      this.lay(mark, start, end);
+      return mark;
+    }));
     this.findings.replaceChildren(...listFindings(report).map((finding) => this.finding(finding)));
     const words = video.parts.map((part) => stepOf(part[2])?.name ?? "").join(", ");
     this.node.setAttribute("aria-label", `${video.name}: ${words}`);

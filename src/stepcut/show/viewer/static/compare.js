@@ -79,8 +79,8 @@ function makeTile({ video, index, parts }) {
   const line = el("div", { class: "line" });
   const when = el("span", { class: "when" });
   const tile = { player, parts, at: 0, index, line, when, there: video.there };
-  const name = el("button", { class: "quiet", text: video.name, title: "Show this video", type: "button",
-    onclick: () => { const [start] = tile.parts[tile.at]; leaveCompare(); choose(index, start); } });
+  const name = el("button", { class: "quiet", title: `Show ${video.name}`, type: "button",
+    onclick: () => { const [start] = tile.parts[tile.at]; leaveCompare(); choose(index, start); } }, el("bdi", { text: video.name }));
   const row = el("div", { class: "row" }, name, when);
   if (parts.length > 1) row.append(iconButton("on", "The next time it is done here", () => {
     tile.at = (tile.at + 1) % parts.length;

@@ -5,16 +5,18 @@ import { edit, say, stepOf, store, work } from "./store.js";
 
 const KEYS = [
   ["Space", "play or pause"], ["← →", "one second back or on; with Shift, five"], [", .", "one frame back or on"],
-  ["< >", "slower, faster"], ["↑ ↓", "previous or next segment"], ["PgUp PgDn", "previous or next video"],
+  ["< >", "slower, faster"], ["↑ ↓", "previous or next segment"], ["[ ]", "previous or next boundary"],
+  ["J K", "move the boundary here by a frame, back or on"], ["PgUp PgDn", "previous or next video"],
   ["L", "loop the segment"], ["A", "play this step in all videos"], ["I O", "start or end of the segment: here"],
   ["Tab, then ← →", "move a boundary by a frame; with Shift, by a second"], ["S", "split the step here"],
   ["M", "begin a stretch here; again: end it here"], ["1 … 9", "give the segment or stretch to this step"],
-  ["B", "mark it as background"], ["+ − 0", "zoom into the timeline, out, all of it"], ["/", "find a step"],
+  ["B", "mark it as background"], ["Y", "this video is right as it is"], ["T", "learn from corrections"],
+  ["+ − 0", "zoom into the timeline, out, all of it"], ["/", "find a step"],
   ["Ctrl Z, Ctrl Shift Z", "undo, redo"], ["C", "check this video"], ["E", "export"], ["Esc", "close, or let go"],
   ["?", "this list"],
 ];
 
-function open(title, ...body) {
+export function open(title, ...body) {
   const dialog = el("dialog", { "aria-label": title, onclose: () => dialog.remove() }, el("h2", { text: title }), ...body);
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   document.body.append(dialog);
@@ -24,7 +26,7 @@ function open(title, ...body) {
 
 export function showHelp() {
   const rows = KEYS.map(([keys, words]) => el("tr", {}, el("th", { scope: "row" }, el("kbd", { text: keys })), el("td", { text: words })));
-  const dialog = open("Keys", el("table", {}, el("tbody", {}, ...rows)),
+  const dialog = open("Keys", el("div", { class: "scroll" }, el("table", { class: "keys" }, el("tbody", {}, ...rows))),
     el("div", { class: "end" }, el("button", { text: "Close", type: "button", onclick: () => dialog.close() })));
 }
 

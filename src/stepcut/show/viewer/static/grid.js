@@ -34,7 +34,7 @@ function makeCard(place) {
     ? el("img", { src: `poster/${place}`, alt: "", loading: "lazy", decoding: "async" })
     : el("div", { class: "missing", text: "not there" });
   const open = el("button", { class: "open", title: `Show ${video.name}`, type: "button", onclick: () => choose(place) },
-    picture, el("span", { class: "name", text: video.name }),
+    picture, el("span", { class: "name" }, el("bdi", { text: video.name })),
     el("span", { class: "length", text: clock(video.duration, 0) }));
   if (!video.editable) open.append(el("span", { class: "badge", text: "checked" }));
   return { node: el("article", { class: "card" }, open, bar.node), bar, open };

@@ -2,6 +2,7 @@
 
 import { compareStep, comparing, leaveCompare } from "./compare.js";
 import { askExport, showHelp } from "./dialogs.js";
+import { askTeach, canTeach } from "./teach.js";
 import * as stage from "./stage.js";
 import { changed, current, redo, say, store, undo } from "./store.js";
 
@@ -12,6 +13,8 @@ const KEYS = {
   ",": () => stage.frame(-1), ".": () => stage.frame(1),
   "<": () => stage.changeSpeed(-1), ">": () => stage.changeSpeed(1),
   ArrowUp: () => stage.hop(-1), ArrowDown: () => stage.hop(1),
+  "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), j: () => stage.nudge(-1), k: () => stage.nudge(1),
+  y: () => stage.confirmVideo(), t: () => canTeach() && askTeach(),
   PageUp: () => otherVideo(-1), PageDown: () => otherVideo(1),
   l: () => stage.toggleLoop(), s: () => stage.split(false), b: () => stage.mark(null), c: () => stage.runCheck(),
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),

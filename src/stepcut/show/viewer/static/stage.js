@@ -6,7 +6,7 @@ import { clamp, clock, el, iconButton } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { Player } from "./player.js";
 import { ask, changed, current, edit, partAt, shines, stepOf, store } from "./store.js";
-import { Track } from "./track.js";
+import { boundaries, Track } from "./track.js";
 
 const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
 const player = new Player("The chosen video", false);
@@ -20,6 +20,8 @@ const speed = el("select", { "aria-label": "Speed", title: "Speed (< >)", onchan
   ...SPEEDS.map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === 1 })));
 const playing = iconButton("play", "Play", () => togglePlay(), "Space");
 const loop = iconButton("loop", "Loop the segment", () => toggleLoop(), "L");
+const right = el("button", { text: "Right as it is", title: "All of this video is right: it counts as labelled (Y)", type: "button",
+  onclick: () => confirmVideo() });
 const checking = el("button", { text: "Check", title: "What does this video miss or do out of order? (C)", type: "button",
   onclick: () => runCheck() });
 
@@ -31,7 +33,7 @@ export function buildStage() {
   const transport = el("div", { class: "transport", role: "toolbar", "aria-label": "Playing" },
     iconButton("previous", "Previous segment", () => hop(-1), "↑"), iconButton("back", "One frame back", () => frame(-1), ","),
     playing, iconButton("on", "One frame on", () => frame(1), "."), iconButton("next", "Next segment", () => hop(1), "↓"),
-    now, loop, speed, el("span", { class: "gap" }), checking,
+    now, loop, speed, el("span", { class: "gap" }), right, checking,
     iconButton("minus", "Zoom out", () => zoom(0.67), "−"), iconButton("plus", "Zoom in", () => zoom(1.5), "+"));
   document.getElementById("stage").append(
     el("div", { class: "upper" }, el("div", { class: "left" }, player.node),
@@ -95,6 +97,9 @@ export function drawStage() {
   const video = current();
   name.textContent = video.name;
   checking.disabled = !video.there;
+  const whole = video.known?.some(([start, end]) => start <= 0 && end >= video.duration);
+  right.hidden = !video.editable;
+  right.setAttribute("aria-pressed", Boolean(whole));
   if (video.check) store.checks.set(store.video, video.check);
   const report = store.checks.get(store.video);
   track.draw(report);
@@ -167,6 +172,26 @@ export function mark(step) {
 
 export function split(everywhere) {
   if (current().editable) edit({ do: "split", video: current().name, time: player.time, everywhere });
+}
+
+// This video is right as it is: all of it counts as labelled from now on.
+export function confirmVideo() {
+  if (current().editable) edit({ do: "confirm", video: current().name });
+}
+
+export function toBoundary(way) {
+  const times = boundaries(current()).map((one) => one.time);
+  const here = player.time;
+  const to = way > 0 ? times.find((time) => time > here + 0.01) : times.findLast((time) => time < here - 0.01);
+  if (to !== undefined) seek(to);
+}
+
+// Move the boundary at the cursor by one frame, and the cursor with it.
+export function nudge(way) {
+  const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
+  if (!near || !current().editable) return;
+  const time = clamp(near.time + way / store.rate, near.low, near.high);
+  edit({ do: "move", video: current().name, part: near.place, edge: near.edge, time }).then(() => seek(time));
 }
 
 export function setEdge(edge) {

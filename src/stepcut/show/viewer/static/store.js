@@ -74,13 +74,13 @@ function take(data) {
 let waiting = Promise.resolve();
 
 // Edits go one after another: each names the revision that the one before it made.
-function send(verb, body) {
+export function send(verb, body) {
   waiting = waiting.then(async () => {
     try {
       const answer = await ask(`api/${verb}`, { revision: store.data.revision, ...body });
       take(answer.state);
-      const past = { edit: "Saved", undo: "Undone", redo: "Done again" }[verb];
-      say(answer.error || `${past}: ${answer.words}`);
+      const past = { edit: "Saved", undo: "Undone", redo: "Done again", back: "Taken back" }[verb];
+      say(answer.error || `${past}: ${answer.words}`, Boolean(answer.error));
       return !answer.error;
     } catch (error) {
       say(error.message, true);
