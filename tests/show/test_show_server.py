@@ -209,7 +209,7 @@ def test_export_in_every_format(page: Page, name: str) -> None:
     else:
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             named = {Path(file).stem for file in archive.namelist()}
-        assert {"one", "two"} <= named or {"kitchen-0-00", "kitchen-0-01"} <= named  # after its video, where it links it
+        assert {"one", "two"} <= named or {"kitchen-0-00", "kitchen-0-01"} <= named  # where it links the video
 
 
 def test_export_that_cannot_be_says_why(page: Page) -> None:
