@@ -8,13 +8,48 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import entry_points
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from stepcut.errors import OptionError, ProcedureError, unknown
+from stepcut.errors import ExtraNeeded, OptionError, ProcedureError, unknown
 
 T = TypeVar("T")
 
 _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
+
+
+class Lazy(Mapping[str, T]):
+    """Parts by name, each imported when it is first asked for: what it needs is loaded only where it is used.
+
+    places  name -> `module:attribute`; a part that needs more than the plain install comes with an extra of its name
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.places = places
+
+    def __getitem__(self, name: str) -> T:
+        module, _, attribute = self.places[name].partition(":")
+        with needs(name):
+            return cast(T, getattr(importlib.import_module(module), attribute))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Inside, a package that is absent is named together with the extra that brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ExtraNeeded(
+            f"{extra} needs {error.name}, which is not installed. Run: pip install 'stepcut[{extra}]'"
+        ) from error
 
 
 def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
@@ -76,11 +111,15 @@ def is_own(name: str) -> bool:
 def name_of(kind: str, part: object, ours: Mapping[str, object]) -> str:
     """The name under which `find` gives the class of `part` again: one of `ours` of that `kind`, an entry point, or
     `module:Class`."""
-    made = type(part)
-    for name, each in ours.items():
-        if each is made:
+    place = _place(type(part))
+    for name in ours:
+        if (ours.places[name] if isinstance(ours, Lazy) else _place(ours[name])) == place:
             return name
     for point in entry_points(group=f"stepcut.{kind}s"):
-        if point.value == f"{made.__module__}:{made.__qualname__}":
+        if point.value == place:
             return point.name
+    return place
+
+
+def _place(made: Any) -> str:
     return f"{made.__module__}:{made.__qualname__}"

@@ -87,7 +87,7 @@ def _device() -> Finding:
     try:
         import torch
     except ImportError as error:
-        return Finding("torch", f"not usable ({error})", "Run: pip install torch==2.13.0", fatal=True)
+        return Finding("torch", f"not here ({error}): no method cnc, no CUDA", "Run: pip install 'stepcut[cnc]'")
     if torch.cuda.is_available():
         return Finding("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
     gpu = shutil.which("nvidia-smi")

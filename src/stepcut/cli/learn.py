@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook
@@ -71,11 +73,11 @@ def run(args: argparse.Namespace) -> int:
 
 def run_task(args: argparse.Namespace) -> int:
     """Learn one procedure; several processes started by torchrun learn it together."""
-    from stepcut.methods.cnc.ddp import is_first_process, together
+    from stepcut.parallel.ranks import is_first_process
     from stepcut.procedure.learning import learn
 
     output = args.output or default_output(args.videos[0])
-    with together():
+    with _together():
         first = is_first_process()
         hook = progress_hook(args) if first else silent
         with open_engine(args) as engine:
@@ -88,6 +90,15 @@ def run_task(args: argparse.Namespace) -> int:
         for name, reason in skipped.items():
             print(f"left out: {name}: {reason}")
     return 2 if skipped else 0
+
+
+def _together() -> AbstractContextManager[None]:
+    """Several processes, where torchrun started them."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        return nullcontext()
+    from stepcut.methods.cnc.ddp import together
+
+    return together()
 
 
 def run_tasks(args: argparse.Namespace) -> int:

@@ -18,11 +18,19 @@ videos learned from), `choice_` (how K was chosen) and `curve_` (the loss of tra
 
 from __future__ import annotations
 
-from stepcut.methods.cnc.method import CnC
+from typing import TYPE_CHECKING, Any
+
 from stepcut.methods.contract import BACKGROUND, OPEN, Choice, Method, Online, Window, leave_one_out_novelty
 from stepcut.methods.default.method import StepCut
+from stepcut.plugins import Lazy
 
-METHODS: dict[str, type[Method]] = {"stepcut": StepCut, "cnc": CnC}
+if TYPE_CHECKING:
+    from stepcut.methods.cnc.method import CnC as CnC
+
+METHODS: Lazy[type[Method]] = Lazy(
+    {"stepcut": "stepcut.methods.default.method:StepCut", "cnc": "stepcut.methods.cnc.method:CnC"}
+)
+"""The methods by name; the paper's loads torch, so it is imported when it is asked for."""
 
 __all__ = [
     "BACKGROUND",
@@ -36,3 +44,9 @@ __all__ = [
     "Window",
     "leave_one_out_novelty",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "CnC":
+        raise AttributeError(f"module 'stepcut.methods' has no attribute {name!r}")
+    return METHODS["cnc"]

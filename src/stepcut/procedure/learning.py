@@ -93,8 +93,8 @@ def learn(
     """
     from stepcut.features.read import read_source
     from stepcut.features.spec import FeatureSpec, as_spec
-    from stepcut.methods.cnc.ddp import first_process_first
     from stepcut.parallel import open_engine
+    from stepcut.parallel.ranks import first_process_first
 
     if output is not None:
         check_output(output)
@@ -146,7 +146,7 @@ def learn_features(
     """The second half of `learn`: from features to a procedure, with the same settings; `source` says where feature
     files lie."""
     from stepcut.features.spec import VECTORS
-    from stepcut.methods.cnc.ddp import is_first_process
+    from stepcut.parallel.ranks import is_first_process
 
     per_second = features[0].rate
     lesson = None if labels is None else _lesson(features, labels, steps, names)

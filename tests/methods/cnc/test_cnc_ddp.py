@@ -125,7 +125,8 @@ def test_the_command_under_torchrun_learns_the_procedure_of_one_process(tmp_path
 def test_one_process_is_left_alone() -> None:
     from torch import nn
 
-    from stepcut.methods.cnc.ddp import is_first_process, processes, together, wrap
+    from stepcut.methods.cnc.ddp import together, wrap
+    from stepcut.parallel.ranks import is_first_process, processes
 
     network = nn.Linear(2, 2)
     with together():

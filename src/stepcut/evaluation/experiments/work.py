@@ -20,6 +20,7 @@ from stepcut.evaluation.experiments.plan import Cell
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.plugins import needs
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
@@ -98,7 +99,8 @@ def train_embedder(cell: Cell, material: Material, folder: Path, train: Mapping[
     """Embeddings under a loss, trained once per task, view, loss and seed; the file's name is a fingerprint."""
     from safetensors.numpy import load_file, save_file
 
-    from stepcut.methods.cnc.embedder import Embedder
+    with needs("cnc"):
+        from stepcut.methods.cnc.embedder import Embedder
 
     settings = {"loss": cell.embedding, "rate": material.rate, "seed": cell.seed, **train}
     made_of = json.dumps([__version__, material.fingerprint, settings], sort_keys=True).encode()

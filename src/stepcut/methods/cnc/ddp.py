@@ -20,19 +20,10 @@ import torch
 from torch import Tensor, distributed, nn
 
 from stepcut.methods.cnc.sampling import Batch
+from stepcut.parallel.ranks import processes
 
 _PATIENCE = timedelta(days=7)
 """How long processes wait for the first one, which may be seeing hours of video."""
-
-
-def processes() -> int:
-    """How many processes train together."""
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
-
-
-def is_first_process() -> bool:
-    """Whether this process is the one that writes."""
-    return processes() == 1 or distributed.get_rank() == 0
 
 
 @contextmanager
@@ -48,17 +39,6 @@ def together() -> Iterator[None]:
         yield
     finally:
         distributed.destroy_process_group()
-
-
-@contextmanager
-def first_process_first() -> Iterator[None]:
-    """The block is run by the first process, then by the others, who find what it has stored."""
-    alone, first = processes() == 1, is_first_process()
-    if not alone and not first:
-        distributed.barrier()
-    yield
-    if not alone and first:
-        distributed.barrier()
 
 
 def wrap(network: nn.Module) -> nn.Module:

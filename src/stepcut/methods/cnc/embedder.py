@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stepcut.errors import NotLearned, OptionError, unknown
-from stepcut.methods.cnc.ddp import embed_together, processes, wrap
+from stepcut.methods.cnc.ddp import embed_together, wrap
 from stepcut.methods.cnc.inputs import FrameInput, Input, MapInput, VectorInput
 from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit
 from stepcut.methods.cnc.record import Terms
@@ -25,6 +25,7 @@ from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, train
 from stepcut.methods.cnc.tune import TunableBackbone, describe_backbone
 from stepcut.methods.segmenter import check_number, check_videos
+from stepcut.parallel.ranks import processes
 from stepcut.progress import Hook, silent
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")

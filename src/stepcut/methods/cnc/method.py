@@ -15,7 +15,7 @@ from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Array, Choice, Labels, Online, Window, build
 from stepcut.methods.segmenter import Segmenter
-from stepcut.plugins import find, find_saved, name_of
+from stepcut.plugins import find, find_saved, name_of, needs
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ class CnC:
         return self
 
     def _make_embedder(self) -> Embedder:
-        from stepcut.methods.cnc.embedder import Embedder
+        with needs("cnc"):
+            from stepcut.methods.cnc.embedder import Embedder
 
         given = dict(self.train or {})
         if "steps" in given:
@@ -171,7 +172,8 @@ class CnC:
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
-        from stepcut.methods.cnc.embedder import Embedder
+        with needs("cnc"):
+            from stepcut.methods.cnc.embedder import Embedder
         from stepcut.methods.cnc.training import Curve
         from stepcut.methods.segmenters import SEGMENTERS
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
-from stepcut.methods.cnc.ddp import batch_norm_together, processes
+from stepcut.methods.cnc.ddp import batch_norm_together
+from stepcut.parallel.ranks import processes
 
 
 class MapEncoder(nn.Module):

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from stepcut.errors import TrainingError
 from stepcut.files.atomic import write_text
 from stepcut.methods.cnc.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from stepcut.methods.cnc.ddp import agree, is_first_process
+from stepcut.methods.cnc.ddp import agree
 from stepcut.methods.cnc.record import Recorded, Terms
 from stepcut.methods.cnc.sampling import Batch
+from stepcut.parallel.ranks import is_first_process
 from stepcut.progress import Hook, Stage
 
 

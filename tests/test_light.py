@@ -1,0 +1,72 @@
+"""The plain install: the default path loads neither torch nor the paper's method, and says what is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from features_films import make_film
+
+BLOCK = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {absent}:
+            raise ModuleNotFoundError("No module named " + name, name=name.split(".")[0])
+sys.meta_path.insert(0, Block())
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name in {absent} else real(name, *rest)
+"""
+
+
+def run(code: str, *absent: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    code = BLOCK.format(absent=absent) + code
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given, check=False)
+
+
+def test_learn_check_guide_and_view_load_no_torch(tmp_path: Path) -> None:
+    done = run(
+        f"""
+import numpy as np, stepcut as sc
+from stepcut.cli.main import main
+from stepcut.show.viewer import app
+rng = np.random.default_rng(0)
+videos = [np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8)) for _ in range(3)]
+proc = sc.learn(videos, steps=3, output={str(tmp_path / "p.proc")!r})
+proc = sc.load({str(tmp_path / "p.proc")!r})
+proc.check(videos[0]); proc.segment(videos[0])
+guide = proc.guide()
+for number, row in enumerate(videos[0]):
+    guide.push(float(number), row)
+np.save({str(tmp_path / "v.npy")!r}, videos[0])
+assert main(["check", {str(tmp_path / "p.proc")!r}, {str(tmp_path / "v.npy")!r}, "--quiet"]) in (0, 1)
+heavy = [name for name in sys.modules if name == "torch" or name.startswith("stepcut.methods.cnc.method")]
+print("loaded", heavy)
+"""
+    )
+    assert done.stdout.strip().endswith("loaded []"), done.stdout + done.stderr
+
+
+def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
+    for number in range(2):
+        make_film(tmp_path / f"v{number}.mp4", frames=30, rate=10)
+    words = ["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc"), "--quiet"]
+    done = run(f"from stepcut.cli.main import main; sys.exit(main({words!r}))", "torch", STEPCUT_CACHE=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    done = run(
+        f"from stepcut.cli.main import main; sys.exit(main({[*words, '--fps', '1']!r}))",
+        "torch",
+        "openvino",
+        STEPCUT_CACHE=str(tmp_path),
+    )
+    assert done.returncode == 2
+    assert "needs openvino or torch, and none is installed. Run: pip install openvino" in done.stderr
+
+
+def test_the_papers_method_names_its_extra() -> None:
+    done = run("import numpy as np, stepcut as sc\nsc.learn([np.eye(9)] * 2, 2, method='cnc')", "torch")
+    assert "ExtraNeeded: cnc needs torch, which is not installed. Run: pip install 'stepcut[cnc]'" in done.stderr
