@@ -36,7 +36,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
-from stepcut.plugins import find, is_own, name_of
+from stepcut.plugins import find, is_own, name_of, trusting
 from stepcut.procedure.card import model_card
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import FORMAT, check_output, locked, put_in_place, read_config
@@ -202,7 +202,7 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
     outline = read_outline(folder)
     config = outline.config
     kind = method or method_class(config["method"], folder, trust)
-    with damaged(folder):
+    with damaged(folder), trusting(trust):
         FeatureSpec.from_json(config["backbone"])
         model = (folder / "model.safetensors").read_bytes()
         if config.get("model", _digest(model)) != _digest(model):
@@ -266,6 +266,8 @@ def damaged(folder: AnyPath) -> Iterator[None]:
     """Turn whatever a damaged file causes into one sentence."""
     try:
         yield
+    except ProcedureError as error:
+        raise ProcedureError(f"{folder}: {error}") from error
     except (*_BROKEN, StepcutError) as error:
         raise ProcedureError(
             f"{folder}: the procedure is damaged ({type(error).__name__}: {error}). "

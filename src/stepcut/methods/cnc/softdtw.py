@@ -139,7 +139,7 @@ def _align_on_gpu(cost: Tensor, gamma: float, lengths: Tensor | None) -> tuple[T
         for before in (a[1:-1, :, :-1], a[1:-1, :, 1:], a[:-2, :, :-1])
     )
     e = cost.new_zeros((last + 2, batch, rows + 1))
-    e[n + m - 2, every, n - 1] = 1
+    e.index_put_((n + m - 2, every, n - 1), cost.new_ones(batch))  # a number would come from the CPU
     for p in range(last - 2, -1, -1):  # what is below, to the right and across passes its share on
         e[p, :, :-1].addcmul_(e[p + 1, :, :-1], left[p + 1])
         e[p, :, : rows - 1].addcmul_(e[p + 1, :, 1:rows], up[p + 1, :, 1:])
