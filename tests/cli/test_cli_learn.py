@@ -87,4 +87,4 @@ def test_a_number_of_steps_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as ended:
         main(["learn", "x", "-k", "many"])
     assert ended.value.code == 2
-    assert "'many' is no whole number; give one, or 'auto'" in capsys.readouterr().err
+    assert "'many' is no whole number; give one, a range such as 8-14" in capsys.readouterr().err

@@ -6,13 +6,16 @@ import argparse
 import json
 import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook
 from stepcut.cli.feature_options import add_features, said, spec_of
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.progress import silent
+
+if TYPE_CHECKING:
+    from stepcut.procedure.procedure import Procedure
 
 EXAMPLES = """examples:
   stepcut learn sandwich/ -k 7 -o sandwich.proc        a folder of videos, seven steps
@@ -30,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tasks", metavar="ROOT", help="learn a procedure for each sub-folder of ROOT instead")
     parser.add_argument(
-        "-k", "--steps", type=_steps, metavar="K", help="how many steps; left out, the number is chosen"
+        "-k", "--steps", type=_steps, metavar="K", help="how many steps; 8-14: chosen between these; left out, chosen"
     )
     parser.add_argument(
         "-o", "--output", metavar="P", help="where to keep the procedure (default: the first folder's name + .proc)"
@@ -85,6 +88,7 @@ def run_task(args: argparse.Namespace) -> int:
     skipped = procedure.config["skipped"]
     if first:
         print(procedure)
+        _say_choice(procedure)
         print(f"\nkept in {output}\nlook at it:  stepcut view {output}")
         print(f"check a new video:  stepcut check {output} NEW.mp4")
         for name, reason in skipped.items():
@@ -99,6 +103,15 @@ def _together() -> AbstractContextManager[None]:
     from stepcut.methods.cnc.ddp import together
 
     return together()
+
+
+def _say_choice(procedure: Procedure) -> None:
+    """How the number of steps was chosen, what the next one up and down would change, and how far to trust it all."""
+    choice, quality = procedure.method.choice_, procedure.quality
+    if choice is not None:
+        print(f"\n{choice.reason}")
+        print("scores: " + ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates))
+    print(f"\nquality: {quality.grade}; {quality.reason}")
 
 
 def run_tasks(args: argparse.Namespace) -> int:
@@ -151,13 +164,15 @@ def default_output(first: str) -> str:
     return f"{path.resolve().name}.proc" if path.is_dir() else f"{path.parent.resolve().name}.proc"
 
 
-def _steps(word: str) -> int | str:
+def _steps(word: str) -> int | str | tuple[int, int]:
     if word == "auto":
         return word
     try:
-        return int(word)
+        low, dash, high = word.partition("-")
+        return (int(low), int(high)) if dash and low else int(word)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{word!r} is no whole number; give one, or 'auto'") from None
+        message = f"{word!r} is no whole number; give one, a range such as 8-14, or 'auto'"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _setting(word: str) -> tuple[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,26 @@ from stepcut.progress import Hook, silent
 
 Array = NDArray[Any]
 Labels = NDArray[np.int64]
+StepCount = int | Literal["auto"] | tuple[int, int]
+"""How many steps: a number, "auto", or the fewest and the most."""
 T = TypeVar("T")
 
 BACKGROUND = -1
 """In labels: a person says that no step is done here."""
 OPEN = -2
 """In labels: nobody said anything about this frame."""
+
+
+def as_step_count(steps: Any) -> StepCount:
+    """How many steps, as plain numbers: what makes no sense is refused in one sentence."""
+    if isinstance(steps, str) and steps == "auto":
+        return "auto"
+    pair = isinstance(steps, tuple | list) and len(steps) == 2
+    counts = list(steps) if pair else [steps]
+    whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in counts)
+    if not whole or counts[0] < 1 or counts[-1] < counts[0]:
+        raise OptionError(f"steps={steps!r}; give a whole number from 1 up, a range such as (8, 14), or 'auto'.")
+    return (int(counts[0]), int(counts[1])) if pair else int(counts[0])
 
 
 class Online(Protocol):

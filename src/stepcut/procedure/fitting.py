@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ import numpy as np
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_one_out_novelty
 from stepcut.methods.contract import complete
+from stepcut.methods.hierarchy import build_hierarchy, find_split
+from stepcut.methods.quality import measure_quality, refit, shorten
 from stepcut.procedure.lesson import Lesson, carry_names
 from stepcut.procedure.record import Record
 from stepcut.progress import Hook, Stage, silent
@@ -52,6 +55,7 @@ def fit(
     taught = {} if lesson is None else {"labels": [lesson.labels.rows.get(one.name) for one in features]}
     method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
     config["settings"] = method.settings()
+    config.update(_assess(method, rows, lesson is not None, progress))
     cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         memberships = method.memberships(rows)
@@ -84,6 +88,20 @@ def fit(
         given={} if lesson is None else dict(lesson.labels.rows),
         at_hand=list(features),
     )
+
+
+def _assess(method: Method, rows: Sequence[Array], taught: bool, progress: Hook) -> dict[str, Any]:
+    """How far to trust the steps, and which of them join or part at another grain, as config.json keeps it."""
+    quality, split = None, None
+    with Stage(progress, "quality", unit="runs"):
+        if not taught:
+            quality = measure_quality(method, rows)
+        if quality is not None:
+            few = refit(method, shorten(rows), restarts=3, steps=method.steps_ + 1)
+            split = find_split(method.labels_, few.labels_, method.steps_)
+        names = [str(number) for number in range(method.steps_)]
+        tree = replace(build_hierarchy(method.embed(rows), method.labels_, names), split=split)
+    return {"quality": None if quality is None else quality.to_json(), "hierarchy": tree.to_json()}
 
 
 def timeline_of(labels: Labels, sure: Array, rate: Fraction, steps: Sequence[str], features: Features) -> Timeline:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from stepcut.errors import OptionError, OutputError
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.methods import METHODS
-from stepcut.methods.contract import build
+from stepcut.methods.contract import StepCount, as_step_count, build
 from stepcut.plugins import find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 def learn(
     source: Source,
-    steps: int | Literal["auto"] = "auto",
+    steps: StepCount = "auto",
     seed: int = 0,
     rate: float | Fraction = 1.0,
     *,
@@ -66,7 +66,7 @@ def learn(
     """Learn a procedure from videos of one task.
 
     source   a folder, files or globs of videos; feature files; or arrays `(T, d)` as a list or by name
-    steps    how many steps there are; "auto" chooses the number
+    steps    how many steps there are; "auto" chooses the number, (8, 14) chooses it between these
     rate     rows per second of features that do not say it themselves
     seed     same seed, same result on one machine
     method   "stepcut" (the default), "cnc" (the paper's), or an object of your own
@@ -130,7 +130,7 @@ def learn(
 def learn_features(
     features: Sequence[Features],
     failures: Sequence[Failure] = (),
-    steps: int | Literal["auto"] = "auto",
+    steps: StepCount = "auto",
     seed: int = 0,
     method: str | Method = "stepcut",
     names: Sequence[str] | None = None,
@@ -187,7 +187,7 @@ def learn_features(
 
 def make_method(
     method: str | Method,
-    steps: int | Literal["auto"],
+    steps: StepCount,
     rate: float,
     seed: int,
     names: Sequence[str] | None,
@@ -210,13 +210,11 @@ def make_method(
     return made
 
 
-def _lesson(
-    features: Sequence[Features], labels: Given, steps: int | Literal["auto"], names: Sequence[str] | None
-) -> Lesson:
+def _lesson(features: Sequence[Features], labels: Given, steps: StepCount, names: Sequence[str] | None) -> Lesson:
     samples = {one.name: len(one.rows) for one in features}
     ends = {one.name: one.duration for one in features}
     numbered = number_labels(read_labels(labels), samples, features[0].rate, ends)
-    return first_lesson(numbered, None if steps == "auto" else steps, names)
+    return first_lesson(numbered, steps if isinstance(steps, int) else None, names)
 
 
 def _keep(procedure: Procedure, output: AnyPath) -> None:
@@ -232,29 +230,26 @@ def _keep(procedure: Procedure, output: AnyPath) -> None:
         raise OutputError(f"{error} What was learned now is in {beside}.") from error
 
 
-def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) -> int | Literal["auto"]:
-    """The number of steps as a plain number, or "auto"; it must make sense, and so must the names."""
-    count: int | Literal["auto"] = "auto"
-    if steps != "auto":
-        if isinstance(steps, bool | np.bool_) or not isinstance(steps, int | np.integer) or steps < 1:
-            raise OptionError(f"steps={steps!r}; give a whole number from 1 up, or 'auto'.")
-        count = int(steps)
+def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) -> StepCount:
+    """The number of steps in plain numbers; it must make sense, and so must the names."""
+    count = as_step_count(steps)
     if names is not None:
-        if count == "auto" and not named_elsewhere:
+        if not isinstance(count, int) and not (named_elsewhere and count == "auto"):
             raise OptionError("names were given but not steps; say how many steps there are.")
         if (count != "auto" and len(names) != count) or len(set(names)) != len(names):
             raise OptionError(f"{len(names)} names for {count} steps; give one name for each, all different.")
     return count
 
 
-def check_amount(features: Sequence[Features], steps: int | str) -> None:
+def check_amount(features: Sequence[Features], steps: StepCount) -> None:
     """There must be two videos, and more rows than steps."""
     if len(features) < 2:
         raise OptionError(
             f"only {len(features)} video ({features[0].name}); steps are found by what videos share. Give at least two."
         )
     rows = sum(len(one.rows) for one in features)
-    if isinstance(steps, int) and steps > rows:
+    most = steps[1] if isinstance(steps, tuple) else steps
+    if isinstance(most, int) and most > rows:
         raise OptionError(
             f"steps={steps}, but all videos together have {rows} sampled frames. Use fewer steps or a higher --fps."
         )

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepcut.errors import ProcedureError
+from stepcut.methods.hierarchy import Hierarchy
+from stepcut.methods.quality import Quality, not_measured
 from stepcut.procedure.corrections.document import Document, document_of
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.timeline import Timeline
@@ -85,6 +88,19 @@ class Record:
         given = [self.document.step(number) for number in range(len(self.learned_steps))]
         gone = [name if name not in self.steps else f"{name} (merged)" for name in self.learned_steps]
         return [step.name if step else name for step, name in zip(given, gone, strict=True)]
+
+    @property
+    def quality(self) -> Quality:
+        """How far to trust steps that were found without labels: `.grade` is good, doubtful or clock; `.reason`."""
+        kept = self.config.get("quality")
+        return not_measured(bool(self.given)) if kept is None else Quality.from_json(kept)
+
+    def hierarchy(self) -> Hierarchy:
+        """Which steps join when fewer are wanted, and which parts with one more: one tree for all videos."""
+        kept = self.config.get("hierarchy")
+        if kept is None:
+            raise ProcedureError("this procedure was learned by a version that kept no hierarchy; learn it again.")
+        return Hierarchy.from_json(kept, self.model_steps)
 
     @property
     def orders(self) -> Orders:

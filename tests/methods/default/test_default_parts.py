@@ -14,7 +14,7 @@ from stepcut.methods.default.em import Steps, estimate, log_likelihood, run_em
 from stepcut.methods.default.forward_backward import forward, forward_backward
 from stepcut.methods.default.restarts import choose_sigma
 from stepcut.methods.default.slow_features import centre, refined_axes, slow_axes, smooth, soft_normalise
-from stepcut.methods.default.step_count import correlation_time
+from stepcut.methods.default.step_count import score_counts, usual_count
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -171,14 +171,20 @@ def test_learning_moves_a_bad_start_to_the_steps() -> None:
     assert agreement(np.concatenate([s.argmax(axis=1) for s in shares]), np.concatenate(true), 3) > 0.95
 
 
-def test_memory_is_about_how_long_things_last() -> None:
-    rng = np.random.default_rng(8)
-    lengths = []
-    for lasting in (10, 40):
-        videos = [centre(np.repeat(rng.normal(size=(800 // lasting, 16)), lasting, axis=0)) for _ in range(6)]
-        lengths.append(correlation_time(videos, 2))
-    assert 6 <= lengths[0] <= 11
-    assert 25 <= lengths[1] <= 42
+def test_the_usual_number_of_steps_grows_slowly_with_the_length() -> None:
+    minute, quarter = ([np.zeros((seconds, 1))] * 3 for seconds in (60, 900))
+    assert 5 <= usual_count(minute, 1.0) <= 7
+    assert 12 <= usual_count(quarter, 1.0) <= 16
+    assert usual_count(minute, 0.5) == pytest.approx(usual_count([np.zeros((120, 1))], 1.0))
+    assert usual_count([np.zeros((1, 1))], 1.0) == 3
+
+
+def test_the_score_of_a_number_doubts_what_is_unusual() -> None:
+    scores = score_counts(np.array([5.0, 10.0, 20.0]), np.array([0.4, 0.4, 0.4]), 10.0)
+    assert scores.argmax() == 1
+    assert scores[0] == pytest.approx(scores[2])
+    sharp = score_counts(np.array([9.0, 10.0]), np.array([0.5, 0.3]), 10.0)
+    assert sharp.argmax() == 0
 
 
 def test_soft_normalise_keeps_short_rows_short() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import as_vectors, squared_distances
-from stepcut.methods.contract import BACKGROUND, OPEN, Array, Choice, Curve, Labels, Online
+from stepcut.methods.contract import BACKGROUND, OPEN, Array, Choice, Curve, Labels, Online, StepCount, as_step_count
 from stepcut.methods.default import teaching
 from stepcut.methods.default.em import Steps, log_likelihood
 from stepcut.methods.default.forward_backward import forward, forward_backward
@@ -38,7 +38,7 @@ TAUGHT = 4
 class StepCut:
     """Finds the steps that videos share, with or without labels and without training a network.
 
-    steps       how many, or "auto"
+    steps       how many, "auto", or the fewest and the most: (8, 14)
     rate        rows of features per second
     seed        of the restarts
     seconds     width of the Gaussian over time that smooths features; None is a quarter of what a step lasts when a
@@ -65,7 +65,7 @@ class StepCut:
 
     def __init__(
         self,
-        steps: int | Literal["auto"] = "auto",
+        steps: StepCount = "auto",
         rate: float = 1.0,
         seed: int = 0,
         seconds: float | None = None,
@@ -127,13 +127,15 @@ class StepCut:
         """The number of steps: given, or that of the labels where a video is labelled whole, or chosen."""
         self.choice_ = None
         labelled = 1 + max((int(given.max()) for given in known or ()), default=-1)
-        if self.steps != "auto":
-            return max(int(self.steps), labelled)
+        given = as_step_count(self.steps)
+        if isinstance(given, int):
+            return max(given, labelled)
         if labelled > 0 and any((given != OPEN).all() for given in known or ()):
             return labelled
         with Stage(progress, "count", unit="numbers") as stage:
             make = partial(self._search, short, restarts=RESTARTS)
-            self.choice_ = choose_count(short, float(self.rate), make, stage.advance)
+            limits = None if given == "auto" else given
+            self.choice_ = choose_count(short, float(self.rate), make, limits, stage.advance)
         return max(self.choice_.count, labelled)
 
     def _teach(self, rows: Sequence[Array], known: Sequence[Labels], directions: Floats, progress: Hook) -> None:
@@ -229,8 +231,9 @@ class StepCut:
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
-        names = ("steps", "rate", "seed", "seconds", "prior", "background", "restarts", "refine")
-        return {name: getattr(self, name) for name in names}
+        names = ("rate", "seed", "seconds", "prior", "background", "restarts", "refine")
+        steps = list(self.steps) if isinstance(self.steps, tuple) else self.steps
+        return {"steps": steps, **{name: getattr(self, name) for name in names}}
 
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
@@ -259,8 +262,7 @@ class StepCut:
         return method
 
     def _check_settings(self) -> None:
-        if self.steps != "auto":
-            check_number("steps", self.steps, 1, whole=True)
+        as_step_count(self.steps)
         check_number("rate", self.rate, 0, above=True)
         check_number("seed", self.seed, 0, whole=True)
         if self.seconds is not None:

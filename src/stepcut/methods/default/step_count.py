@@ -1,8 +1,7 @@
-"""The number of steps without labels: how long features stay similar sets the scale, the silhouette chooses near it."""
+"""The number of steps without labels: what is usual for videos of this length, and how distinct the steps are."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,91 +9,78 @@ from numpy.typing import NDArray
 
 from stepcut.methods.contract import Choice
 from stepcut.methods.default.restarts import Search
-from stepcut.methods.default.slow_features import noise_ratio
 
 Floats = NDArray[np.float64]
 
-FORGOTTEN = 0.2
-"""The correlation time is the lag at which the autocorrelation of features has fallen to this."""
-PER_STEP = 2.3
-"""Correlation times in a step, when features have as much noise as signal. Calibrated on recipes and toy kitchens, see
-docs/results.md."""
-LEAST_NOISE = 0.1
-"""Features with a lower noise ratio than this say no more about how often they change."""
+USUAL, GROWTH = 1.31, 0.35
+"""Videos of S seconds usually have USUAL S^GROWTH steps: fitted to nine recipes, surgical knots and toy kitchens; how
+each fares when judged by the others is in docs/results.md."""
+DOUBT = 4.0
+"""What half or twice the usual number must make up for in silhouette, as a share of the best."""
 LEAST = 3
 """Fewer steps than this are no procedure, and two are always distinct: before and after."""
-FEWER, MORE = 1.0, 0.8
-"""What half or twice the expected number must make up for in silhouette, as a share of the best. Too few steps join
-what differs; one too many is only a step in two parts."""
 RESTARTS = 9
 """Restarts per number tried."""
+FLAT = 0.1
+"""Where the silhouettes of all numbers tried differ by no more than this share, they do not tell the number."""
 
 
-def correlation_time(videos: Sequence[Floats], base: int) -> float:
-    """Rows after which centred features have become dissimilar: the first lag at which  C(lag) / C(base) < FORGOTTEN.
-
-    C(lag) = mean over t of x_t . x_{t + lag}, over all videos. White noise has no autocorrelation, so C is measured
-    against a lag `base` that is short and not 0.
-    """
-    longest = max(2, max(len(rows) for rows in videos) // 2)
-
-    def alike(lag: int) -> float:
-        pairs = [float((rows[:-lag] * rows[lag:]).sum()) / (len(rows) - lag) for rows in videos if len(rows) > lag]
-        return float(np.mean(pairs))
-
-    start = alike(min(base, longest))
-    if start <= 0:
-        return float(base)
-    for lag in range(base + 1, longest + 1):
-        if alike(lag) < FORGOTTEN * start:
-            return float(lag)
-    return float(longest)
+def usual_count(videos: Sequence[Floats], rate: float) -> float:
+    """The number of steps that videos (T, d) of this length usually have; `rate` is rows per second."""
+    seconds = float(np.median([len(rows) for rows in videos])) / rate
+    return float(max(LEAST, USUAL * seconds**GROWTH))
 
 
-def expected_count(videos: Sequence[Floats], rate: float) -> float:
-    """The number of steps by the correlation time c of centred features; noisy ones become dissimilar sooner.
-
-    K = L / (PER_STEP c sqrt(n / s)),   L the median length, n / s the noise ratio over a quarter of c.
-
-    videos  (T, d) each, centred
-    rate    rows per second
-    """
-    lasts = correlation_time(videos, max(1, round(2 * rate)))
-    noise = max(noise_ratio(videos, lasts / 4), LEAST_NOISE)
-    return float(np.median([len(rows) for rows in videos])) / (PER_STEP * lasts * math.sqrt(noise))
-
-
-def score_counts(tried: Floats, silhouettes: Floats, expected: float) -> Floats:
-    """silhouette(K) / max silhouette - doubt log2(K / expected)^2,   doubt FEWER below the expected number, or MORE."""
-    away = np.log2(tried / expected)
-    doubt = np.where(away < 0, FEWER, MORE) * away**2
-    return np.asarray(silhouettes / max(silhouettes.max(), 1e-9) - doubt)
+def score_counts(tried: Floats, silhouettes: Floats, usual: float) -> Floats:
+    """silhouette(K) / max silhouette - DOUBT log2(K / usual)^2  for every number tried."""
+    return np.asarray(silhouettes / max(silhouettes.max(), 1e-9) - DOUBT * np.log2(tried / usual) ** 2)
 
 
 def choose_count(
-    videos: Sequence[Floats], rate: float, make: Callable[[int], Search], advance: Callable[[], None] = lambda: None
+    videos: Sequence[Floats],
+    rate: float,
+    make: Callable[[int], Search],
+    limits: tuple[int, int] | None = None,
+    advance: Callable[[], None] = lambda: None,
 ) -> Choice:
-    """Try numbers of steps around the expected one; take the one with the best score, see `score_counts`.
+    """Try numbers of steps around the usual one, or between limits; take the one with the best score.
 
-    The silhouette of a number is the mean over the better half of its restarts.
+    The silhouette of a number is the mean over the better half of its restarts. See `score_counts`.
 
     videos   (T, d) each, centred
     rate     rows per second
     make     the search for a number of steps
+    limits   the fewest and the most steps, where a person knows that much
     advance  called after every number tried
     """
-    expected = max(float(LEAST), expected_count(videos, rate))
-    tried = sorted({max(LEAST, round(expected * factor)) for factor in (0.6, 0.75, 0.87, 1, 1.15, 1.33, 1.6)})
-    tried = [count for count in tried if count <= max(LEAST, sum(map(len, videos)) // 4)]
+    usual = usual_count(videos, rate)
+    if limits is None:
+        tried = sorted({max(LEAST, round(usual * factor)) for factor in (0.75, 0.87, 1, 1.15, 1.33)})
+        most = max(LEAST, sum(map(len, videos)) // 4)
+        tried = [count for count in tried if count <= most] or [LEAST]
+    else:
+        low, high = limits
+        usual = float(np.clip(usual, low, high))
+        tried = sorted({round(low * (high / low) ** (place / 6)) for place in range(7)})
     silhouettes = []
     for count in tried:
         found = np.sort(make(count).run_restarts(videos).silhouettes)
         silhouettes.append(float(found[-max(1, len(found) // 2) :].mean()))
         advance()
-    scores = score_counts(np.array(tried, dtype=np.float64), np.array(silhouettes), expected)
+    scores = score_counts(np.array(tried, dtype=np.float64), np.array(silhouettes), usual)
     count = tried[int(np.argmax(scores))]
-    reason = (
-        f"{count} steps: features change as if there were about {expected:.0f}, and of {', '.join(map(str, tried))} "
-        f"tried, {count} has the most distinct steps near that (silhouette {silhouettes[tried.index(count)]:.2f})"
-    )
-    return Choice(count, np.column_stack([tried, scores]).astype(np.float64), reason)
+    return Choice(count, np.column_stack([tried, scores]).astype(np.float64), _reason(count, tried, silhouettes, usual))
+
+
+def _reason(count: int, tried: Sequence[int], silhouettes: Sequence[float], usual: float) -> str:
+    reason = f"{count} steps: about {usual:.0f} are usual for videos of this length"
+    if len(tried) == 1:
+        return reason
+    best, worst = max(silhouettes), min(silhouettes)
+    if best - worst <= FLAT * max(best, 1e-9):
+        return (
+            f"{reason}, and the features do not tell: {tried[0]} to {tried[-1]} steps are about as distinct. "
+            "If you know the number, give it; one too many is merged with a click"
+        )
+    clearest = tried[int(np.argmax(silhouettes))]
+    return f"{reason}, and of {tried[0]} to {tried[-1]} steps tried, {clearest} are the most distinct"

@@ -1,0 +1,168 @@
+"""Quality without labels: are these steps, or little more than slices of time or chance?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.arithmetic import as_vectors, principal_axes, scatter
+from stepcut.methods.contract import Array, Labels, Method, build
+from stepcut.methods.default.consensus import agreement, time_regularity
+
+Floats = NDArray[np.float64]
+Grade = Literal["good", "doubtful", "clock"]
+
+GOOD = 1.0
+"""A score of at least this is graded good. Set, as the next two, on recipes, knots, toy kitchens, shuffled videos and
+noise, see docs/results.md."""
+CHANCE = 0.1
+"""Halves of the videos that agree by less than this beyond chance share no steps."""
+REGULAR = 0.87
+"""Steps whose times are more regular than this are slices of time."""
+HELP = "More videos, labels for two or three of them (stepcut teach), a better backbone or a higher --fps help."
+SINGLE = 5
+"""Single runs whose agreement is measured."""
+SHORT = 64
+"""Principal axes on which videos are learned again."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How far to trust steps that were found without labels. All figures are from 0 to 1."""
+
+    grade: Grade
+    """good, doubtful, or clock: little more than slices of time, or than chance."""
+    reason: str
+    """One sentence, with what helps."""
+    score: float
+    """(runs + halves) (1 - regularity / 2), 0 where nothing is shared: what the grade is given by; 0 to 2."""
+    runs: float
+    """Agreement between single runs from different starts."""
+    halves: float
+    """Agreement of all steps with those learned from half of the videos, mean of both halves."""
+    shared_beyond_chance: float
+    """(h - c) / (1 - c), h how far the two halves agree with each other, c the same on videos with random phases: each
+    keeps how strongly and how quickly its features change, and loses what it shares with the others."""
+    clock: float
+    """Agreement with a cut of every video into equal parts."""
+    regularity: float
+    """How regular the times of the steps are that single runs find without any time; 1: each at one time."""
+    shared: tuple[float, ...]
+    """Of each step, the share of the videos in which it is done."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For config.json."""
+        return {**asdict(self), "shared": list(self.shared)}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Self:
+        """What `to_json` wrote."""
+        return cls(**{**record, "shared": tuple(record["shared"])})
+
+
+def measure_quality(method: Method, features: Sequence[Array]) -> Quality | None:
+    """The quality of the steps that a fitted method found in these videos, in a few seconds.
+
+    It learns again with a few restarts, from other starts, and from half of the videos. None for a method that has no
+    setting `restarts` (learning again would take as long as learning) and for fewer than four videos.
+
+    method    fitted, without labels
+    features  the videos that it was fitted to
+    """
+    given = method.settings()
+    if "restarts" not in given or len(features) < 4:
+        return None
+    count, labels = method.steps_, np.concatenate(method.labels_)
+    videos = shorten(features)
+    timeless = {"prior": 0.0} if "prior" in given else {}
+    seeds = range(given["seed"] + 1, given["seed"] + 1 + SINGLE)
+    single = [refit(method, videos, restarts=1, seed=seed, **timeless).labels_ for seed in seeds]
+    runs = [np.concatenate(one) for one in single]
+    few = max(1, given["restarts"] // 8)
+    halves = [np.concatenate(half) for half in cut_by_halves(method, videos, restarts=few)]
+    random = randomise_phases(videos, given["seed"])
+    by_chance = [np.concatenate(half) for half in cut_by_halves(method, random, restarts=1, **timeless)]
+    chance = agreement(by_chance[0], by_chance[1], count)
+    uniform = np.concatenate([np.arange(len(rows)) * count // len(rows) for rows in features])
+    shortest = min(len(rows) for rows in features) / (10 * count)
+    return grade(
+        runs=float(np.mean([agreement(a, b, count) for i, a in enumerate(runs) for b in runs[:i]])),
+        halves=float(np.mean([agreement(half, labels, count) for half in halves])),
+        beyond=(agreement(halves[0], halves[1], count) - chance) / max(1 - chance, 1e-9),
+        clock=agreement(labels, uniform, count),
+        regularity=float(np.mean([time_regularity(one, count, shortest) for one in single])),
+        shared=tuple(share_of_videos(method.labels_, count).round(3).tolist()),
+    )
+
+
+def cut_by_halves(method: Method, videos: Sequence[Array], **changes: Any) -> list[list[Labels]]:
+    """All videos cut by the steps of the first, third, ... video, and by those of the others."""
+    return [refit(method, videos[first::2], **changes).predict(videos) for first in (0, 1)]
+
+
+def randomise_phases(videos: Sequence[Floats], seed: int) -> list[Floats]:
+    """Videos with the same power at every frequency and random phases: the surrogate data of Theiler et al. (1992)."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for rows in videos:
+        waves = np.fft.rfft(rows, axis=0)
+        out.append(np.fft.irfft(waves * np.exp(2j * np.pi * rng.random(waves.shape)), len(rows), axis=0))
+    return out
+
+
+def shorten(features: Sequence[Array]) -> list[Floats]:
+    """The videos on their first principal axes, so that learning again is quick: (T, 64) each."""
+    rows = [as_vectors(video).astype(np.float64) for video in features]
+    centred = [video - video.mean(axis=0) for video in rows]
+    if rows[0].shape[1] <= SHORT:
+        return centred
+    axes, _ = principal_axes(scatter(centred), SHORT)
+    return [video @ axes for video in centred]
+
+
+def refit(method: Method, videos: Sequence[Array], **changes: Any) -> Method:
+    """A method with the same settings and number of steps, but for `changes`, fitted to these videos."""
+    fresh: Method = build(type(method), {**method.settings(), "steps": method.steps_, **changes})
+    return fresh.fit(videos)
+
+
+def share_of_videos(labels: Sequence[Labels], count: int) -> Floats:
+    """(K,): the share of the videos in which each of `count` steps is done."""
+    return np.asarray(np.mean([[(cut == step).any() for step in range(count)] for cut in labels], axis=0))
+
+
+def grade(
+    runs: float, halves: float, beyond: float, clock: float, regularity: float, shared: tuple[float, ...]
+) -> Quality:
+    """The grade that the figures of `Quality` give, and why; `beyond` is `shared_beyond_chance`."""
+    nothing = beyond < CHANCE
+    score = 0.0 if nothing else (runs + halves) * (1 - max(0.0, regularity) / 2)
+    figures = (score, runs, halves, beyond, clock, regularity, shared)
+    if nothing:
+        why = "halves of the videos agree no better than videos that have nothing in common"
+        return Quality("clock", f"no steps that the videos share were found: {why}. {HELP}", *figures)
+    if regularity > REGULAR:
+        why = f"each comes at one time of the video (regularity {regularity:.0%}), whatever is seen"
+        return Quality("clock", f"these steps are little more than slices of time: {why}. {HELP}", *figures)
+    if score >= GOOD:
+        why = f"runs agree by {runs:.0%}, halves of the videos by {halves:.0%}"
+        return Quality("good", f"independent runs find the same steps: {why}.", *figures)
+    weak = []
+    if runs < halves:
+        weak.append(f"runs from other starts agree by {runs:.0%}")
+    if halves <= runs or halves < 0.7:
+        weak.append(f"half of the videos alone gives other steps ({halves:.0%} agree)")
+    if regularity > 0.6:
+        weak.append(f"the time of the video explains much of them (regularity {regularity:.0%})")
+    return Quality("doubtful", f"{'; '.join(weak)}. {HELP}", *figures)
+
+
+def not_measured(taught: bool) -> Quality:
+    """What is said where nothing was measured; `taught`: a person gave labels."""
+    why = "a person taught these steps" if taught else "this method, or so few videos, cannot be measured"
+    reason = f"{why}; compare with labels of videos that were not learned from."
+    return Quality("doubtful", reason, 0, 0, 0, 0, 0, 0, ())

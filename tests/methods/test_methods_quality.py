@@ -1,0 +1,89 @@
+"""Quality without labels orders what is found, and the hierarchy joins what belongs together."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.datasets.toy import toy_features
+from stepcut.errors import OptionError
+from stepcut.methods import StepCut
+from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
+from stepcut.methods.quality import Quality, grade, measure_quality
+
+
+def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
+    rows, _ = toy_features(videos=8, rate=2.0, seed=3)
+    found = measure_quality(StepCut(steps=6, rate=2.0, restarts=9).fit(rows), rows)
+    rng = np.random.default_rng(0)
+    noise = [rng.normal(size=(140, 8)) for _ in range(8)]
+    nothing = measure_quality(StepCut(steps=6, rate=2.0, restarts=9).fit(noise), noise)
+    assert found is not None
+    assert nothing is not None
+    assert found.grade == "good"
+    assert nothing.grade == "clock"
+    assert nothing.score == 0
+    assert len(found.shared) == 6
+    assert Quality.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_slices_of_time_are_called_so() -> None:
+    rows = [np.column_stack([np.linspace(0, 1, n), np.linspace(0, 1, n) ** 2]) for n in (60, 70, 80, 90, 100)]
+    found = measure_quality(StepCut(steps=4, restarts=3).fit(rows), rows)
+    assert found is not None
+    assert found.grade == "clock"
+    assert "slices of time" in found.reason
+
+
+def test_a_grade_says_why() -> None:
+    weak = grade(runs=0.55, halves=0.5, beyond=0.4, clock=0.3, regularity=0.7, shared=())
+    assert weak.grade == "doubtful"
+    for figure in ("50%", "70%", "teach"):
+        assert figure in weak.reason
+
+
+def test_what_cannot_be_measured_is_not() -> None:
+    rows, _ = toy_features(videos=3, seed=3)
+    assert measure_quality(StepCut(steps=3, restarts=3).fit(rows), rows) is None
+    procedure = sc.learn(list(rows), steps=3, restarts=3)
+    assert procedure.quality.grade == "doubtful"
+    assert "cannot be measured" in procedure.quality.reason
+
+
+def test_phases_of_one_step_join_first() -> None:
+    rng = np.random.default_rng(1)
+    places = np.array([[0.0, 0], [0.3, 0], [4, 0], [0, 4]])  # the first two look alike
+    labels = [np.repeat([0, 1, 2, 3], rng.integers(5, 15, 4)) for _ in range(5)]
+    rows = [places[cut] + 0.05 * rng.normal(size=(len(cut), 2)) for cut in labels]
+    tree = build_hierarchy(rows, labels, ["a", "b", "c", "d"])
+    assert (tree.merges[0].a, tree.merges[0].b) == ((0,), (1,))
+    assert tree.groups(3) == [(0, 1), (2,), (3,)]
+    assert tree.groups(1) == [(0, 1, 2, 3)]
+    assert tree.labels(np.array([0, 1, 2, -1]), 3).tolist() == [0, 0, 1, -1]
+    assert sum(merge.cost for merge in tree.merges) == pytest.approx(1, abs=1e-3)
+    assert Hierarchy.from_json(json.loads(json.dumps(tree.to_json())), tree.steps) == tree
+    with pytest.raises(OptionError, match="count=5"):
+        tree.groups(5)
+
+
+def test_the_step_that_parts_is_found() -> None:
+    coarse = np.repeat([0, 1, 2], 10)
+    finer = np.array([0] * 10 + [1] * 5 + [2] * 5 + [3] * 10)
+    assert find_split([coarse], [finer], 3) == 1
+
+
+def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path) -> None:
+    rows, _ = toy_features(videos=5, seed=3)
+    procedure = sc.learn(list(rows), steps=(4, 6), restarts=6)
+    procedure.rename({0: "wash"})
+    procedure.save(tmp_path / "p.proc")
+    back = sc.load(tmp_path / "p.proc")
+    assert back == procedure
+    assert back.quality == procedure.quality
+    assert 4 <= len(back.steps) <= 6
+    assert back.hierarchy() == procedure.hierarchy()
+    assert back.hierarchy().steps[0] == "wash"
+    assert 0 <= back.hierarchy().split < len(back.steps)
