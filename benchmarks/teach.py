@@ -1,0 +1,253 @@
+"""The tables of docs/teach.md: what labels of some recordings are worth on the others, and how honest confidences are.
+
+    python benchmarks/teach.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--draws 5] [--workers 2]
+
+DATA is a folder that `stepcut data info captaincook4d` describes, with features. FEATURES is what `stepcut features
+--fps 4 -o FEATURES` makes of the knot-tying videos, GESTURES the folder of their labels. Every column is kept in the
+`--keep` file as soon as it is known, so a second call goes on where the first was stopped.
+
+The search without labels, from which teaching starts, does not depend on labels: it is run once for every column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut import __version__
+from stepcut.datasets import load
+from stepcut.evaluation import score
+from stepcut.features.files import load_features
+from stepcut.methods import BACKGROUND, OPEN, StepCut
+from stepcut.methods.default import method as default
+from stepcut.methods.default import teaching
+from stepcut.methods.default.forward_backward import forward_backward
+from stepcut.methods.default.slow_features import centre, principal_directions, smooth
+from stepcut.methods.default.suggest import suggest
+from stepcut.methods.default.taught import strongest
+from stepcut.tables import Table
+
+Labels = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SHORT = {
+    "Microwave Egg Sandwich": "1",
+    "Microwave Mug Pizza": "3",
+    "Spiced Hot Chocolate": "8",
+    "Microwave French Toast": "9",
+    "Pinwheels": "10",
+    "Tomato Mozzarella Salad": "12",
+    "Scrambled Eggs": "16",
+    "Zoodles": "18",
+    "Cheese Pimiento": "27",
+}
+CHOSEN = ("1", "8", "9", "12", "16")
+"""Recipes on which the settings were chosen; the others were only reported on."""
+BACKBONES = {"pe_core_b16": "image", "omnivore": "clip"}
+NUMBERS = (1, 2, 3, 5)
+LEVELS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 0.85), (0.85, 0.95), (0.95, 1.01))
+
+
+@dataclass
+class Column:
+    """One task seen by one backbone; labels from 0, -1 is background."""
+
+    key: str
+    held: bool
+    rate: float
+    rows: list[NDArray[np.float32]]
+    true: list[Labels]
+    steps: int
+
+
+def recipes(roots: Sequence[Path]) -> Iterator[Column]:
+    """The columns of CaptainCook4D, image features first."""
+    tasks = [task for root in roots for task in load("captaincook4d", root)]
+    for backbone, kind in BACKBONES.items():
+        for task in tasks:
+            videos = [video for video in task.with_features(backbone) if video.timeline is not None]
+            if task.name not in SHORT or not videos:
+                continue
+            rows = [video.read_features(backbone) for video in videos]
+            true = [np.full(len(features), BACKGROUND, dtype=np.int64) for features in rows]
+            names = [step for step in task.steps if any(s.step == step for v in videos for s in v.timeline or ())]
+            for labels, video in zip(true, videos, strict=True):
+                for segment in video.timeline or ():
+                    labels[round(segment.start) : round(segment.end)] = names.index(segment.step)
+            short = SHORT[task.name]
+            yield Column(f"{kind} {short}", short not in CHOSEN, 1.0, rows, true, len(names))
+
+
+def knots(features: Path, gestures: Path) -> Column:
+    """The knot-tying videos; the gestures are given in frames from 1, at 30 a second."""
+    rate, rows, true, names = 4.0, [], [], ["G1", "G11", "G12", "G13", "G14", "G15"]
+    for path in sorted(features.glob("*.safetensors")):
+        read = load_features([path])[0]
+        rate = float(read.rate)
+        labels = np.full(len(read.rows), BACKGROUND, dtype=np.int64)
+        times = np.arange(len(labels)) / rate
+        for line in (gestures / f"{path.stem}.txt").read_text().splitlines():
+            first, last, name = line.split()[:3]
+            labels[(times >= (int(first) - 1) / 30) & (times < int(last) / 30)] = names.index(name)
+        rows.append(read.rows)
+        true.append(labels)
+    return Column("knots", True, rate, rows, true, len(names))
+
+
+class Bench:
+    """One column with what does not depend on labels."""
+
+    def __init__(self, column: Column, seed: int = 0) -> None:
+        self.column = column
+        settings: dict[str, Any] = {"steps": column.steps, "rate": column.rate, "seed": seed}
+        self.without = StepCut(**settings).fit(column.rows)
+        self.start = StepCut(**settings, restarts=self.without.restarts // default.TAUGHT).fit(column.rows)
+        centred = [centre(rows) for rows in column.rows]
+        light = float(np.median([len(rows) for rows in centred])) / default.LIGHT
+        directions = principal_directions(centred, light, teaching.DIRECTIONS)
+        self.videos = [rows @ directions for rows in centred]
+
+    def taught(self, labelled: Sequence[int]) -> dict[int, Labels]:
+        """What the default method, taught by these recordings, finds in the others."""
+        model = teaching.teach(self.videos, self.start.labels_, self.known(labelled), self.column.steps)
+        return {i: model.predict(self.videos[i]) for i in self.others(labelled)}
+
+    def linear(self, labelled: Sequence[int]) -> dict[int, Labels]:
+        """Linear discriminant analysis of the labelled recordings alone, then forward-backward as a chain."""
+        lesson = teaching.read_lesson(self.known(labelled), self.column.steps)
+        rows = [smooth(video, lesson.lasts / 8) for video in self.videos]
+        states = np.arange(self.column.steps + 1)
+        x = np.concatenate([rows[i] for i in labelled])
+        y = np.concatenate([lesson.known[i] for i in labelled])
+        hot = (y[:, None] == states).astype(np.float64)
+        means = hot.T @ x / np.maximum(hot.sum(axis=0), 1)[:, None]
+        within = (x - means[y]).T @ (x - means[y]) / len(x)
+        weights = np.linalg.solve(within + np.trace(within) / len(within) * np.eye(len(within)), means.T)
+        bias = np.where(hot.any(axis=0), -0.5 * (means.T * weights).sum(axis=0), -1e6)
+        warmth = max(1.0, lesson.lasts / 8)
+        return {
+            i: strongest(forward_backward((rows[i] @ weights + bias) / warmth, lesson.stay))
+            for i in self.others(labelled)
+        }
+
+    def confidences(self, labelled: Sequence[int]) -> list[list[float]]:
+        """(confidence, share of its time that is right, rows) of every segment found in the other recordings."""
+        known, count = self.known(labelled), self.column.steps
+        model = teaching.teach(self.videos, self.start.labels_, known, count)
+        doubt = teaching.calibrate(self.videos, self.start.labels_, known, count)
+        model = model.on_features(np.eye(self.videos[0].shape[1]), doubt)
+        found = []
+        for i in self.others(labelled):
+            cut, share = model.predict(self.videos[i]), model.memberships(self.videos[i])
+            bounds = np.flatnonzero(np.diff(cut, prepend=-9))
+            for first, last in zip(bounds, [*bounds[1:], len(cut)], strict=True):
+                if cut[first] >= 0:
+                    sure = float(share[first:last, cut[first]].mean())
+                    right = float((self.column.true[i][first:last] == cut[first]).mean())
+                    found.append([sure, right, float(last - first)])
+        return found
+
+    def known(self, labelled: Sequence[int]) -> list[Labels]:
+        true = self.column.true
+        return [labels if i in labelled else np.full_like(labels, OPEN) for i, labels in enumerate(true)]
+
+    def others(self, labelled: Sequence[int]) -> list[int]:
+        return [i for i in range(len(self.column.true)) if i not in labelled]
+
+    def judge(self, cuts: dict[int, Labels]) -> list[float]:
+        """strict, named, and strict of no labels on the same recordings."""
+        true = [self.column.true[i] + 1 for i in cuts]
+        found, before = list(cuts.values()), [self.without.labels_[i] for i in cuts]
+        same = [np.where(cut < 0, cut, cut + 1) for cut in found]  # true steps are numbered from 1
+        return [
+            score(found, true, protocol="strict").f1,
+            score(same, true, protocol="named").f1,
+            score(before, true, protocol="strict").f1,
+        ]
+
+
+def measure(column: Column, draws: int) -> dict[str, Any]:
+    """All rows of one column."""
+    bench = Bench(column)
+    count = len(column.rows)
+    orders = [np.random.default_rng(1000 + draw).permutation(count).tolist() for draw in range(draws)]
+    advice = [place for place, _ in suggest(bench.start, column.rows, [], max(NUMBERS))]
+    whole = score(bench.without.labels_, [labels + 1 for labels in column.true], protocol="strict").f1
+    figures: dict[str, Any] = {"no labels": [whole]}
+    for number in NUMBERS:
+        figures[f"{number}"] = np.mean([bench.judge(bench.taught(o[:number])) for o in orders], axis=0).tolist()
+        figures[f"{number} linear"] = np.mean([bench.judge(bench.linear(o[:number])) for o in orders], axis=0).tolist()
+        figures[f"{number} suggest"] = bench.judge(bench.taught(advice[:number]))
+    folds = range(count) if count <= 20 else range(0, count, 3)
+    for row, learn in (("all", bench.taught), ("all linear", bench.linear)):
+        cuts: dict[int, Labels] = {}
+        for i in folds:
+            cuts |= learn([j for j in range(count) if j != i])
+        figures[row] = bench.judge(cuts)
+    figures["segments"] = {
+        str(number): [row for order in orders[:2] for row in bench.confidences(order[:number])] for number in (1, 3, 5)
+    }
+    return {"key": column.key, "held": column.held, "version": __version__, "figures": figures}
+
+
+def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
+    """The table of scores, strict and named, and that of confidences."""
+    rows = [f"{number}{kind}" for kind in ("", " linear", " suggest") for number in NUMBERS]
+    rows = [*rows[: len(NUMBERS)], "all", *rows[len(NUMBERS) : 2 * len(NUMBERS)], "all linear", *rows[-len(NUMBERS) :]]
+    for place, protocol in enumerate(("strict", "named")):
+        columns = ["labelled", *(result["key"] for result in results), "chosen", "held back", "mean", "gain"]
+        table = Table(columns, [], f"{protocol} F1 on the recordings without labels, stepcut {__version__}")
+        for row in ["no labels", *rows] if place == 0 else rows:
+            grid = np.array([result["figures"][row][place] for result in results])
+            held = np.array([result["held"] for result in results])
+            before = np.array([result["figures"][row][-1] for result in results])
+            means = [float(part.mean()) if len(part) else float("nan") for part in (grid[~held], grid[held], grid)]
+            table.rows.append([row, *grid.tolist(), *means, float((grid - before).mean())])
+        yield table
+    table = Table(
+        ["labelled", "called", "segments", "mean confidence", "time right", "mostly right"], [], "Confidences"
+    )
+    for number in ("1", "3", "5"):
+        sure, right, _ = np.array([row for r in results for row in r["figures"]["segments"][number]]).T
+        for low, high in LEVELS:
+            there = (sure >= low) & (sure < high)
+            if there.any():
+                figures = [float(100 * part[there].mean()) for part in (sure, right, right > 0.5)]
+                called = f"{100 * low:.0f} to {100 * min(high, 1):.0f} %"
+                table.rows.append([number, called, int(there.sum()), *figures])
+    yield table
+
+
+def main() -> None:
+    """Measure what is not kept yet, in processes of their own, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="+", type=Path)
+    parser.add_argument("--knots", nargs=2, type=Path)
+    parser.add_argument("--keep", type=Path, required=True)
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    columns = list(recipes(options.data)) + ([knots(*options.knots)] if options.knots else [])
+    lines = options.keep.read_text().splitlines() if options.keep.exists() else []
+    known = {line["key"]: line for line in map(json.loads, lines)}
+    with ProcessPoolExecutor(options.workers) as pool:
+        missing = [pool.submit(measure, column, options.draws) for column in columns if column.key not in known]
+        for future in as_completed(missing):
+            result = future.result()
+            known[result["key"]] = result
+            with options.keep.open("a") as file:
+                file.write(json.dumps(result) + "\n")
+    for table in tables([known[column.key] for column in columns]):
+        print(table, end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
