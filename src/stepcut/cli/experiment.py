@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.cli.common import add_engine, add_progress, add_seed, progress_hook
+from stepcut.cli.feature_options import add_features, said, spec_of
 from stepcut.errors import OptionError
 
 EXAMPLES = """examples:
   stepcut experiment main --data toy --out toy-main                           on videos that stepcut films itself
+  stepcut experiment main --data EGOPROCEL --backbone resnet50 --weights resnet50.pth    the paper's network
   stepcut experiment losses --data captaincook4d/ --features omnivore --steps true
   stepcut experiment main --from main.json --format latex --plot main.svg     a table made again, nothing is rerun
 
@@ -23,22 +25,31 @@ tables: main, losses, steps, cuts, views, third-person
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("name", metavar="NAME", help="main, losses, steps, cuts, views or third-person")
-    parser.add_argument("--data", metavar="DIR", help="folder of a data set, NAME:DIR, or toy")
-    parser.add_argument("--features", metavar="BACKBONE", help="given features by name, or a backbone for videos")
     parser.add_argument(
-        "--fps", type=float, help="frames seen per second of video (default 2), or rows of given features (1)"
+        "--data", action="append", metavar="DIR", help="folder of a data set, NAME:DIR, or toy; may be given twice"
     )
+    parser.add_argument("--features", metavar="NAME", help="given features by name, where there are several")
     parser.add_argument("--tasks", nargs="+", metavar="TASK", help="only these tasks")
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="only these rows (uniform is always there)")
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds, from --seed on (default 3)")
     parser.add_argument("--steps", default="7", help="K (default 7), or 'true' for each task's own number")
     parser.add_argument("--protocol", help="show the table under this protocol (default: the paper's)")
     parser.add_argument("--out", metavar="DIR", help="where finished cells and results are kept (default: the cache)")
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the embedder")
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="settings, such as cut.smoothness=5 train.iterations=2000 loss.weight=32",
+    )
+    parser.add_argument(
+        "--as-published", action="store_true", help="the paper's own text where ours departs from it (docs/cnc.md)"
+    )
     parser.add_argument("--toy", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the toy kitchen")
     parser.add_argument("--from", dest="source", metavar="FILE", help="make the table again from a results file")
     parser.add_argument("--format", default="text", help="text (default), csv, latex, json or markdown")
     parser.add_argument("--plot", metavar="FILE", help="draw it as well: .png, .svg or .pdf")
+    add_features(parser)
     add_engine(parser, "--jobs")
     add_seed(parser)
     add_progress(parser)
@@ -47,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from stepcut.evaluation.experiments import Results, run_experiment
+    from stepcut.methods.cnc.settings import group_settings
 
     if args.source is not None:
         results = Results.load(args.source)
@@ -56,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
         if args.data is None:
             raise OptionError("--data is missing. Give the folder of a data set, NAME:DIR, or toy; or --from FILE.")
         place = _place(args.out)
+        train, cut = group_settings(_settings(args.set))
+        made = said(args, "backbone", "weights", "layer", "family")
         results = run_experiment(
             args.name,
             args.data,
@@ -68,13 +82,17 @@ def run(args: argparse.Namespace) -> int:
             place,
             args.workers,
             args.fps,
-            _settings(args.set),
+            train,
             _settings(args.toy),
             progress_hook(args),
             args.engine,
             args.address,
+            spec_of(args) if made else None,
+            cut,
+            args.as_published,
+            args.device,
         )
-        words = [args.name, results.record["data"], *([args.features] if args.features else [])]
+        words = [args.name, results.record["data"], *(word for word in (args.features, args.backbone) if word)]
         path = place / f"{'-'.join(words)}.json"
         results.save(path)
         if not args.quiet:
@@ -97,7 +115,7 @@ def _settings(words: list[str]) -> dict[str, Any]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise OptionError(f"{word!r} is not a setting; write KEY=VALUE, for example updates=200.")
+            raise OptionError(f"{word!r} is not a setting; write KEY=VALUE, for example train.iterations=200.")
         settings[key] = _value(value)
     return settings
 

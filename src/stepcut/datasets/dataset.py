@@ -89,12 +89,14 @@ def find_videos(root: Path) -> dict[str, Path]:
 
 
 def find_features(root: Path) -> dict[str, dict[str, Path]]:
-    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy`."""
+    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors.
+
+    Files of `stepcut features -o ROOT/features` lie in `features` itself; their backbone is called "features".
+    """
     found: dict[str, dict[str, Path]] = {}
-    folder = root / "features"
-    if folder.is_dir():
-        for path in sorted(folder.glob("*/*.npy")):
-            found.setdefault(path.stem, {})[path.parent.name] = path
+    for pattern in ("features/*/*.npy", "features/*/*.safetensors", "features/*.safetensors"):
+        for path in sorted(root.glob(pattern)):
+            found.setdefault(path.stem, {}).setdefault(path.parent.name, path)
     return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, choose
+from stepcut.features.files import load_features
 from stepcut.timeline import Timeline
 
 
@@ -23,7 +24,7 @@ class TaskVideo:
     path: Path | None = None
     """The video file, where there is one."""
     features: Mapping[str, Path] = field(default_factory=dict)
-    """Backbone name -> a `.npy` file of shape (T, d)."""
+    """Backbone name -> a `.npy` or `.safetensors` file of rows, (T, d) or maps (T, C, h, w)."""
     rate: Fraction | None = None
     """Rows of the features per second, where there are features: row i stands for time i / rate."""
     duration: float | None = None
@@ -38,7 +39,10 @@ class TaskVideo:
     def read_features(self, backbone: str) -> NDArray[np.float32]:
         """The features of one backbone, (T, d)."""
         path = choose("backbone", backbone, self.features)
-        rows: NDArray[np.floating[Any]] = np.load(path, allow_pickle=False)
+        ours = path.suffix == ".safetensors"
+        rows: NDArray[np.floating[Any]] = (
+            load_features([path], 1)[0].rows if ours else np.load(path, allow_pickle=False)
+        )
         if rows.ndim < 2 or not np.isfinite(rows).all():
             raise FeatureError(f"{path}: features must be finite rows (T, d); got shape {rows.shape}. Make them again.")
         return rows.astype(np.float32)

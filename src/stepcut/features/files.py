@@ -121,6 +121,12 @@ def check_rows(rows: NDArray[Any], name: str) -> None:
             )
 
 
+def spec_of(file: AnyPath) -> FeatureSpec | None:
+    """How the features of a file were made; None where it does not say."""
+    path = as_path(file)
+    return FeatureSpec.from_metadata(_read(local(path))[1]) if path.suffix == ".safetensors" else None
+
+
 def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Features:
     try:
         rows, metadata = _read(local(file))

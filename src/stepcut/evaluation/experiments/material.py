@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import DataError, OptionError, StepcutError, unknown
+from stepcut.features.extract import extract, load_features
+from stepcut.features.files import spec_of
+from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.progress import Hook, silent
+from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
-    from stepcut.datasets import Task
+    from stepcut.datasets import Task, TaskVideo
     from stepcut.parallel.contract import Engine
 
 Rows = NDArray[Any]
 
+SLACK = 2.0
+"""Seconds by which rows may miss the end of their video before their rate is doubted."""
 TOY_VIEWS = {"egocentric": "ego", "side": "side"}
 
 
@@ -40,6 +47,8 @@ class Material:
     features: dict[str, Path] = field(default_factory=dict)
     """Video -> a file of rows (T, d) or (T, C, h, w); empty where there are neither features nor videos."""
     rate: float = 1.0
+    notes: tuple[str, ...] = ()
+    """What was assumed, and which videos were left out."""
 
     @property
     def steps(self) -> int:
@@ -53,8 +62,6 @@ class Material:
 
     def read(self) -> dict[str, Rows]:
         """The features of every video."""
-        from stepcut.features.extract import load_features
-
         if not self.features:
             raise DataError(f"task {self.task!r} has neither features nor videos; only rows of no video can be filled.")
         return {name: load_features([path], self.rate)[0].rows for name, path in self.features.items()}
@@ -66,57 +73,78 @@ class Source:
 
     data: str
     features: str | None
+    """In words: the backbone, its layer, and the rate; None where there are none."""
+    maps: bool = False
+    """Whether a row is a map, which the paper's own embedder takes."""
 
 
 def gather(
-    data: str | os.PathLike[str],
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     features: str | None = None,
     tasks: Sequence[str] | None = None,
     views: bool = False,
-    fps: float | None = None,
+    spec: FeatureSpec | None = None,
+    fps: Rate | None = None,
     folder: Path = Path(),
     toy: Mapping[str, Any] | None = None,
     progress: Hook = silent,
     engine: Engine | None = None,
+    device: str = "auto",
 ) -> tuple[Source, list[Material]]:
     """The material of an experiment.
 
-    `data`: "toy", the folder of a data set, or NAME:DIR where its kind cannot be told. `features`: the name of given
-    features, or of a backbone for videos. `fps`: frames seen per second of video (2), or rows per second of given
-    features that do not say it (1). `tasks`: only these. `views`: from every camera. With an `engine`, its workers see
-    the videos, and keep the features in `folder`, which they share.
+    data      "toy", the folder of a data set (or several), or NAME:DIR where its kind cannot be told
+    features  the name of given features; left out, the only ones there are
+    tasks     only these
+    views     from every camera
+    spec      how features are made of videos; given ones that were made so are used in place of the videos
+    fps       rows per second of given features that do not say it (1)
+    folder    where features and videos of this experiment are kept; workers share it
+    toy       settings of the toy kitchen
+    progress  hears how far the work is
+    engine    whose workers compute features; left out, this process does
+    device    where the backbone runs: auto, cpu or cuda
     """
-    name, per_view = _load(data, views, folder, toy or {}, progress)
+    roots = [data] if isinstance(data, str | os.PathLike) else list(data)
+    name, per_view = _load(roots, views, folder, toy or {}, progress)
     chosen = {view: _select(found, tasks) for view, found in per_view.items()}
-    everything = [task for found in chosen.values() for task in found]
-    kind = _choose_features(features, everything)
+    kind = _choose_features(features, spec, fps, [task for found in chosen.values() for task in found])
     materials = []
     for view, found in chosen.items():
         for task in found:
-            material = _material(task, view, kind, fps, folder, progress, engine)
+            if isinstance(kind, str):
+                material = _given(task, view, kind, fps)
+            elif kind is not None:
+                material = _made(task, view, kind, folder, progress, engine, device)
+            else:
+                material = _blind(task, view)
             if material is not None:
                 materials.append(material)
     if not materials:
         raise DataError(f"no task of {data} has features {kind!r} and true timelines. Choose other features or tasks.")
-    return Source(name, kind), materials
+    words, maps = _describe(kind, materials[0])
+    return Source(name, words, maps), materials
 
 
 def _load(
-    data: str | os.PathLike[str], views: bool, folder: Path, toy: Mapping[str, Any], progress: Hook
+    roots: Sequence[str | os.PathLike[str]], views: bool, folder: Path, toy: Mapping[str, Any], progress: Hook
 ) -> tuple[str, dict[str, list[Task]]]:
     """The name of the data set, and its tasks from each camera."""
     from stepcut.datasets import DATASETS, load
 
-    if str(data) == "toy":
+    if [str(root) for root in roots] == ["toy"]:
         from stepcut.datasets.toy import make_kitchen
 
         places = {view: folder / f"toy-{eye}" for view, eye in (TOY_VIEWS if views else {"": "ego"}).items()}
         for view, place in places.items():
             make_kitchen(place, view=TOY_VIEWS.get(view, "ego"), progress=progress, **toy)
         return "toy", {view: load("toy", place) for view, place in places.items()}
-    name, root = _which(str(data))
+    kinds = [_which(str(root)) for root in roots]
+    name, root = kinds[0]
+    if {kind for kind, _ in kinds} != {name}:
+        raise OptionError(f"--data names several kinds of data set: {', '.join(kind for kind, _ in kinds)}. Use one.")
     if not views:
-        return name, {"": load(name, root)}
+        return name, {"": [task for _, place in kinds for task in load(name, place)]}
     if name != "egoprocel":
         raise OptionError(f"views: {name!r} has one camera only. Choose egoprocel (CMU-MMAC), or --data toy.")
     from stepcut.datasets.egoprocel import VIEWS
@@ -159,69 +187,107 @@ def _select(found: Sequence[Task], wanted: Sequence[str] | None) -> list[Task]:
     return [names[name.casefold()] for name in wanted]
 
 
-def _choose_features(features: str | None, tasks: Sequence[Task]) -> str | None:
-    """The features to use: as asked for, the only given ones, the default backbone for videos, or none at all."""
+def _choose_features(
+    features: str | None, spec: FeatureSpec | None, fps: Rate | None, tasks: Sequence[Task]
+) -> str | FeatureSpec | None:
+    """Given features by their name, or how to make them of videos, or None where there is nothing."""
     given = sorted({name for task in tasks for video in task for name in video.features})
     filmed = any(video.path for task in tasks for video in task)
     if features is not None:
-        if features not in given and not filmed:
+        if features in given:
+            return features
+        if not filmed:
             raise OptionError(unknown("features", features, given or ["none are here"]))
-        return features
+        return as_spec(features, fps=fps)
+    if spec is not None:
+        made = [name for name in given if all(spec_of(v.features[name]) == spec for v in _with(name, tasks))]
+        if made or filmed:
+            return made[0] if made else spec
+        raise DataError(f"--backbone {spec.backbone}: there are no videos here, and no features that it made.")
     if len(given) > 1:
         raise OptionError(f"features of several kinds are here; say which: --features {' | '.join(given)}.")
-    if given:
-        return given[0]
-    return "efficientnet-lite0" if filmed else None
+    return given[0] if given else as_spec(DEFAULT, fps=fps) if filmed else None
 
 
-def _material(
-    task: Task,
-    view: str,
-    kind: str | None,
-    fps: float | None,
-    folder: Path,
-    progress: Hook,
-    engine: Engine | None,
-) -> Material | None:
-    """The material of one task; None where no video has both a truth and these features."""
-    true = {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
-    files: dict[str, Path] = {}
-    durations: dict[str, float] = {}
-    rate = 1.0
-    if kind is None:
-        durations = {name: v.duration or (v.timeline.end if v.timeline else 0.0) for name, v in true.items()}
-    elif any(kind in v.features for v in true.values()):
-        files = {name: v.features[kind].absolute() for name, v in true.items() if kind in v.features}
-        rates = {float(v.rate) for name, v in true.items() if name in files and v.rate is not None}
-        if len(rates) > 1:
-            raise DataError(
-                f"task {task.name!r}: features of {kind} come at {sorted(rates)} rows a second. Use one rate."
-            )
-        rate = rates.pop() if rates else fps or 1.0
-        durations = {n: len(np.load(p, mmap_mode="r", allow_pickle=False)) / rate for n, p in files.items()}
-    elif filmed := {name: v.path for name, v in true.items() if v.path is not None}:
-        files, durations, rate = _see(filmed, kind, fps or 2.0, folder, progress, engine)
-    if not durations:
+def _with(kind: str, tasks: Sequence[Task]) -> list[TaskVideo]:
+    return [video for task in tasks for video in task if kind in video.features]
+
+
+def _true(task: Task) -> dict[str, TaskVideo]:
+    return {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
+
+
+def _blind(task: Task, view: str) -> Material | None:
+    """The truth alone, for rows that look at no video."""
+    truth = task.timelines
+    lengths = {name: v.duration or truth[name].end for name, v in _true(task).items()}
+    kept = {name: truth[name] for name in lengths}
+    return Material(task.name, view, kept, lengths, _fingerprint(kept, {}, 1.0), task.graph) if lengths else None
+
+
+def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | None:
+    """The material of a task with given features; None where no video has both a truth and these features."""
+    held = {name: v for name, v in _true(task).items() if kind in v.features}
+    files = {name: v.features[kind].absolute() for name, v in held.items()}
+    if not files:
         return None
-    truth = {name: v.timeline for name, v in true.items() if name in durations and v.timeline is not None}
-    return Material(task.name, view, truth, durations, _fingerprint(truth, files, rate), task.graph, files, rate)
+    rates: dict[Fraction, list[str]] = {}
+    durations: dict[str, float] = {}
+    notes = []
+    for name, video in held.items():
+        assumed = as_rate(fps) if fps is not None else video.rate or Fraction(1)
+        (one,) = load_features([files[name]], assumed)
+        rates.setdefault(one.rate, []).append(name)
+        durations[name] = len(one.rows) / float(one.rate)
+        known = video.duration
+        if known is not None and abs(durations[name] - known) > max(SLACK, 0.05 * known):
+            raise DataError(
+                f"{files[name]}: {len(one.rows)} rows at {one.rate} a second are {durations[name]:.0f} s, but the "
+                f"video is {known:.0f} s long. Say the rate of the features: --fps {len(one.rows) / known:.3g}"
+            )
+        if one.spec is None and video.rate is None and fps is None:
+            notes = [f"{task.name}: its features do not say their rate; 1 row a second was assumed."]
+    if len(rates) > 1:
+        raise DataError(f"task {task.name!r}: features of {kind} come at {sorted(map(str, rates))} rows a second.")
+    truth = {name: task.timelines[name] for name in files}
+    rate = float(next(iter(rates)))
+    print_of = _fingerprint(truth, files, rate)
+    return Material(task.name, view, truth, durations, print_of, task.graph, files, rate, tuple(notes))
 
 
-def _see(
-    filmed: Mapping[str, Path], backbone: str, fps: float, folder: Path, progress: Hook, engine: Engine | None
-) -> tuple[dict[str, Path], dict[str, float], float]:
-    """Features of videos, computed once and kept in the store: their files, the videos' lengths, and the rate."""
-    from stepcut.features.extract import extract
-
+def _made(
+    task: Task, view: str, spec: FeatureSpec, folder: Path, progress: Hook, engine: Engine | None, device: str
+) -> Material | None:
+    """The material of a task whose features are made of its videos, once; a video that fails is left out."""
+    filmed = {name: v.path for name, v in _true(task).items() if v.path is not None}
+    if not filmed:
+        return None
     cache = None if engine is None else folder
-    found, _ = extract(list(filmed.values()), backbone, fps, cache, progress, strict=True, engine=engine)
-    seen = {one.path: one for one in found}
-    files, durations, rate = {}, {}, fps
+    found, failed = extract(list(filmed.values()), spec, None, cache, progress, device=device, engine=engine)
+    made = {one.path: one for one in found}
+    files, durations, rate = {}, {}, float(spec.fps)
     for name, path in filmed.items():
-        one = seen[str(path)]
-        if isinstance(one.rows, np.memmap) and one.rows.filename is not None:
+        one = made.get(str(path))
+        if one is not None and isinstance(one.rows, np.memmap) and one.rows.filename is not None:
             files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
-    return files, durations, rate
+    notes = tuple(f"{task.name}: {failure.name} was left out: {failure.error}" for failure in failed)
+    if not files:
+        raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
+    truth = {name: task.timelines[name] for name in files}
+    print_of = _fingerprint(truth, files, rate)
+    return Material(task.name, view, truth, durations, print_of, task.graph, files, rate, notes)
+
+
+def _describe(kind: str | FeatureSpec | None, first: Material) -> tuple[str | None, bool]:
+    """What the features are, in words, and whether they are maps."""
+    if kind is None:
+        return None, False
+    (one,) = load_features([next(iter(first.features.values()))], first.rate)
+    spec = one.spec or (kind if isinstance(kind, FeatureSpec) else None)
+    maps = one.rows.ndim == 4
+    name = spec.backbone if spec is not None else str(kind)
+    layer = (spec.layer if spec is not None else None) or ("conv4c" if name == "resnet50" else "")
+    return f"{name}{' ' + layer if layer else ''}{' maps' if maps else ''} at {first.rate:g} a second", maps
 
 
 def _fingerprint(truth: Mapping[str, Timeline], files: Mapping[str, Path], rate: float) -> str:

@@ -51,19 +51,27 @@ class Results:
 
     def table(self, protocol: str | None = None) -> Table:
         """Ours, and beneath each row the published one where there is one. The default protocol is the paper's."""
-        name = protocol or self.experiment.protocol
-        find_protocol(name)
+        shown = [protocol] if protocol else [self.experiment.protocol, *self.experiment.also]
+        for each in shown:
+            find_protocol(each)
         columns = self._columns()
         body: list[list[Cell]] = []
         for keys in self.rows():
-            body.append([*keys, *self._figures(keys, name, columns)])
-            known = self._published(keys, name)
-            if known:
-                body.append([f"{keys[0]} (published)", *keys[1:], *_published_cells(known, columns, self._shown())])
-        body += self._only_published(name, columns)
-        head = ["row", *(["camera"] if self.experiment.views else []), *(["K"] if self._has_k() else [])]
+            for name in shown:
+                said = [name] if len(shown) > 1 else []
+                body.append([keys[0], *said, *keys[1:], *self._figures(keys, name, columns)])
+                known = self._published(keys, name)
+                if known:
+                    cells = _published_cells(known, columns, self._shown())
+                    body.append([f"{keys[0]} (published)", *said, *keys[1:], *cells])
+        for name in shown:
+            said = [name] if len(shown) > 1 else []
+            body += [[row[0], *said, *row[1:]] for row in self._only_published(name, columns)]
+        head = ["row", *(["protocol"] if len(shown) > 1 else [])]
+        head += [*(["camera"] if self.experiment.views else []), *(["K"] if self._has_k() else [])]
         titles = [*(f"{column} {figure}" for column in columns for figure in self._shown()), *self._means(columns)]
-        return Table([*head, *titles], body, self._caption(name), [*self._verdicts(name), *self._notes()])
+        notes = [*self._verdicts(shown[0]), *self._on_published(body), *self._notes()]
+        return Table([*head, *titles], body, self._caption(" and ".join(shown)), notes)
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict", **where: Any) -> Spread:
         """A row's figure: the mean over tasks, with the deviation over seeds. `where` limits cells, e.g. steps=7."""
@@ -150,10 +158,11 @@ class Results:
     def _published(self, keys: tuple[str | int, ...], protocol: str) -> Mapping[str, published.Figures]:
         """Column -> figures of the paper for this row; empty where there are none for this data and protocol."""
         row, data, name = str(keys[0]), self.record["data"], self.experiment.name
+        if name == "third-person":
+            known = published.THIRD_PERSON.get(row, {}) if published.READING.get(row) == protocol else {}
+            return {c: f for c, f in known.items() if c == data}
         if protocol != self.experiment.protocol:
             return {}
-        if name == "third-person":
-            return {c: f for c, f in published.THIRD_PERSON.get(row, {}).items() if c == data}
         if data != "egoprocel":
             return {}
         if name == "views":
@@ -163,15 +172,15 @@ class Results:
         if self.record["steps"] != 7:
             return {}
         if name == "cuts":
-            return published.LOSSES.get(row, {}) or published.MAIN.get(row, {})
+            return {**published.MAIN.get(row, {}), **published.LOSSES.get(row, {}), **published.CUTS.get(row, {})}
         return (published.LOSSES if name == "losses" else published.MAIN).get(row, {})
 
     def _only_published(self, protocol: str, columns: list[str]) -> list[list[Cell]]:
         """Rows of others that the paper compares with, in the third-person table."""
-        if self.experiment.name != "third-person" or protocol not in ("framewise", "framewise-steps"):
+        if self.experiment.name != "third-person":
             return []
         ours = {row for row, _, _ in self.experiment.rows}
-        rows = [row for row in published.THIRD_PERSON if row not in ours]
+        rows = [row for row in published.THIRD_PERSON if row not in ours and published.READING[row] == protocol]
         known = {row: {c: f for c, f in published.THIRD_PERSON[row].items() if c in columns} for row in rows}
         return [
             [f"{row} (published)", *_published_cells(known[row], columns, self._shown())] for row in rows if known[row]
@@ -191,8 +200,24 @@ class Results:
         return (
             f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, {steps}, data {record['data']} "
             f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
-            f"seeds {seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}"
+            f"{record.get('encoder', 'no encoder')}{' as published' if record.get('as_published') else ''}, "
+            f"{record.get('device', 'cpu')}, seeds {seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}"
         )
+
+    def _on_published(self, body: list[list[Cell]]) -> Iterable[str]:
+        """What must be known to read published rows beside ours."""
+        if not any("(published)" in str(row[0]) for row in body):
+            return
+        if "conv4c maps" not in str(self.record["features"]):
+            yield (
+                f"Published rows were made from ResNet-50 conv4c maps of the videos; ours from "
+                f"{self.record['features'] or 'no features'}."
+            )
+        if self.experiment.also:
+            yield (
+                "Which reading of the protocol made which published row cannot be settled without the videos: each "
+                "stands under the one it is possible under and most likely of."
+            )
 
     def _notes(self) -> list[str]:
         """What is odd about the data; the first few, so that a large data set leaves the table readable."""

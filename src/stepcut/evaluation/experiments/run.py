@@ -15,19 +15,21 @@ from stepcut.errors import OptionError, choose
 from stepcut.evaluation.experiments.material import Material, Source, gather
 from stepcut.evaluation.experiments.plan import EXPERIMENTS, Cell, Experiment, plan
 from stepcut.evaluation.experiments.results import FORMAT, Results
-from stepcut.evaluation.experiments.work import embedding_key, run_cell, train_embedder
+from stepcut.evaluation.experiments.work import Settings, embedding_key, run_cell, train_embedder
+from stepcut.features.spec import FeatureSpec
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine
 from stepcut.parallel.local import free_memory
 from stepcut.progress import Hook, Stage, silent
+from stepcut.rate import Rate
 from stepcut.version import __version__
 
-Job = tuple[Cell, Material, Path, Mapping[str, Any]]
+Job = tuple[Cell, Material, Path, Settings]
 
 
 def run_experiment(
     name: str,
-    data: str | os.PathLike[str],
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     features: str | None = None,
     tasks: Sequence[str] | None = None,
     seeds: int = 3,
@@ -36,21 +38,37 @@ def run_experiment(
     rows: Sequence[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
-    fps: float | None = None,
+    fps: Rate | None = None,
     train: Mapping[str, Any] | None = None,
     toy: Mapping[str, Any] | None = None,
     progress: Hook = silent,
     engine: str | Engine | None = None,
     address: str | None = None,
+    spec: FeatureSpec | None = None,
+    cut: Mapping[str, Any] | None = None,
+    as_published: bool = False,
+    device: str = "auto",
 ) -> Results:
     """Make a table of the paper on any data: see `EXPERIMENTS` for the names.
 
-    `steps` is K, or "true" for the number of steps that each task truly has. `rows` limits the table to some of its
-    rows. `folder` keeps finished cells and trained embeddings (default: in the cache), so the same call goes on where
-    it was interrupted. `jobs` is how many cells run at once (default: as many as cores and memory allow). `fps` is how
-    many frames are seen per second of video. `train` holds settings of the embedder, `toy` those of the toy kitchen.
-    `engine` is where videos are seen and cells are filled: "local" (this machine) or "ray" (a cluster, at `address`,
-    which shares `folder`).
+    name          of the table
+    data          the folder of a data set (or several), NAME:DIR, or "toy"
+    features      given features by their name
+    tasks         only these
+    seeds, seed   how many seeds, and the first
+    steps         K, or "true" for the number of steps that each task truly has
+    rows          only these rows of the table
+    folder        keeps finished cells and trained embeddings (default: in the cache): the same call goes on
+    jobs          how many cells run at once (default: as many as cores and memory allow)
+    fps           rows per second: of given features that do not say it (1), or made of videos (2)
+    train, cut    settings of the embedder and of the segmenters; those that a segmenter does not have are left out
+    toy           settings of the toy kitchen
+    progress      hears how far the work is
+    engine        where features are made and cells are filled: "local", or "ray" (a cluster, at `address`, which
+                  shares `folder`)
+    spec          how features are made of videos: backbone, weights, layer, family, rate
+    as_published  the paper's own text where ours departs from it; `train` and `cut` come before it
+    device        where the backbone and the embedder run: auto, cpu or cuda
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     _check(experiment, seeds, steps, rows)
@@ -60,8 +78,11 @@ def run_experiment(
         # On this machine, one process with all cores sees videos fastest.
         there = (engine, jobs) if on_cluster else (None, None)
         cluster = stack.enter_context(open_engine(*there, address))
-        source, materials = gather(data, features, tasks, experiment.views, fps, place, toy, progress, cluster)
-        work, notes = _work(experiment, source, materials, steps, range(seed, seed + seeds), rows, place, train or {})
+        source, materials = gather(
+            data, features, tasks, experiment.views, spec, fps, place, toy, progress, cluster, device
+        )
+        settings = Settings.of(train or {}, cut or {}, as_published, device)
+        work, notes = _work(experiment, source, materials, steps, range(seed, seed + seeds), rows, place, settings)
         # Trained embeddings first, each once: the cells that share one then find it on the disk.
         first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
         size = None if on_cluster else _jobs(jobs, materials)
@@ -76,12 +97,20 @@ def run_experiment(
             "features": source.features,
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
-            "train": dict(train or {}),
+            "encoder": "the paper's embedder on maps" if source.maps else "the encoder of vectors",
+            "device": _device(device),
+            "train": settings.train,
+            "cut": settings.cut,
+            "as_published": as_published,
             "versions": versions(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "tasks": [_describe(material) for material in materials],
             "cells": records,
-            "notes": [*notes, *dict.fromkeys(note for record in records for note in record["notes"])],
+            "notes": [
+                *notes,
+                *(note for material in materials for note in material.notes),
+                *dict.fromkeys(note for record in records for note in record["notes"]),
+            ],
         }
     )
 
@@ -94,7 +123,7 @@ def _work(
     seeds: range,
     rows: Sequence[str] | None,
     folder: Path,
-    train: Mapping[str, Any],
+    settings: Settings,
 ) -> tuple[list[Job], list[str]]:
     """The cells that can be filled, with what each of them needs; and notes on those that cannot."""
     by_task = {(material.view, material.task): material for material in materials}
@@ -113,7 +142,18 @@ def _work(
         seeds,
         wanted,
     )
-    return [(cell, by_task[cell.view, cell.task], folder, dict(train)) for cell in cells], [*notes, *missing]
+    return [(cell, by_task[cell.view, cell.task], folder, settings) for cell in cells], [*notes, *missing]
+
+
+def _device(device: str) -> str:
+    """The machine that an embedder is trained on, in words."""
+    from importlib.util import find_spec
+
+    if device == "cpu" or find_spec("torch") is None:
+        return "CPU"
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
 def versions() -> dict[str, str]:
@@ -193,8 +233,8 @@ def _each(
 
 
 def _train(job: Job) -> dict[str, Any]:
-    cell, material, folder, train = job
-    train_embedder(cell, material, folder, train)
+    cell, material, folder, settings = job
+    train_embedder(cell, material, folder, settings)
     return asdict(cell)
 
 

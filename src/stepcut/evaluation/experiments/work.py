@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,45 @@ from stepcut.evaluation.experiments.plan import Cell
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.methods.contract import build
 from stepcut.plugins import needs
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 
-def run_cell(cell: Cell, material: Material, folder: Path, train: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Settings:
+    """What was said beside the defaults: settings of the embedder and of the segmenters, and the machine."""
+
+    train: dict[str, Any]
+    cut: dict[str, Any]
+    device: str | None = None
+    """Where an embedder is trained; it makes no other figures, so it names no file."""
+
+    @classmethod
+    def of(cls, train: Mapping[str, Any], cut: Mapping[str, Any], as_published: bool, device: str) -> Settings:
+        """With the paper's own text beneath them, where that is asked for."""
+        from stepcut.methods.cnc.method import AS_PUBLISHED
+
+        below = AS_PUBLISHED if as_published else {"train": {}, "cut": {}}
+        cool = {"temperature": 1 / train.get("dim", 128)} if as_published else {}
+        place = None if device == "auto" else device
+        return cls({**cool, **below["train"], **train}, {**below["cut"], **cut}, place)
+
+    def key(self, *more: Any) -> str:
+        """A name for what is made of these settings and of what else is given."""
+        made_of = json.dumps([__version__, self.train, self.cut, *more], sort_keys=True)
+        return hashlib.sha256(made_of.encode()).hexdigest()[:20]
+
+
+def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Any]:
     """Fill one cell; its file in `folder/cells` is the answer of the next call."""
-    made_of = hashlib.sha256(json.dumps([__version__, material.fingerprint, dict(train)]).encode()).hexdigest()[:8]
-    path = folder / "cells" / f"{cell.key}-{made_of}.json"
+    path = folder / "cells" / f"{cell.key}-{settings.key(material.fingerprint)[:8]}.json"
     if path.exists():
         kept: dict[str, Any] = read_json(path)
         return kept
     start = time.perf_counter()
-    found = predict(cell, material, folder, train)
+    found = predict(cell, material, folder, settings)
     pair = put_on_one_clock(found, material.truth, all_found=_names(cell))
     pred = baseline(cell.segmenter, pair.true, cell.steps, cell.seed) if cell.embedding == "none" else pair.pred
     figures: dict[str, dict[str, float | None]] = {}
@@ -55,7 +81,7 @@ def run_cell(cell: Cell, material: Material, folder: Path, train: Mapping[str, A
     return record
 
 
-def predict(cell: Cell, material: Material, folder: Path, train: Mapping[str, Any]) -> dict[str, Timeline]:
+def predict(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Timeline]:
     """The timelines that a cell's row finds; without segments for rows that look at no video."""
     if cell.embedding == "none":
         return {name: Timeline(duration=seconds, steps=_names(cell)) for name, seconds in material.durations.items()}
@@ -70,10 +96,12 @@ def predict(cell: Cell, material: Material, folder: Path, train: Mapping[str, An
     else:
         from stepcut.methods.segmenters import SEGMENTERS
 
-        embedded = embed(cell, material, folder, train)
+        embedded = embed(cell, material, folder, settings)
+        maker = SEGMENTERS[cell.segmenter]
+        known = {name: value for name, value in settings.cut.items() if name in inspect.signature(maker).parameters}
         # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
         options: dict[str, Any] = {"normalise": False} if cell.embedding in ("smooth", "raw") else {}
-        segmenter = SEGMENTERS[cell.segmenter](steps=cell.steps, rate=material.rate, seed=cell.seed, **options)
+        segmenter = build(maker, {"steps": cell.steps, "rate": material.rate, "seed": cell.seed, **options, **known})
         labels = dict(zip(embedded, segmenter.fit_predict(list(embedded.values())), strict=True))
     names = _names(cell)
     return {
@@ -82,7 +110,7 @@ def predict(cell: Cell, material: Material, folder: Path, train: Mapping[str, An
     }
 
 
-def embed(cell: Cell, material: Material, folder: Path, train: Mapping[str, Any]) -> dict[str, Rows]:
+def embed(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
     """The rows that the segmenter is given: raw features, smooth ones, or those of a trained embedder."""
     from stepcut.methods.arithmetic import as_vectors
     from stepcut.methods.baselines.smooth import smooth_embedding
@@ -92,25 +120,24 @@ def embed(cell: Cell, material: Material, folder: Path, train: Mapping[str, Any]
     if cell.embedding == "smooth":
         rows = material.read()
         return dict(zip(rows, smooth_embedding(list(rows.values()), material.rate), strict=True))
-    return train_embedder(cell, material, folder, train)
+    return train_embedder(cell, material, folder, settings)
 
 
-def train_embedder(cell: Cell, material: Material, folder: Path, train: Mapping[str, Any]) -> dict[str, Rows]:
+def train_embedder(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
     """Embeddings under a loss, trained once per task, view, loss and seed; the file's name is a fingerprint."""
     from safetensors.numpy import load_file, save_file
 
     with needs("cnc"):
         from stepcut.methods.cnc.embedder import Embedder
 
-    settings = {"loss": cell.embedding, "rate": material.rate, "seed": cell.seed, **train}
-    made_of = json.dumps([__version__, material.fingerprint, settings], sort_keys=True).encode()
-    path = folder / "embeddings" / f"{hashlib.sha256(made_of).hexdigest()[:20]}.safetensors"
+    given = {"loss": cell.embedding, "rate": material.rate, "seed": cell.seed, **settings.train}
+    path = folder / "embeddings" / f"{Settings(given, {}).key(material.fingerprint)}.safetensors"
     if path.exists():
         kept: dict[str, Rows] = load_file(path)
         return kept
     rows = material.read()
     checkpoint = path.with_suffix(".checkpoint")
-    embedder = Embedder(**settings).fit(list(rows.values()), checkpoint=checkpoint)
+    embedder = build(Embedder, {"device": settings.device, **given}).fit(list(rows.values()), checkpoint=checkpoint)
     embeddings = dict(zip(rows, embedder.transform(list(rows.values())), strict=True))
     with whole_file(path) as temporary:
         save_file({name: np.ascontiguousarray(each) for name, each in embeddings.items()}, temporary)
