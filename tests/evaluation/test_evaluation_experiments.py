@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,11 @@ from stepcut.cli.main import main
 from stepcut.errors import DataError, OptionError
 from stepcut.evaluation.experiments import EXPERIMENTS, Results, published, run_experiment
 from stepcut.evaluation.experiments.plan import plan
+from stepcut.features.contract import Features
+from stepcut.features.extract import export
+from stepcut.features.spec import FeatureSpec
 from stepcut.formats import write_folder
+from stepcut.methods.cnc.settings import group_settings
 
 TINY = {"iterations": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")
@@ -158,9 +164,16 @@ def test_published_figures_of_the_other_tables() -> None:
     assert views.rows[-1] == ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7]
     third = fake("third-person", "crosstask", ["uniform", "tc3i + procut"], ["make jello"]).table()
     shown = {row[0]: row[1:] for row in third.rows}
-    assert shown["uniform (published)"] == [8.7, 9.8, 9.0]
-    assert shown["Elhamifar et al. (published)"] == [10.1, 41.6, 16.3]
-    assert "protocol framewise" in third.caption
+    assert shown["uniform (published)"] == ["framewise", 8.7, 9.8, 9.0]
+    assert shown["Elhamifar et al. (published)"] == ["framewise-steps", 10.1, 41.6, 16.3]
+    assert shown["Fried et al. (published)"] == ["framewise-steps", None, 28.8, None]
+    assert [row[1] for row in third.rows if row[0] == "uniform"] == ["framewise", "framewise-steps"]
+    assert any("cannot be settled without the videos" in note for note in third.notes)
+    cuts = fake("cuts", "egoprocel", ["lav + subset", "tcc + procut"], ["Eggs", "Tent"]).table()
+    shown = {row[0]: row[1:] for row in cuts.rows}
+    assert shown["lav + subset (published)"][:8] == [17.82, 18.99, 18.36, 8.53, None, None, None, None]
+    assert shown["tcc + procut (published)"][4:8] == [14.2, None, 14.9, 7.8]
+    assert any("conv4c maps of the videos; ours from no features" in note for note in cuts.notes)
 
 
 def test_many_notes_are_counted_and_kept_in_the_file() -> None:
@@ -177,6 +190,9 @@ def test_many_notes_are_counted_and_kept_in_the_file() -> None:
 
 def test_the_published_tables_are_complete() -> None:
     assert len(published.PART_OF) == 16
+    assert all(set(by_k) == {7, 10, 12, 15} for by_k in published.STEPS.values())
+    assert all(set(parts) == set(published.PARTS) for by_k in published.STEPS.values() for parts in by_k.values())
+    assert len(published.CUTS) == 12
     for table in (published.MAIN, published.LOSSES):
         assert all(set(row) == set(published.PARTS) for row in table.values())
     assert published.LOSSES["tc3i + procut"]["PC Disassembly"] == {"precision": 28.4, "F1": 27.0, "IoU": 14.8}
@@ -206,8 +222,8 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
     assert results.table().column("row") == ["random", "uniform", "one-cluster"]
     assert "neither features nor videos" in results.record["notes"][0]
     third = run_experiment("third-person", tmp_path / "bare", seeds=1, folder=tmp_path, jobs=1).table()
-    assert third.columns == ["row", "folder precision", "folder recall", "folder F1"]
-    assert "protocol framewise" in third.caption
+    assert third.columns == ["row", "protocol", "folder precision", "folder recall", "folder F1"]
+    assert "protocol framewise and framewise-steps" in third.caption
 
 
 @pytest.mark.parametrize(
@@ -266,6 +282,61 @@ def test_the_command_runs_keeps_and_makes_again(data: Path, tmp_path: Path, caps
     assert "--data is missing" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
     assert "'updates' is not a setting; write KEY=VALUE" in capsys.readouterr().err
+    assert main(["experiment", "main", "--data", "toy", "--set", "cut.smothness=5"]) == 2
+    assert "did you mean 'cut.smoothness'?" in capsys.readouterr().err
+    assert main(["experiment", "main", "--data", "toy", "--set", "train.steps=5"]) == 2
+    assert "train.iterations=5" in capsys.readouterr().err
+
+
+def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
+    train, cut = group_settings(
+        {"cut.smoothness": 50, "cut.states": 4, "train.iterations": 3, "loss.weight": 32, "train.components": 4}
+    )
+    assert train == {"iterations": 3, "weight": 32, "components": 4}
+    options = {"tasks": ["tea"], "seeds": 1, "steps": 3, "folder": tmp_path, "jobs": 1, "rows": ["tcc + procut"]}
+    smooth = run_experiment("cuts", data, train=train, cut=cut, **options)
+    plain = run_experiment("cuts", data, train=train, **options)
+    assert smooth.mean("tcc + procut", "edit").mean != plain.mean("tcc + procut", "edit").mean
+    assert smooth.record["cut"] == {"smoothness": 50, "states": 4}
+    published = run_experiment("cuts", data, train=train, as_published=True, **options)
+    assert published.record["cut"]["m"] == 2.0
+    assert published.record["train"]["weight"] == 32
+    assert "as published" in published.table("strict").caption
+
+
+def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_path: Path) -> None:
+    root = tmp_path / "tea"
+    for number, file in enumerate(sorted((data / "tea" / "features" / "eyes").iterdir())):
+        rows = np.load(file).astype(np.float32)
+        spec = FeatureSpec("efficientnet-lite0", fps=1)
+        export(Features(rows, Fraction(1), float(len(rows)), f"v{number}", spec=spec), root / "features")
+    shutil.copytree(data / "tea" / "annotations", root / "annotations")
+    options = {"seeds": 1, "steps": 3, "folder": tmp_path / "out", "jobs": 1, "rows": ["kmeans"]}
+    results = run_experiment("main", tmp_path / "tea", **options)
+    assert results.record["features"] == "efficientnet-lite0 at 1 a second"
+    assert "features efficientnet-lite0 at 1 a second, the encoder of vectors, " in results.table().caption
+    same = run_experiment("main", tmp_path / "tea", spec=spec, **options)
+    assert same.mean("kmeans").mean == results.mean("kmeans").mean
+    with pytest.raises(DataError, match="--backbone resnet50: there are no videos here, and no features that it made"):
+        run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
+
+
+def test_a_rate_that_is_assumed_is_said_and_one_that_cannot_be_is_refused(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "tea", tmp_path / "tea")
+    options = {"seeds": 1, "steps": 3, "folder": tmp_path / "out", "jobs": 1, "rows": ["one-cluster"]}
+    assumed = run_experiment("main", tmp_path / "tea", **options)
+    assert any("1 row a second was assumed" in note for note in assumed.record["notes"])
+    lengths = [f"v{n},{2 * len(np.load(tmp_path / 'tea' / 'features' / 'eyes' / f'v{n}.npy'))}" for n in range(3)]
+    (tmp_path / "tea" / "durations.csv").write_text("\n".join(lengths))
+    with pytest.raises(DataError, match=r"rows at 1 a second are \d+ s, but the video is .*--fps 0.5"):
+        run_experiment("main", tmp_path / "tea", **options)
+    assert run_experiment("main", tmp_path / "tea", fps=0.5, **options).record["notes"] == []
+
+
+def test_several_roots_are_one_data_set(data: Path, tmp_path: Path) -> None:
+    options = {"seeds": 1, "steps": 3, "folder": tmp_path, "jobs": 1, "rows": ["one-cluster"]}
+    both = run_experiment("main", [data / "tea", data / "soup"], **options)
+    assert [task["task"] for task in both.record["tasks"]] == ["tea", "soup"]
 
 
 @pytest.mark.slow
