@@ -10,7 +10,7 @@ import datasets_trees as trees
 import numpy as np
 import pytest
 
-from stepcut.datasets import DATASETS, Task, TaskVideo, examine, load
+from stepcut.datasets import DATASETS, Task, TaskVideo, egoprocel, examine, load
 from stepcut.datasets.egoprocel_json import Frames, collapse_views, fullest
 from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
 from stepcut.formats import write
@@ -324,3 +324,37 @@ def test_features_that_make_no_sense(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="backbone='nut' is unknown; did you mean 'net'"):
         video.read_features("nut")
     assert len(Task("t", [video], ())) == 1
+
+
+def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path: Path) -> None:
+    tree = trees.egoprocel_tree(tmp_path / "tree")
+    for path in (tree / "annotations").rglob("*.csv"):
+        trees.put(tree / "videos" / f"{path.name[:-4].removesuffix(egoprocel.TENT_ENDING)}.mp4")
+    loaded = examine("egoprocel", tree)
+    assert not [line for line in loaded.problems if "without a timeline" in line]
+    assert not [line for line in loaded.missing if "no video" in line]
+    json_form = trees.egoprocel_json(tmp_path / "json")
+    trees.put(json_form / "videos" / "pc_assembly" / "Head_1.mp4")
+    trees.put(json_form / "videos" / "pc_disassembly" / "Head_1.mp4")
+    trees.put(json_form / "videos" / "CMU-MMAC" / "S07_Eggs_7150991-100.mp4")
+    trees.put(json_form / "videos" / "CMU-MMAC" / "S07_Eggs_7151020-100.mp4")
+    tasks = {task.name: task for task in load("egoprocel", json_form)}
+    first = tasks["PC Assembly"].videos[0]
+    assert first.timeline is not None
+    assert first.path == json_form / "videos" / "pc_assembly" / "Head_1.mp4"  # not its namesake of another part
+    eggs = {view: load("egoprocel", json_form, view=view)[-1].videos[0].path for view in ("egocentric", "top")}
+    assert {view: path.stem if path else None for view, path in eggs.items()} == {
+        "egocentric": "S07_Eggs_7150991-100",
+        "top": "S07_Eggs_7151020-100",
+    }
+
+
+def test_captaincook4d_in_two_folders_is_one_data_set(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        trees.captaincook4d_tree(tmp_path / name)
+    steps = tmp_path / "two" / "annotations" / "complete_step_annotations.json"
+    steps.write_text(steps.read_text().replace("Coffee", "Ramen"))
+    assert [task.name for task in load("captaincook4d", tmp_path)] == ["Coffee", "Ramen"]
+    assert [task.name for task in load("captaincook4d", [tmp_path / "one", tmp_path / "two"])] == ["Coffee", "Ramen"]
+    missing = " ".join(examine("captaincook4d", tmp_path).missing)
+    assert "22 of 24 recipes are not in it" in missing

@@ -262,6 +262,30 @@ def test_the_command_prints_every_format(folders: tuple[str, str], capsys: pytes
     assert "step 2 = pour, 100 % of its frames" in capsys.readouterr().out
 
 
+def test_named_rows_stand_apart_and_are_compared_over_videos(
+    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, true = folders
+    backwards = {name: Timeline(duration=t.duration, steps=["x"]) for name, t in truth().items()}
+    table = evaluate({"good": renamed(truth()), "nothing": [backwards]}, truth())
+    assert table.column("row") == ["good", "nothing", "random", "uniform", "one-cluster"]
+    assert table.rows[0][1] == pytest.approx(100, abs=1)
+    assert table.rows[1][1] == 0
+    assert any("good is +" in note and "p = 0.125" in note for note in table.notes)  # 2 of the 2^4 exchanges
+    assert main(["evaluate", f"a={found}", f"b={found}", "--truth", true, "--confusion", "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [row["row"] for row in record["rows"]][:2] == ["a", "b"]
+    assert record["confusion"]["rows"][1]["true step"] == "pour"
+
+
+def test_truth_by_the_name_of_a_data_set(tmp_path: Path) -> None:
+    write_folder(tmp_path / "tea" / "annotations", truth(), "json")
+    table = evaluate(renamed(truth()), f"folder:{tmp_path / 'tea'}")
+    assert table.rows[0][1] == pytest.approx(100, abs=1)
+    with pytest.raises(OptionError, match="did you mean 'folder'"):
+        evaluate(renamed(truth()), f"foldr:{tmp_path / 'tea'}")
+
+
 def test_the_command_answers_errors_in_one_line(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     found, true = folders
     assert main(["evaluate", found, "--truth", true, "--protocol", "strickt"]) == 2

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,9 @@ DATASETS: dict[str, DataSet] = {
 }
 
 
-def load(name: str, root: str | Path, **options: Any) -> list[Task]:
-    """The tasks of a data set under `root`. What is absent or makes no sense is logged; nothing at all is an error.
+def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
+    """The tasks of a data set under `root`, or under several. What is absent or makes no sense is logged; nothing at
+    all is an error.
 
     EgoProceL takes `view="egocentric"` (or top, back, left, right) for the cameras of CMU-MMAC.
     """
@@ -45,12 +48,18 @@ def load(name: str, root: str | Path, **options: Any) -> list[Task]:
     return loaded.tasks
 
 
-def examine(name: str, root: str | Path, **options: Any) -> Loaded:
-    """The tasks under `root` together with what is missing and what makes no sense."""
+def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
+    """The tasks under `root`, or under several, together with what is missing and what makes no sense."""
     data_set = choose("data set", name, DATASETS)
-    loaded = data_set.read(root, **options)
-    for file, published in data_set.checksums.items():
-        path = Path(root) / file
+    roots = [root] if isinstance(root, str | Path) else list(root)
+    loaded = Loaded()
+    for each in roots:
+        part = data_set.read(each, **options)
+        loaded.tasks += part.tasks
+        loaded.missing += part.missing
+        loaded.problems += part.problems
+    for place, (file, published) in product(roots, data_set.checksums.items()):
+        path = Path(place) / file
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:
             loaded.problems.append(f"{path}: it differs from the published file (SHA-256). Copy it again.")
     return loaded

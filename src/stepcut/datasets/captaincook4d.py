@@ -82,13 +82,32 @@ ANNOTATIONS = "annotations/complete_step_annotations.json"
 
 
 def read(root: str | Path) -> Loaded:
-    """Read all recipes under a root; steps that were left out (start -1) are errors, not segments."""
+    """Read all recipes under a root, or under the folders of a root, each with annotations of its own.
+
+    Steps that were left out (start -1) are errors, not segments.
+    """
     place = existing_root(root, "captaincook4d")
     loaded = Loaded()
-    steps_file = first_of(place, ANNOTATIONS, "annotations/annotation_json/complete_step_annotations.json")
-    if steps_file is None:
+    places = [place] if _steps_file(place) else sorted(p for p in place.iterdir() if p.is_dir())
+    for each in places:
+        if (steps_file := _steps_file(each)) is not None:
+            _read_recipes(each, steps_file, loaded)
+    if not loaded.tasks:
         loaded.missing.append(f"{place / ANNOTATIONS}: absent. Copy it from {SOURCES['annotations']}.")
         return loaded
+    absent = [recipe for recipe in TASKS if recipe not in {task.name for task in loaded.tasks}]
+    if absent:
+        loaded.missing.append(f"{place}: {len(absent)} of {len(TASKS)} recipes are not in it: {', '.join(absent)}.")
+    return loaded
+
+
+def _steps_file(place: Path) -> Path | None:
+    return first_of(place, ANNOTATIONS, "annotations/annotation_json/complete_step_annotations.json")
+
+
+def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
+    """Add the recipes of one folder."""
+    found = len(loaded.tasks)
     errors = _read_errors(place, loaded)
     lengths = _read_lengths(place)
     features, videos = find_features(place), _videos(place)
@@ -115,13 +134,7 @@ def read(root: str | Path) -> Loaded:
                 )
             )
         loaded.tasks.append(Task(recipe, task_videos, tuple(dict.fromkeys(names.values())), graph))
-    absent = [recipe for recipe in TASKS if recipe not in recipes]
-    if absent:
-        loaded.missing.append(
-            f"{steps_file}: {len(absent)} of {len(TASKS)} recipes are not in it: {', '.join(absent)}."
-        )
-    _report_strays(loaded, features, videos)
-    return loaded
+    _report_strays(loaded, loaded.tasks[found:], features, videos)
 
 
 def step_name(description: str) -> str:
@@ -222,8 +235,10 @@ def _videos(root: Path) -> dict[str, Path]:
     return {name.removesuffix("_360p"): path for name, path in find_videos(root / "videos").items()}
 
 
-def _report_strays(loaded: Loaded, features: Mapping[str, Mapping[str, Path]], videos: Mapping[str, Path]) -> None:
-    known = {video.name for task in loaded.tasks for video in task}
+def _report_strays(
+    loaded: Loaded, tasks: list[Task], features: Mapping[str, Mapping[str, Path]], videos: Mapping[str, Path]
+) -> None:
+    known = {video.name for task in tasks for video in task}
     for name in sorted((set(features) | set(videos)) - known):
         path = videos.get(name) or next(iter(features[name].values()))
         loaded.problems.append(f"{path}: no recording of this name is annotated.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from stepcut.datasets.dataset import (
@@ -51,8 +52,9 @@ TREE = """ROOT/
   videos/**/<name of the annotation file>.mp4    optional
   features/<backbone>/<name>.npy                 optional
   durations.csv                                  name,seconds; optional, where there are no videos
-or
-  egoprocel.json, id2action.txt                  the same key-steps as frame lists"""
+or, with videos/ and features/ as above,
+  egoprocel.json, id2action.txt                  the same steps as frame lists
+Videos with equal names in two parts lie in folders named as the parts: videos/MECCANO/, videos/EPIC-Tents/, ..."""
 
 # Task -> what the paper's table says: videos, key-steps, foreground, missing, repeated.
 TASKS = {
@@ -106,14 +108,48 @@ def read(root: str | Path, view: str = "egocentric") -> Loaded:
     if view not in VIEWS:
         raise OptionError(unknown("view", view, VIEWS))
     if (place / "egoprocel.json").is_file():
-        return read_json_form(place)
+        return _with_videos(place, read_json_form(place), view)
     return _read_tree(place, view)
+
+
+def _with_videos(root: Path, loaded: Loaded, view: str) -> Loaded:
+    """The tasks of the JSON file with the videos and features that lie beside it."""
+    features, lengths = find_features(root), read_durations(root)
+    tasks = []
+    for task in loaded.tasks:
+        films = _part_videos(root, FOLDERS[task.name])
+        videos = []
+        for video in task:
+            # A recording of CMU-MMAC has a file per camera, whose name begins with the recording's.
+            names = [
+                video.name,
+                *(n for n in (*films, *features) if n.startswith(video.name) and camera_view(n) == view),
+            ]
+            film = next((films[name] for name in names if name in films), None)
+            given = next((features[name] for name in names if name in features), {})
+            length = next((lengths[name] for name in names if name in lengths), video.duration)
+            videos.append(replace(video, path=film, features=given, duration=length))
+        tasks.append(replace(task, videos=videos))
+    loaded.tasks = tasks
+    if not any(video.path or video.features for task in tasks for video in task):
+        loaded.missing.append(f"{root}: no videos/ and no features/ beside egoprocel.json.")
+    return loaded
+
+
+def _part_videos(root: Path, place: str) -> dict[str, Path]:
+    """The videos of one task: those in the folder of its part come before others of the same name."""
+    whole = root / "videos"
+    if not whole.is_dir():
+        return {}
+    own = _same_folder(whole, place) or _same_folder(whole, place.partition("/")[0])
+    return {**find_videos(whole), **({} if own is None else find_videos(own))}
 
 
 def _read_tree(root: Path, view: str) -> Loaded:
     loaded = Loaded()
     annotations = root / "annotations" if (root / "annotations").is_dir() else root
-    videos, features, lengths = find_videos(root / "videos"), find_features(root), read_durations(root)
+    features, lengths = find_features(root), read_durations(root)
+    known: list[str] = []
     for title, place in FOLDERS.items():
         folder = _same_folder(annotations, place)
         if folder is None:
@@ -124,8 +160,10 @@ def _read_tree(root: Path, view: str) -> Loaded:
         if len(files) < expected:
             loaded.missing.append(f"{folder}: {len(files)} of {expected} recordings of {title} are there.")
         if files:
-            loaded.tasks.append(_read_task(title, files, videos, features, lengths, loaded))
-    absent, extra = match_videos(videos, [v.name for task in loaded.tasks for v in task], str(root / "videos"))
+            loaded.tasks.append(_read_task(title, files, _part_videos(root, place), features, lengths, loaded))
+        known += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("*.csv")]  # of every camera
+    absent, _ = match_videos(find_videos(root / "videos"), [v.name for t in loaded.tasks for v in t], f"{root}/videos")
+    _, extra = match_videos(find_videos(root / "videos"), known, f"{root}/videos")
     loaded.missing += absent
     loaded.problems += extra
     return loaded

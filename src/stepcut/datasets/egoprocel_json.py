@@ -68,7 +68,6 @@ def read_json_form(root: Path) -> Loaded:
         loaded.tasks.append(_read_task(title, defects, record[key], names, path))
     for key in sorted(set(record) - set(TASKS)):
         loaded.problems.append(f"{path}: the task {key!r} is not known.")
-    loaded.missing.append(f"{root}: this form has no videos and no features.")
     return loaded
 
 

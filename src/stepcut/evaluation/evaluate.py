@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.evaluation.score import Score, score
@@ -47,8 +47,8 @@ class Evaluation(Table):
 
     @property
     def score(self) -> Score:
-        """The score of what was evaluated (of its first seed)."""
-        return self.scores["ours"][0]
+        """The score of what was evaluated (of the first row and its first seed)."""
+        return next(iter(self.scores.values()))[0]
 
     @property
     def matching(self) -> str:
@@ -88,12 +88,23 @@ class Evaluation(Table):
         columns = ["video", "F1", "IoU", "precision", "recall", "MoF", "edit", "tau"]
         return Table(columns, rows, f"{self.caption}; per video")
 
+    def confusion(self) -> Table:
+        """How many ticks of every true step were given to every found one; the first row's, of its first seed."""
+        counts = self.score.confusion
+        found = ["no step", *self.clusters, *(f"cluster {k}" for k in range(len(self.clusters), counts.shape[1] - 1))]
+        shown = np.flatnonzero(counts.sum(axis=0))
+        rows: list[list[Cell]] = [
+            [self.score.name(step), *(int(counts[step, k]) for k in shown)]
+            for step in np.flatnonzero(counts.sum(axis=1)).tolist()
+        ]
+        return Table(["true step", *(found[k] for k in shown)], rows, f"{self.caption}; confusion, in ticks")
+
     def _cluster(self, number: int) -> str:
         return "no step" if number < 0 else self.clusters[number]
 
 
 def evaluate(
-    proc_or_timelines: Found | Sequence[Found],
+    proc_or_timelines: Found | Sequence[Found] | Mapping[str, Found | Sequence[Found]],
     truth: Truth,
     protocol: str = "strict",
     seeds: int = 5,
@@ -107,12 +118,20 @@ def evaluate(
 
     `proc_or_timelines`: a `Procedure`, the path of one, a folder of timeline files, or a dict from video names to
     timelines; a list of these is the same thing learned with several seeds, and gives means and standard deviations.
-    `truth`: a folder of annotation files, a dict, or a task of a data set. `seeds` is how often `random` is drawn,
-    from `seed` on; nothing is learned anew here (`stepcut experiment` does that). `graph`: the true edges
-    (before, after) between step names, where known (a task may bring its own). With an `engine`, its workers score.
+    A dict from names to any of these gives a row each, and says whether the first two differ over videos.
+    `truth`: a folder of annotation files, a dict, a task of a data set, or NAME:DIR of a data set. `protocol`: see
+    docs/protocols.md; `background`: "count" or "drop" frames of true background; `clock`: ticks a second. `seeds`: how
+    often `random` is drawn, from `seed` on; nothing is learned anew here (`stepcut experiment` does that). `graph`: the
+    true edges (before, after) between step names, where known (a task may bring its own). With an `engine`, its workers
+    score.
     """
     if not isinstance(seeds, int) or seeds < 1:
         raise OptionError(f"seeds={seeds!r} is not allowed; give a whole number of at least 1.")
+    if isinstance(proc_or_timelines, Mapping) and not all(isinstance(v, Timeline) for v in proc_or_timelines.values()):
+        read = read_truth(truth)[0] if isinstance(truth, str) else truth
+        named_rows: Mapping[str, Any] = proc_or_timelines
+        options_of = (protocol, seeds, background, clock, seed, graph, engine)
+        return side_by_side({row: evaluate(found, read, *options_of) for row, found in named_rows.items()})
     given = [_open(one) for one in _as_list(proc_or_timelines)]
     if not given:
         raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
@@ -156,6 +175,48 @@ def evaluate(
     blind = ["Rows that look at no video name nothing; they are given the names that suit them best."] if named else []
     notes = [verdict(scores), *blind, *dict.fromkeys(note for pair in pairs for note in pair.notes)]
     return Evaluation(columns, rows, caption, notes, scores=scores, videos=pairs[0].videos, clusters=pairs[0].clusters)
+
+
+def side_by_side(each: Mapping[str, Evaluation]) -> Evaluation:
+    """One table with a row for each of several evaluations against the same truth, and the blind rows of the first."""
+    first = next(iter(each.values()))
+    rows: list[list[Cell]] = [[name, *table.rows[0][1:]] for name, table in each.items()]
+    scores = {name: table.scores["ours"] for name, table in each.items()}
+    blind = {row: first.scores[row] for row in BASELINES}
+    notes = [verdict({**scores, **blind}, name) for name in each]
+    names = list(each)[:2]
+    if len(names) == 2:
+        notes.append(compare_videos(names, [each[name] for name in names]))
+    notes += dict.fromkeys(note for table in each.values() for note in table.notes[1:])
+    return Evaluation(
+        first.columns,
+        [*rows, *first.rows[1:]],
+        first.caption,
+        notes,
+        scores={**scores, **blind},
+        videos=first.videos,
+        clusters=first.clusters,
+    )
+
+
+def compare_videos(names: Sequence[str], tables: Sequence[Evaluation]) -> str:
+    """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1 per video.
+
+    p is the share of all ways to exchange the two rows, video by video, whose mean difference is at least as large.
+    """
+    figures = [{v: s.f1 for v, s in zip(t.videos, t.score.per_video, strict=True)} for t in tables]
+    shared = [video for video in figures[0] if video in figures[1]]
+    gaps = np.array([figures[0][video] - figures[1][video] for video in shared])
+    count = len(gaps)
+    if count <= 14:
+        signs = 1 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
+    else:
+        signs = np.random.default_rng(0).choice([-1, 1], size=(20_000, count))
+    p = float(np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12))
+    return (
+        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, better on "
+        f"{int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
+    )
 
 
 def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any], clusters: int) -> Score:
@@ -265,6 +326,12 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
     """True timelines by video, and a word for where they come from."""
+    if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
+        from stepcut.datasets import DATASETS, load
+
+        kind, _, root = truth.partition(":")
+        choose("data set", kind, DATASETS)
+        return {name: timeline for task in load(kind, root) for name, timeline in task.timelines.items()}, kind
     if isinstance(truth, str | os.PathLike):
         from stepcut.formats import read_folder
 

@@ -133,6 +133,11 @@ class Score:
         lines += [f"no cluster = {self.name(s)}, {self._total[s].sum()} frames" for s in missing]
         return "\n".join(lines)
 
+    @property
+    def confusion(self) -> Counts:
+        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no step")."""
+        return self._total
+
     def name(self, step: int) -> str:
         """The name of a true step, or its number in words."""
         if step == BACKGROUND:
