@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 import stepcut as sc
+from stepcut.cli import learn
 from stepcut.cli.main import main
 from stepcut.datasets.toy import make_kitchen
+from stepcut.errors import OptionError
 
 QUICK = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--fps", "1", "--quiet"]
 
@@ -88,3 +91,14 @@ def test_a_number_of_steps_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
         main(["learn", "x", "-k", "many"])
     assert ended.value.code == 2
     assert "'many' is no whole number; give one, a range such as 8-14" in capsys.readouterr().err
+
+
+def test_settings_of_the_papers_method_by_group() -> None:
+    parser = argparse.ArgumentParser()
+    learn.add_arguments(parser)
+    words = ["v", "--method", "cnc", "--as-published", "--set", "loss.weight=2", "--set", "cut.smoothness=5"]
+    chosen = learn.settings(parser.parse_args([*words, "--set", "dim=16"]))
+    assert (chosen["train"], chosen["cut"], chosen["dim"]) == ({"weight": 2}, {"smoothness": 5}, 16)
+    assert chosen["as_published"] is True
+    with pytest.raises(OptionError, match="did you mean 'train.iterations'"):
+        learn.settings(parser.parse_args(["v", "--set", "train.iteration=5"]))

@@ -47,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="any setting of the method, such as background=1",
+        help="any setting of the method, such as background=1; of cnc also cut.smoothness=5, train.iterations=2000",
+    )
+    parser.add_argument(
+        "--as-published", action="store_true", help="cnc: the paper's own text where ours departs from it (docs/cnc.md)"
     )
     parser.add_argument(
         "--false-alarms", type=float, metavar="SHARE", help="of normal videos that check may call wrong (default 0.05)"
@@ -152,7 +155,17 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))
-    chosen.update(dict(_setting(word) for word in args.set))
+    given = dict(_setting(word) for word in args.set)
+    grouped = {name: given.pop(name) for name in list(given) if "." in name}
+    chosen.update(given)
+    if grouped:
+        from stepcut.methods.cnc.settings import group_settings
+
+        for group, values in zip(("train", "cut"), group_settings(grouped), strict=True):
+            if values:
+                chosen[group] = {**chosen.get(group, {}), **values}
+    if args.as_published:
+        chosen["as_published"] = True
     return {**chosen, "strict": args.strict}
 
 
