@@ -43,6 +43,9 @@ def test_a_grade_says_why() -> None:
     assert weak.grade == "doubtful"
     for figure in ("50%", "70%", "teach"):
         assert figure in weak.reason
+    late = grade(runs=0.9, halves=0.9, beyond=0.5, clock=0.5, regularity=0.95, shared=(1.0,))
+    assert late.grade == "clock"
+    assert 0.05 <= late.reliability < 0.4
 
 
 def test_what_cannot_be_measured_is_not() -> None:
@@ -85,5 +88,8 @@ def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path) -> None:
     assert back.quality == procedure.quality
     assert 4 <= len(back.steps) <= 6
     assert back.hierarchy() == procedure.hierarchy()
+    surest = max(segment.confidence for timeline in back.timelines.values() for segment in timeline)
+    assert surest <= back.quality.reliability
+    assert max(s.confidence for s in back.segment(rows[0])) <= back.quality.reliability
     assert back.hierarchy().steps[0] == "wash"
     assert 0 <= back.hierarchy().split < len(back.steps)

@@ -19,13 +19,16 @@ Grade = Literal["good", "doubtful", "clock"]
 GOOD = 1.0
 """A score of at least this is graded good. Set, as the next two, on recipes, knots, toy kitchens, shuffled videos and
 noise, see docs/results.md."""
-CHANCE = 0.1
+CHANCE = 0.06
 """Halves of the videos that agree by less than this beyond chance share no steps."""
 REGULAR = 0.87
 """Steps whose times are more regular than this are slices of time."""
 HELP = "More videos, labels for two or three of them (stepcut teach), a better backbone or a higher --fps help."
 SINGLE = 5
 """Single runs whose agreement is measured."""
+RIGHT = (0.06, 0.53)
+"""Of segments about RIGHT[0] + RIGHT[1] score are right. Fitted to nine recipes and knots, each judged by the others in
+docs/results.md."""
 SHORT = 64
 """Principal axes on which videos are learned again."""
 
@@ -39,7 +42,7 @@ class Quality:
     reason: str
     """One sentence, with what helps."""
     score: float
-    """(runs + halves) (1 - regularity / 2), 0 where nothing is shared: what the grade is given by; 0 to 2."""
+    """(runs + halves) (1 - regularity / 2), half of it for slices of time, 0 where nothing is shared; 0 to 2."""
     runs: float
     """Agreement between single runs from different starts."""
     halves: float
@@ -53,6 +56,11 @@ class Quality:
     """How regular the times of the steps are that single runs find without any time; 1: each at one time."""
     shared: tuple[float, ...]
     """Of each step, the share of the videos in which it is done."""
+
+    @property
+    def reliability(self) -> float:
+        """The share of segments that are expected to be right where the method itself is sure; 1 if not measured."""
+        return float(np.clip(RIGHT[0] + RIGHT[1] * self.score, 0.05, 0.95)) if self.shared else 1.0
 
     def to_json(self) -> dict[str, Any]:
         """For config.json."""
@@ -141,6 +149,7 @@ def grade(
     """The grade that the figures of `Quality` give, and why; `beyond` is `shared_beyond_chance`."""
     nothing = beyond < CHANCE
     score = 0.0 if nothing else (runs + halves) * (1 - max(0.0, regularity) / 2)
+    score *= 0.5 if regularity > REGULAR else 1.0
     figures = (score, runs, halves, beyond, clock, regularity, shared)
     if nothing:
         why = "halves of the videos agree no better than videos that have nothing in common"

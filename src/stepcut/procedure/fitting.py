@@ -15,8 +15,8 @@ import numpy as np
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_one_out_novelty
 from stepcut.methods.contract import complete
-from stepcut.methods.hierarchy import build_hierarchy, find_split
-from stepcut.methods.quality import measure_quality, refit, shorten
+from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
+from stepcut.methods.quality import Quality, measure_quality, refit, shorten
 from stepcut.procedure.lesson import Lesson, carry_names
 from stepcut.procedure.record import Record
 from stepcut.progress import Hook, Stage, silent
@@ -55,7 +55,9 @@ def fit(
     taught = {} if lesson is None else {"labels": [lesson.labels.rows.get(one.name) for one in features]}
     method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
     config["settings"] = method.settings()
-    config.update(_assess(method, rows, lesson is not None, progress))
+    quality, tree = _assess(method, rows, lesson is not None, progress)
+    config |= {"quality": None if quality is None else quality.to_json(), "hierarchy": tree.to_json()}
+    reliability = 1.0 if quality is None else quality.reliability
     cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         memberships = method.memberships(rows)
@@ -75,7 +77,7 @@ def fit(
     return Record(
         learned_steps=steps,
         learned_timelines={
-            one.name: timeline_of(cut, share[np.arange(len(cut)), np.maximum(cut, 0)], per_second, steps, one)
+            one.name: timeline_of(cut, reliability * _own(share, cut), per_second, steps, one)
             for one, cut, share in zip(features, method.labels_, memberships, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
@@ -90,8 +92,13 @@ def fit(
     )
 
 
-def _assess(method: Method, rows: Sequence[Array], taught: bool, progress: Hook) -> dict[str, Any]:
-    """How far to trust the steps, and which of them join or part at another grain, as config.json keeps it."""
+def _own(share: Array, cut: Labels) -> Array:
+    """How much each row belongs to the step that it was given, (T,), from memberships (T, K)."""
+    return share[np.arange(len(cut)), np.maximum(cut, 0)]
+
+
+def _assess(method: Method, rows: Sequence[Array], taught: bool, progress: Hook) -> tuple[Quality | None, Hierarchy]:
+    """How far to trust the steps, and which of them join or part at another grain."""
     quality, split = None, None
     with Stage(progress, "quality", unit="runs"):
         if not taught:
@@ -101,7 +108,7 @@ def _assess(method: Method, rows: Sequence[Array], taught: bool, progress: Hook)
             split = find_split(method.labels_, few.labels_, method.steps_)
         names = [str(number) for number in range(method.steps_)]
         tree = replace(build_hierarchy(method.embed(rows), method.labels_, names), split=split)
-    return {"quality": None if quality is None else quality.to_json(), "hierarchy": tree.to_json()}
+    return quality, tree
 
 
 def timeline_of(labels: Labels, sure: Array, rate: Fraction, steps: Sequence[str], features: Features) -> Timeline:

@@ -145,7 +145,7 @@ class Procedure(Record):
         places = {step.number: place for place, step in enumerate(self.document.steps)}
         now = [self.document.stands_for(number) for number in range(len(self.learned_steps))]
         shown = np.array([-1 if number is None else places[number] for number in now] + [-1])
-        sure = memberships[np.arange(len(labels)), np.maximum(labels, 0)]
+        sure = self.quality.reliability * memberships[np.arange(len(labels)), np.maximum(labels, 0)]
         return timeline_of(shown[labels], sure, self.rate, self.steps, features)
 
     def _is_learned(self, features: Features) -> bool:
