@@ -19,7 +19,7 @@ Grade = Literal["good", "doubtful", "clock"]
 GOOD = 1.0
 """A score of at least this is graded good. Set, as the next two, on recipes, knots, toy kitchens, shuffled videos and
 noise, see docs/results.md."""
-CHANCE = 0.06
+CHANCE = 0.1
 """Halves of the videos that agree by less than this beyond chance share no steps."""
 REGULAR = 0.87
 """Steps whose times are more regular than this are slices of time."""
