@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,9 +86,9 @@ def test_confusion_counts_shares_of_true_time() -> None:
 def test_what_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
-    bare = SimpleNamespace(method=SimpleNamespace(), config={"method": "mine"})
+    bare: Any = SimpleNamespace(method=SimpleNamespace(curve_=None), config={"method": "mine"})
     with pytest.raises(NotLearned, match="keeps no loss curve"):
-        plots.loss(bare)  # type: ignore[arg-type]
+        plots.loss(bare)
 
 
 def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:

@@ -77,7 +77,7 @@ def test_a_hostile_name_is_text(procedure: Procedure) -> None:
 def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
     (name, timeline), path = next(iter(procedure.timelines.items())), next(iter(procedure.videos.values()))
     numbers = [f"{name}-{number:02d}" for number in range(30)]
-    procedure.timelines = dict.fromkeys(numbers, timeline)
+    procedure.learned_timelines = dict.fromkeys(numbers, timeline)
     procedure.videos = dict.fromkeys(numbers, path)
     procedure.samples = dict.fromkeys(numbers, next(iter(procedure.samples.values())))
     assert len(make_report(procedure).encode()) < 5_000_000
