@@ -53,7 +53,6 @@ def test_all_plots_of_a_learned_procedure(procedure: Procedure, kitchen: Path, t
         "timelines": plots.timelines(procedure, kitchen / "annotations"),
         "graph": plots.graph(procedure),
         "orders": plots.orders(procedure),
-        "loss": plots.loss(procedure),
         "confusion": plots.confusion(procedure, kitchen / "annotations"),
     }
     for name, figure in drawn.items():
@@ -86,6 +85,10 @@ def test_confusion_counts_shares_of_true_time() -> None:
 def test_what_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
+    trained: Any = SimpleNamespace(
+        method=SimpleNamespace(curve_=SimpleNamespace(names=["loss"], values=[[2.0], [1.0]]))
+    )
+    assert plots.loss(trained).axes[0].get_xlabel() == "iteration"
     bare: Any = SimpleNamespace(method=SimpleNamespace(curve_=None), config={"method": "mine"})
     with pytest.raises(NotLearned, match="keeps no loss curve"):
         plots.loss(bare)
