@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray test-wheel docs lint types clean
+.PHONY: demo test test-slow test-data test-browser test-ray test-wheel docs fuzz lint types clean
 
 demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
 	$(BIN)/stepcut demo -o demo
@@ -30,6 +30,10 @@ test-wheel:  ## the wheel alone, outside the checkout, on the oldest and the new
 
 docs: $(VENV)/.docs  ## the site, into site/: offline, with the reference made of docstrings
 	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet --strict
+
+SECONDS ?= 60
+fuzz: $(VENV)/.ready  ## mutated files for every reader, loader and the decoder: make fuzz SECONDS=3600
+	PYTHONPATH=tests/kit $(BIN)/python tests/kit/fuzz_kit.py $(SECONDS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

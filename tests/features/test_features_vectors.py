@@ -120,3 +120,17 @@ def test_damaged_safetensors(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(FeatureError, match=says):
             load_features(file, rate=1)
+
+
+def test_an_archive_that_unpacks_to_a_thousand_times_its_size_is_refused(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "bomb.npz", features=np.zeros((200_000, 100), np.float32))
+    with pytest.raises(FeatureError, match=r"bomb\.npz: [\d,]+ bytes would unpack to 80,000,\d+"):
+        load_features(tmp_path / "bomb.npz", rate=1)
+
+
+def test_a_header_that_is_no_header_is_told(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ROWS)
+    data = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(data.replace(b"'descr'", b"'de\nscr"))
+    with pytest.raises(FeatureError, match=r"x\.npy: not readable as an array"):
+        load_features(tmp_path / "x.npy", rate=1)

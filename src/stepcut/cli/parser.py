@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "teach": ("teach", "learn again from labels, or from what was corrected in the viewer"),
     "segment": ("segment", "cut one more video with a learned procedure"),
     "check": ("check", "say what a video misses, repeats or does out of order"),
+    "watch": ("watch", "check each new video of a folder as it arrives"),
     "guide": ("guide", "follow a video, camera or stream: the step now and what comes next"),
     "evaluate": ("evaluate", "score a procedure against true timelines"),
     "agree": ("agree", "how far two annotators, or an annotator and a proposal, say the same"),

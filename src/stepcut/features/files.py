@@ -152,17 +152,29 @@ def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     if file.suffix not in SUFFIXES:
         raise FeatureError(f"{file}: the suffix {file.suffix!r} is unknown; features end in {', '.join(SUFFIXES)}.")
     try:
+        _check_declared_size(file)
         loaded = np.load(file, mmap_mode="r", allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
             with loaded:
                 return _only_array(file, loaded), {}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        if isinstance(error, FeatureError):
-            raise
+    except FeatureError:
+        raise
+    except Exception as error:  # of a damaged header, numpy also says SyntaxError, TokenError, MemoryError and more
         raise FeatureError(
             f"{file}: not readable as an array (empty, damaged, or full of Python objects). Save it with numpy.save."
         ) from error
     return loaded, {}
+
+
+def _check_declared_size(file: Path) -> None:
+    """Refuse an archive that would unpack to a hundred times its own size and more."""
+    if file.suffix == ".npz" and zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            declared = sum(entry.file_size for entry in archive.infolist())
+        if declared > max(100 * file.stat().st_size, 2**26):
+            raise FeatureError(
+                f"{file}: {file.stat().st_size:,} bytes would unpack to {declared:,}; that is no features. Save it again."
+            )
 
 
 def _only_array(file: Path, arrays: Any) -> NDArray[Any]:

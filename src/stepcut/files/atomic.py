@@ -85,6 +85,8 @@ def output_errors(target: Path) -> Iterator[None]:
             advice = f"writing is not permitted ({error.strerror}). Choose a folder you may write to."
         elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
             advice = f"a file stands where a folder is needed, or the reverse ({error.strerror}). Choose another place."
+        elif error.errno == errno.ENAMETOOLONG:
+            advice = "the name is too long for this file system. Choose a shorter one."
         else:
             raise
         raise OutputError(f"{target}: {advice}") from error

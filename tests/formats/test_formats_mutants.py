@@ -1,0 +1,82 @@
+"""Real files with a few changes: every reader gives timelines or one sentence; `make fuzz` goes on longer."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from fuzz_kit import EXTREMES, TIMELINE, label_targets, main
+
+from stepcut.errors import AnnotationError, StepcutError
+from stepcut.formats import FORMATS, read_all, write, write_folder
+from stepcut.timeline import Segment, Timeline
+
+READABLE = [name for name, form in FORMATS.items() if form.read is not None]
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_mutants_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    targets = label_targets(tmp_path)
+    for seed in range(25):
+        for target in (targets[f"labels:{name}"], targets[f"labels:{name}, found out"]):
+            folder = tmp_path / f"{seed}"
+            folder.mkdir(exist_ok=True)
+            assert target.attempt(seed, folder) == ""
+
+
+@pytest.mark.slow
+def test_a_minute_of_everything_that_reads_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        assert main(45) == 0
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("time", [each.decode() for each in EXTREMES if each not in (b"0", b"2147483648", b"")])
+def test_times_that_are_none(time: str, tmp_path: Path) -> None:
+    for name, text in {
+        "x.csv": f"start,end,label\n0,{time},pour\n",
+        "x.srt": f"1\n00:00:00,000 --> {time}\npour\n",
+        "x.json": f'{{"format":"stepcut timeline","segments":[{{"start":0,"end":{time},"step":"a"}}]}}',
+        "x.TextGrid": f'"ooTextFile"\n"TextGrid"\n0\n9\n<exists>\n1\n"IntervalTier"\n"a"\n0\n9\n1\n0\n{time}\n"pour"\n',
+    }.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(AnnotationError, match=name):
+            read_all(tmp_path / name)
+
+
+@pytest.mark.parametrize("video", ["a\x00b", "a\ud800b", "a\x1b[2Jb", "../../a"])
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_odd_names_of_videos_are_written_or_refused(video: str, name: str, tmp_path: Path) -> None:
+    one = Timeline([Segment(0, 1, "pour")], 2.0, video=video)
+    (path,) = write_folder(tmp_path / "out", [one], name, rate=5)
+    assert path.parent == tmp_path / "out"
+    assert list(path.parent.glob("*"))
+    if FORMATS[name].read is not None:
+        assert read_all(path, name, rate=5)[0].sequence() == ["pour"]
+
+
+@pytest.mark.parametrize("step", ["a\x00b", "a\ud800b", "a\x1bb"])
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_odd_names_of_steps_are_refused(step: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match="control characters"):
+        write(tmp_path / "x", Timeline([Segment(0, 1, step)], 2.0, video="v"), name, rate=5)
+
+
+def test_a_name_of_300_characters_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StepcutError, match="too long"):
+        write_folder(tmp_path, [Timeline([Segment(0, 1, "a")], video="n" * 300)], "csv")
+
+
+def test_a_row_without_its_video(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("start,end,label,video\n0,1,pour,a\n1,2,stir\n")
+    with pytest.raises(AnnotationError, match=r"x\.csv, line 3: .*video is absent"):
+        read_all(tmp_path / "x.csv")
+
+
+def test_what_is_written_is_read_again_as_it_is_mutated_from(tmp_path: Path) -> None:
+    assert all(target.original.exists() for target in label_targets(tmp_path).values())
+    assert TIMELINE.steps[0] == "wash"

@@ -1,0 +1,168 @@
+"""Mutated files for everything that reads one: as a script for `make fuzz SECONDS=n`, seeded and bounded in the suite.
+
+A reader may give a right result or raise a StepcutError, and nothing else, within a minute.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from stepcut.errors import StepcutError
+from stepcut.formats import FORMATS, read_all, write
+from stepcut.timeline import Segment, Timeline
+
+PATIENCE = 60  # seconds for one file
+EXTREMES = [b"", b"-1", b"0", b"1e308", b"-1e308", b"NaN", b"Infinity", b"9" * 400, b"2147483648", b"null", b"\x00"]
+SCRAPS = [
+    b"\x00",
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"\xc3",
+    b'"',
+    b"<",
+    b"&x;",
+    b"[" * 2000,
+    b"{" * 2000,
+    b"\n",
+    b"\t",
+    b",",
+]
+TIMELINE = Timeline(
+    [Segment(0, 2.5, "pour tea", 0.5), Segment(2, 4, "stir"), Segment(4, 4, "tap"), Segment(5, 8, "1 pour tea")],
+    9.0,
+    ["wash"],
+    video="tea.mp4",
+)
+
+
+def mutate(data: bytes, random: Random) -> bytes:
+    """One to four changes: bytes flipped, cut out, doubled, swapped; numbers made extreme; scraps put in."""
+    for _ in range(random.randint(1, 4)):
+        here, there = sorted(random.randrange(len(data) + 1) for _ in range(2))
+        numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data[:100_000]))
+        kind = random.randrange(7)
+        if kind == 0 and data:
+            place = random.randrange(len(data))
+            data = data[:place] + bytes([data[place] ^ 1 << random.randrange(8)]) + data[place + 1 :]
+        elif kind == 1:
+            data = data[:here] + data[there:]
+        elif kind == 2:
+            data = data[:there] + data[here : min(there, here + 10_000)] + data[there:]
+        elif kind == 3:
+            data = data[:here]
+        elif kind == 4 and numbers:
+            number = random.choice(numbers)
+            data = data[: number.start()] + random.choice(EXTREMES) + data[number.end() :]
+        else:
+            data = data[:here] + random.choice(SCRAPS) + data[here:]
+    return data
+
+
+class Target:
+    """Something that reads a file: an original of it, and how it is read."""
+
+    def __init__(self, original: Path, read: Callable[[Path], object], part: str = "") -> None:
+        self.original, self.read, self.part = original, read, part
+
+    def attempt(self, seed: int, folder: Path) -> str:
+        """Read one mutant; gives what went wrong, or nothing."""
+        place = folder / self.original.name
+        if self.original.is_dir():
+            shutil.copytree(self.original, place, dirs_exist_ok=True)
+        victim = place / self.part if self.part else place
+        source = self.original / self.part if self.part else self.original
+        victim.write_bytes(mutate(source.read_bytes(), Random(seed)))
+        signal.alarm(PATIENCE)
+        try:
+            self.read(place)
+        except StepcutError as error:
+            return "" if str(error).strip() else "an error without a sentence"
+        except BaseException:
+            return traceback.format_exc(limit=-3)
+        finally:
+            signal.alarm(0)
+        return ""
+
+
+def label_targets(folder: Path) -> dict[str, Target]:
+    """A file in every format that can be read."""
+    found = {}
+    for name, form in FORMATS.items():
+        if form.read is not None:
+            place = folder / name / f"x{form.suffix}"
+            timeline = TIMELINE if name != "egoprocel" else Timeline([Segment(0, 1, "pour"), Segment(1, 2, "stir")])
+            write(place, timeline, name, rate=5)
+            found[f"labels:{name}"] = Target(place, lambda path, name=name: read_all(path, name, rate=5))
+            found[f"labels:{name}, found out"] = Target(place, lambda path: read_all(path, rate=5))
+    return found
+
+
+def other_targets(folder: Path) -> dict[str, Target]:
+    """Feature files, a video, and every file of a procedure."""
+    from features_films import make_film
+    from safetensors.numpy import save_file
+
+    from stepcut.features.files import load_features
+    from stepcut.features.video.sample import sample_frames
+    from stepcut.procedure.learning import learn
+    from stepcut.procedure.procedure import load
+
+    rows = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "x.npy", rows)
+    np.savez(folder / "x.npz", rows)
+    save_file({"features": rows}, folder / "x.safetensors", {"rate": "2"})
+    found = {
+        f"features:{s}": Target(folder / f"x.{s}", lambda p: load_features([p], 2))
+        for s in ("npy", "npz", "safetensors")
+    }
+    film = make_film(folder / "x.mp4", frames=30)
+    found["video"] = Target(film, lambda path: [None for _ in sample_frames(path, 4, (32, 32))])
+    proc = folder / "x.proc"
+    learn([np.random.default_rng(n).normal(size=(30, 6)) for n in range(3)], steps=2, output=proc)
+    for file in sorted(each for each in proc.rglob("*") if each.is_file()):
+        part = str(file.relative_to(proc))
+        found[f"procedure:{part}"] = Target(proc, lambda path: str(load(path)), part)
+    return found
+
+
+def main(seconds: float) -> int:
+    """Mutate until the time is up; 1 if anything failed, with the files kept in fuzz-failures/."""
+    signal.signal(signal.SIGALRM, _too_long)
+    kept, failures, seed = Path("fuzz-failures"), 0, int(time.time())
+    with tempfile.TemporaryDirectory() as place:
+        targets = {**label_targets(Path(place) / "labels"), **other_targets(Path(place) / "others")}
+        counts, end = dict.fromkeys(targets, 0), time.monotonic() + seconds
+        while time.monotonic() < end:
+            for name, target in targets.items():
+                seed += 1
+                with tempfile.TemporaryDirectory() as folder:
+                    wrong = target.attempt(seed, Path(folder))
+                    if wrong:
+                        failures += 1
+                        shutil.copytree(folder, kept / f"{seed}", dirs_exist_ok=True)
+                        print(f"FAILED {name}, seed {seed}, kept in {kept / str(seed)}\n{wrong}", flush=True)
+                counts[name] += 1
+                if time.monotonic() > end:
+                    break
+    print(f"{sum(counts.values())} files for {len(targets)} readers in {seconds:g} s: {failures} failed")
+    return 1 if failures else 0
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"not done after {PATIENCE} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0))

@@ -1,0 +1,111 @@
+"""Watching a folder: growing files wait, broken ones are told, nothing is checked twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepcut.cli.main import main
+from stepcut.errors import OptionError, VideoError
+from stepcut.procedure.learning import learn
+from stepcut.procedure.watching import JOURNAL, Watch, post
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("learned") / "p.proc"
+    learn([np.random.default_rng(n).normal(size=(30, 6)) for n in range(3)], steps=2, output=place)
+    return place
+
+
+def check(path: Path) -> dict[str, Any]:
+    if path.stem == "broken":
+        raise VideoError(f"{path}: no film")
+    return {"video": path.stem, "ok": path.stem != "flawed"}
+
+
+def old(path: Path) -> None:
+    path.write_bytes(b"film")
+    os.utime(path, (1, 1))
+
+
+def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
+    for name in ("good.mp4", "broken.mp4", "flawed.MP4", "notes.txt", ".hidden.mp4"):
+        old(tmp_path / name)
+    (tmp_path / "growing.mp4").write_bytes(b"fi")
+    watch = Watch(tmp_path, check, settle=60)
+    found = {record["video"]: record for record in watch.poll()}
+    assert set(found) == {"good", "broken.mp4", "flawed"}
+    assert "no film" in found["broken.mp4"]["error"]
+    assert [path.name for path, _ in watch.waiting()] == ["growing.mp4"]
+    assert list(watch.poll()) == []
+    os.utime(tmp_path / "growing.mp4", (2, 2))
+    assert [record["video"] for record in watch.poll()] == ["growing"]
+    with (tmp_path / JOURNAL).open("a") as file:
+        file.write('{"stamp": ["half a li')  # killed while writing
+    again = Watch(tmp_path, check, settle=60)
+    assert list(again.poll()) == []
+    (tmp_path / "good.mp4").write_bytes(b"another film")
+    os.utime(tmp_path / "good.mp4", (3, 3))
+    assert [record["video"] for record in again.poll()] == ["good"]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="no such folder"):
+        Watch(tmp_path / "gone", check)
+
+
+def test_the_command_and_its_exit_code(learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arriving = tmp_path / "arriving"
+    arriving.mkdir()
+    words = ["watch", str(arriving), "-p", str(learned), "--once", "--settle", "0", "--every", "0"]
+    assert main(words) == 0  # nothing there
+    (arriving / "a.mp4").write_bytes(b"no film")
+    assert main(words) == 2  # learned from features; a film cannot be checked, and that is told
+    record = json.loads(capsys.readouterr().out)
+    assert record["error"]
+    assert main(words) == 0  # it is in the journal
+    assert main([*words, "--webhook", "ftp://x"]) == 2
+    assert "is no web address" in capsys.readouterr().err
+
+
+def test_a_webhook_gets_the_record_or_its_trouble_is_told() -> None:
+    got: list[bytes] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}/"
+    assert post(address, {"ok": True}) == ""
+    thread.join()
+    server.server_close()
+    assert json.loads(got[0]) == {"ok": True}
+    assert "the webhook did not take it" in post(address, {"ok": True}, patience=2)
+
+
+def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "stepcut", "watch", str(tmp_path), "-p", str(learned), "--every", "0.1"]
+    run = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    time.sleep(6)
+    run.send_signal(signal.SIGTERM)
+    _, error = run.communicate(timeout=60)
+    assert (run.returncode, error) == (0, "")
