@@ -172,9 +172,7 @@ def _check_declared_size(file: Path) -> None:
         with zipfile.ZipFile(file) as archive:
             declared = sum(entry.file_size for entry in archive.infolist())
         if declared > max(100 * file.stat().st_size, 2**26):
-            raise FeatureError(
-                f"{file}: {file.stat().st_size:,} bytes would unpack to {declared:,}; that is no features. Save it again."
-            )
+            raise FeatureError(f"{file}: {file.stat().st_size:,} bytes would unpack to {declared:,}. Save it again.")
 
 
 def _only_array(file: Path, arrays: Any) -> NDArray[Any]:
