@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray test-wheel docs fuzz lint types clean
+.PHONY: demo test test-slow test-data test-browser test-ray test-wheel docs fuzz soak lint types clean
 
 demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
 	$(BIN)/stepcut demo -o demo
@@ -34,6 +34,9 @@ docs: $(VENV)/.docs  ## the site, into site/: offline, with the reference made o
 SECONDS ?= 60
 fuzz: $(VENV)/.ready  ## mutated files for every reader, loader and the decoder: make fuzz SECONDS=3600
 	PYTHONPATH=tests/kit $(BIN)/python tests/kit/fuzz_kit.py $(SECONDS)
+
+soak: $(VENV)/.ready  ## guide, broken films, readers and kills, a quarter of the time each: make soak SECONDS=3600
+	$(BIN)/python benchmarks/soak.py $(SECONDS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -83,3 +83,9 @@ def test_a_bar_on_a_terminal_redraws_its_line() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(3.14, "3.1 s"), (42, "42 s"), (3600, "1 h 0 min")])
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_the_first_estimate_does_not_count_preparation() -> None:
+    slow_start = Event("features", 2, 102, elapsed=33.0, begun=(1, 31.0))  # 31 s to load a backbone, then 2 s a frame
+    assert slow_start.left == 200
+    assert Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None  # nothing to go by yet

@@ -31,6 +31,8 @@ class Event:
     """Figures worth seeing on the way, the loss for example."""
     elapsed: float = 0.0
     finished: bool = False
+    begun: tuple[float, float] = (0.0, 0.0)
+    """What was done, and after how many seconds, when work was first told: what went before was preparation."""
 
     @property
     def rate(self) -> float:
@@ -39,8 +41,11 @@ class Event:
 
     @property
     def left(self) -> float | None:
-        """Seconds left at this rate, when the total is known."""
-        return (self.total - self.done) / self.rate if self.total is not None and self.rate > 0 else None
+        """Seconds left at the rate since work began, when that and the total are known."""
+        done, elapsed = self.done - self.begun[0], self.elapsed - self.begun[1]
+        return (
+            (self.total - self.done) * elapsed / done if self.total is not None and done > 0 and elapsed > 1 else None
+        )
 
 
 Hook = Callable[[Event], None]
@@ -66,6 +71,7 @@ class Stage:
     def __init__(self, hook: Hook, name: str, total: float | None = None, unit: str = "") -> None:
         self.hook, self.name, self.total, self.unit = hook, name, total, unit
         self.done = 0.0
+        self._begun: tuple[float, float] | None = None
         self._start = time.perf_counter()
 
     def __enter__(self) -> Stage:
@@ -86,7 +92,10 @@ class Stage:
 
     def _tell(self, item: str = "", values: Mapping[str, float] | None = None, finished: bool = False) -> None:
         elapsed = time.perf_counter() - self._start
-        self.hook(Event(self.name, self.done, self.total, self.unit, item, values or {}, elapsed, finished))
+        if self.done and self._begun is None:
+            self._begun = (self.done, elapsed)
+        begun = self._begun or (0.0, 0.0)
+        self.hook(Event(self.name, self.done, self.total, self.unit, item, values or {}, elapsed, finished, begun))
 
 
 class Bar:

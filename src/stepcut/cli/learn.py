@@ -8,7 +8,7 @@ import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook
+from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook, say
 from stepcut.cli.feature_options import add_features, said, spec_of
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
@@ -16,6 +16,9 @@ from stepcut.progress import silent
 
 if TYPE_CHECKING:
     from stepcut.procedure.procedure import Procedure
+
+MANY = 40
+"""Steps, beyond which somebody is warned."""
 
 EXAMPLES = """examples:
   stepcut learn sandwich/ -k 7 -o sandwich.proc        a folder of videos, seven steps
@@ -82,6 +85,7 @@ def run_task(args: argparse.Namespace) -> int:
     from stepcut.parallel.ranks import is_first_process
     from stepcut.procedure.learning import learn
 
+    warn(args)
     output = args.output or default_output(args.videos[0])
     with _together():
         first = is_first_process()
@@ -115,6 +119,19 @@ def _say_choice(procedure: Procedure) -> None:
         print(f"\n{choice.reason}")
         print("scores: " + ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates))
     print(f"\nquality: {quality.grade}; {quality.reason}")
+
+
+def warn(args: argparse.Namespace) -> None:
+    """What would disappoint at the end is told before any work: one video, two, or very many steps."""
+    from stepcut.features.read import count_videos
+
+    count = count_videos(args.videos)
+    if count == 1:
+        raise OptionError(f"{args.videos[0]} is one video; steps are found by what videos share. Give at least two.")
+    if count == 2 and not args.quiet:
+        say("two videos: what they share may be chance, and check has little to go by. Five or more are better.")
+    if isinstance(args.steps, int) and args.steps > MANY and not args.quiet:
+        say(f"-k {args.steps}: procedures have 5 to 20 steps as a rule; so many will be short and hard to tell apart.")
 
 
 def run_tasks(args: argparse.Namespace) -> int:

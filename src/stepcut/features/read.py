@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError, VideoError
+from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
 from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
 from stepcut.features.files import SUFFIXES as FEATURE_SUFFIXES
-from stepcut.features.files import check_alike, check_rows, load_features
+from stepcut.features.files import check_alike, check_rows, find_features, load_features
 from stepcut.features.spec import DEFAULT, FeatureSpec, need_spec
 from stepcut.features.video.find import SUFFIXES, find_videos, natural
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
@@ -78,6 +78,18 @@ def read_source(
             if not features:
                 raise VideoError(f"none of the {len(videos)} videos could be used{_reasons(failures)}.")
     return features, failures
+
+
+def count_videos(source: Sequence[AnyPath]) -> int | None:
+    """How many videos or feature files there are, before any is opened; None where that cannot be said."""
+    try:
+        return len(find_videos(source))
+    except StepcutError:
+        pass
+    try:
+        return len(find_features(source))
+    except StepcutError:
+        return None
 
 
 def read_like(

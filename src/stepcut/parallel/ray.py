@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import sys
+import tempfile
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
@@ -34,6 +37,7 @@ class Ray:
     ) -> None:
         self.piece, self.address, self.holders = piece, address, holders
         self._ray, self._began = import_ray(), False
+        self._files = ""
         if not self._ray.is_initialized():
             self._begin(workers)
         cluster = int(self._ray.cluster_resources().get("CPU", 0))
@@ -108,6 +112,8 @@ class Ray:
         if self._began:
             self._ray.shutdown()
             self._began = False
+        if self._files:
+            shutil.rmtree(self._files, ignore_errors=True)
 
     def _end_actors(self) -> None:
         for actor in self._actors:
@@ -117,9 +123,11 @@ class Ray:
     def _begin(self, workers: int | None) -> None:
         options: dict[str, Any] = {"address": self.address}
         if self.address is None:
+            self._files = tempfile.mkdtemp(prefix="stepcut-ray-")
             options = {"address": "local", "num_cpus": workers or count_cores(), "include_dashboard": False}
+            options["_temp_dir"] = self._files
         try:
-            with _own_modules():
+            with _own_modules(), _alone(self._ray) if self.address is None else nullcontext():
                 self._ray.init(
                     **options, namespace=_NAMESPACE, log_to_driver=False, configure_logging=False, logging_level="ERROR"
                 )
@@ -207,6 +215,24 @@ def _own_modules() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+@contextmanager
+def _alone(ray: Any) -> Iterator[None]:
+    """Inside, Ray starts on the loopback interface alone, and whoever speaks to it must know a token made here."""
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    # Ray takes an address that others can reach wherever it thinks that other nodes may join.
+    constants, name = ray._private.ray_constants, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+    before, said = constants.ENABLE_RAY_CLUSTER, os.environ.get(name)
+    constants.ENABLE_RAY_CLUSTER, os.environ[name] = False, "0"
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+        del os.environ[name]
+        if said is not None:
+            os.environ[name] = said
 
 
 def import_ray() -> Any:

@@ -1,0 +1,198 @@
+"""Everything at once for as long as you like: `make soak SECONDS=3600`; figures as JSON, exit 1 if anything failed.
+
+A quarter of the time each:
+guide   a stream of features through `Procedure.guide()`: does memory or the time of an update grow?
+learn   films, one in twenty broken, learned again and again: is every broken one named, and the rest learned?
+view    50 readers of the viewer's state at once: p95 of an answer, memory of the server, failed requests
+kills   a learning run killed at a random moment and started again: does it end with the very same procedure?
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stepcut as sc
+from stepcut.datasets.toy import make_kitchen
+
+READERS = 50
+
+
+def task(seed: int, videos: int) -> list[np.ndarray]:
+    """Features of videos with six steps in order, 8 to 20 rows each, sixteen numbers a row."""
+    random_ = np.random.default_rng(seed)
+    centres = np.random.default_rng(1).normal(size=(6, 16))
+    return [
+        np.concatenate([centres[k] + 0.3 * random_.normal(size=(random_.integers(8, 20), 16)) for k in range(6)])
+        for _ in range(videos)
+    ]
+
+
+def soak_guide(seconds: float, _: Path) -> dict[str, Any]:
+    """Feed a guide rows as fast as it takes them."""
+    procedure = sc.learn(task(0, 12), steps=6, seed=0)
+    guide, rate = procedure.guide(), float(procedure.rate)
+    rows = np.concatenate(task(2, 50))
+    took: list[float] = []
+    pushed, end, memory = 0, time.monotonic() + seconds, [resident(os.getpid())]
+    while time.monotonic() < end:
+        began = time.perf_counter()
+        for row in rows:
+            guide.push(pushed / rate, row)
+            pushed += 1
+        took.append((time.perf_counter() - began) / len(rows))
+        memory.append(resident(os.getpid()))
+    tenth = max(1, len(took) // 10)
+    first, last = float(np.median(took[:tenth])), float(np.median(took[-tenth:]))
+    grown = memory[-1] - memory[min(5, len(memory) - 1)]
+    return {
+        "hours of stream": round(pushed / rate / 3600, 1),
+        "microseconds an update, first tenth and last": [round(1e6 * first), round(1e6 * last)],
+        "memory grown, MB": round(grown, 1),
+        "failed": int(grown > 50),
+    }
+
+
+def soak_learn(seconds: float, folder: Path) -> dict[str, Any]:
+    """Learn films of which one in twenty is broken, until the time is up."""
+    count = 200 if seconds >= 1800 else 20
+    kitchen = make_kitchen(folder / "kitchen", videos=4, duration=20)
+    films, broken = folder / "films", max(1, count // 20)
+    films.mkdir()
+    chance = random.Random(0)
+    for number in range(count):
+        data = bytearray(Path(kitchen.videos[number % 4]).read_bytes())
+        if number < broken:
+            data = data[: len(data) // 3] if number % 2 else bytearray(chance.randbytes(len(data)))
+        (films / f"v{number:03d}{'-broken' if number < broken else ''}.mp4").write_bytes(data)
+    runs, wrong, end = 0, [], time.monotonic() + seconds
+    while runs == 0 or time.monotonic() < end:
+        place = folder / f"p{runs}.proc"
+        run = stepcut("learn", films, "-k", "6", "-o", place, "--quiet", "--seed", runs)
+        named = run.stdout.count("-broken: ")
+        if run.returncode != 2 or named != broken or len(sc.load(place).timelines) != count - broken:
+            wrong.append([run.returncode, named, run.stderr[-300:]])
+        runs += 1
+    return {"films": count, "broken": broken, "runs": runs, "wrong": wrong, "failed": len(wrong)}
+
+
+def soak_view(seconds: float, folder: Path) -> dict[str, Any]:
+    """Ask the viewer for its state from many threads."""
+    place = folder / "view.proc"
+    sc.learn(task(0, 30), steps=6, seed=0, output=place)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "stepcut", "view", str(place), "--no-browser"], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    address = server.stdout.readline().strip().split("#")[0].rstrip("/")
+    took: list[float] = []
+    errors: list[str] = []
+    end = time.monotonic() + seconds
+
+    def read() -> None:
+        while time.monotonic() < end:
+            began = time.perf_counter()
+            try:
+                with urllib.request.urlopen(f"{address}/api/state", timeout=30) as answer:
+                    answer.read()
+            except OSError as error:
+                errors.append(str(error))
+            took.append(time.perf_counter() - began)
+            time.sleep(0.5)  # as a page that looks again
+
+    readers = [threading.Thread(target=read) for _ in range(READERS)]
+    for reader in readers:
+        reader.start()
+    time.sleep(min(10, seconds / 4))
+    before = resident(server.pid)
+    for reader in readers:
+        reader.join()
+    grown = resident(server.pid) - before
+    server.send_signal(signal.SIGINT)
+    server.wait(30)
+    return {
+        "requests": len(took),
+        "readers": READERS,
+        "p50 and p95, ms": [round(1000 * float(q)) for q in np.percentile(took, [50, 95])],
+        "memory grown, MB": round(grown, 1),
+        "errors": errors[:3],
+        "failed": len(errors),
+    }
+
+
+def soak_kills(seconds: float, folder: Path) -> dict[str, Any]:
+    """Kill a learning run at a random moment, start it again, and compare with one that was left alone."""
+    features = folder / "features"
+    features.mkdir()
+    for number, rows in enumerate(task(0, 8)):
+        np.save(features / f"v{number}.npy", rows)
+    whole = folder / "whole.proc"
+    began = time.monotonic()
+    assert stepcut("learn", features, "-k", "6", "-o", whole, "--quiet").returncode == 0
+    length, wrong, kills = time.monotonic() - began, 0, 0
+    end, chance = time.monotonic() + seconds, random.Random(0)
+    while kills == 0 or time.monotonic() < end:
+        place = folder / "killed.proc"
+        shutil.rmtree(place, ignore_errors=True)
+        words = [sys.executable, "-m", "stepcut", "learn", str(features), "-k", "6", "-o", str(place), "--quiet"]
+        run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0, length))
+        run.kill()
+        run.wait()
+        kills += 1
+        again = subprocess.run(words, capture_output=True, text=True, check=False)
+        same = again.returncode == 0 and sc.load(place).timelines == sc.load(whole).timelines
+        same = same and (place / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+        wrong += not same
+    return {"kills": kills, "ended otherwise": wrong, "failed": wrong}
+
+
+PARTS = {"guide": soak_guide, "learn": soak_learn, "view": soak_view, "kills": soak_kills}
+
+
+def stepcut(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a command."""
+    return subprocess.run(
+        [sys.executable, "-m", "stepcut", *map(str, words)], capture_output=True, text=True, check=False
+    )
+
+
+def resident(pid: int) -> float:
+    """Memory of a process, in MB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def main() -> int:
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", type=float, nargs="?", default=600.0)
+    parser.add_argument("--only", choices=list(PARTS), nargs="+", default=list(PARTS))
+    args = parser.parse_args()
+    figures: dict[str, Any] = {"version": sc.__version__, "seconds": args.seconds, "cores": os.cpu_count()}
+    for name in args.only:
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["STEPCUT_CACHE"] = str(Path(folder) / "cache")
+            figures[name] = PARTS[name](args.seconds / len(args.only), Path(folder))
+            print(f"{name}: {json.dumps(figures[name])}", file=sys.stderr, flush=True)
+    print(json.dumps(figures, indent=1))
+    return 1 if any(figures[name]["failed"] for name in args.only) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
