@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -104,8 +103,10 @@ def test_a_webhook_gets_the_record_or_its_trouble_is_told() -> None:
 
 def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "stepcut", "watch", str(tmp_path), "-p", str(learned), "--every", "0.1"]
-    run = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    time.sleep(6)
+    old(tmp_path / "broken.mp4")
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert "error" in json.loads(run.stdout.readline())  # it is at work
     run.send_signal(signal.SIGTERM)
     _, error = run.communicate(timeout=60)
-    assert (run.returncode, error) == (0, "")
+    assert (run.returncode, error) == (2, "")  # one could not be checked
