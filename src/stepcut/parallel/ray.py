@@ -36,7 +36,7 @@ class Ray:
         holders: int | None = None,
     ) -> None:
         self.piece, self.address, self.holders = piece, address, holders
-        self._ray, self._began = import_ray(), False
+        self._ray, self._began = import_ray(alone=address is None), False
         self._files = ""
         if not self._ray.is_initialized():
             self._begin(workers)
@@ -219,9 +219,7 @@ def _own_modules() -> Iterator[None]:
 
 @contextmanager
 def _alone(ray: Any) -> Iterator[None]:
-    """Inside, Ray starts on the loopback interface alone, and whoever speaks to it must know a token made here."""
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    """Inside, Ray starts on the loopback interface alone."""
     # Ray takes an address that others can reach wherever it thinks that other nodes may join.
     constants, name = ray._private.ray_constants, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
     before, said = constants.ENABLE_RAY_CLUSTER, os.environ.get(name)
@@ -235,8 +233,14 @@ def _alone(ray: Any) -> Iterator[None]:
             os.environ[name] = said
 
 
-def import_ray() -> Any:
-    """Ray, without its reports of usage."""
+def import_ray(alone: bool = False) -> Any:
+    """Ray, without its reports of usage; where it is to serve one command alone, whoever speaks to it needs a token.
+
+    Ray reads how to authenticate when it is imported, so a program that imported it before has said so itself.
+    """
+    if alone and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # Ray's workers would give way to everything else on this machine; those of `Local` do not.
