@@ -134,3 +134,13 @@ def test_a_header_that_is_no_header_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(data.replace(b"'descr'", b"'de\nscr"))
     with pytest.raises(FeatureError, match=r"x\.npy: not readable as an array"):
         load_features(tmp_path / "x.npy", rate=1)
+
+
+@pytest.mark.parametrize(
+    "change", [(b'"shape":[4,3]', b'"shape":[4,null]'), (b"[4,3]", b"[-4,-3]"), (b"[4,3]", b"[" * 3000)]
+)
+def test_a_damaged_safetensors_header_is_told(change: tuple[bytes, bytes], tmp_path: Path) -> None:
+    header = b'{"rows":{"dtype":"F32","shape":[4,3],"data_offsets":[0,48]}}'.replace(*change)
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(48))
+    with pytest.raises(FeatureError, match=r"x\.safetensors: "):
+        load_features(tmp_path / "x.safetensors", rate=1)

@@ -138,9 +138,11 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
         raise OptionError(
             f"{file}: how many rows make a second? The file does not say (rate=None). Give rate, such as 1."
         )
-    duration = float(metadata.get("duration", len(rows) / rate))
+    try:
+        duration, corrupt = float(metadata.get("duration", len(rows) / rate)), int(metadata.get("corrupt", 0))
+    except ValueError as error:
+        raise FeatureError(f"{file}: what it says of itself makes no sense ({error}). Export it again.") from error
     spec = FeatureSpec.from_metadata(metadata)
-    corrupt = int(metadata.get("corrupt", 0))
     return Features(rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec)
 
 

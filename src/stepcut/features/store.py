@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
+import operator
 import time
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -131,16 +133,18 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
         metadata = header.pop("__metadata__", {})
         name = next(n for n in ("rows", "features", *header) if n in header) if len(header) > 1 else next(iter(header))
         entry = header[name]
-        shape, (start, end) = tuple(entry["shape"]), entry["data_offsets"]
-        stored = entry["dtype"]
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+        shape, stored = tuple(operator.index(length) for length in entry["shape"]), str(entry["dtype"])
+        start, end = (operator.index(place) for place in entry["data_offsets"])
+        if min(start, end, *shape) < 0 or not all(isinstance(said, str) for said in metadata.values()):
+            raise ValueError("lengths and places are from 0 up, and what is said is text")
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise FeatureError(
             f"{file}: not a safetensors file with rows of features. Compute or export it again."
         ) from error
     if stored not in _DTYPES:
         raise FeatureError(f"{file}: rows of type {stored} cannot be read; save them as F16 or F32.")
     dtype = np.dtype(_DTYPES[stored])
-    if end - start != int(np.prod(shape)) * dtype.itemsize or 8 + length + end > size:
+    if end - start != math.prod(shape) * dtype.itemsize or 8 + length + end > size:
         raise FeatureError(f"{file}: cut short ({size:,} bytes for rows of shape {shape}). Compute or copy it again.")
     if end == start:
         return np.empty(shape, dtype), metadata
