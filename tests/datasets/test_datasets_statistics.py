@@ -98,3 +98,15 @@ def test_forms() -> None:
 def test_plot(suffix: str, mark: bytes, tmp_path: Path) -> None:
     plot_statistics(statistics([make_task(1)], "Tea"), tmp_path / f"plot{suffix}")
     assert (tmp_path / f"plot{suffix}").read_bytes().startswith(mark)
+
+
+def test_means_over_tasks_and_over_videos_are_both_named() -> None:
+    def task(name: str, videos: int, steps: tuple[str, ...], seconds: float) -> Task:
+        each = [
+            TaskVideo(f"{name}{n}", timeline=Timeline([Segment(0, 1, steps[0])], seconds, steps)) for n in range(videos)
+        ]
+        return Task(name, each, steps)
+
+    tasks = [task("a", 3, ("x", "y"), 10.0), task("b", 1, ("x", "y", "z", "w"), 50.0)]
+    notes = statistics(tasks, more=True).notes
+    assert notes == ["Means over tasks: 3.0 steps and 30.0 s a video. Means over videos: 2.5 steps and 20.0 s a video."]

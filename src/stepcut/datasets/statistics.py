@@ -107,6 +107,8 @@ def statistics(
             info = published.get(str(row[0]), TaskInfo())
             row += [info.foreground, info.missing, info.repeated]
     notes = [f"{task.name}: {defect}." for task in tasks for defect in task.defects]
+    if more and counted:
+        notes.append(_means([c for _, c in counted]))
     unknown = sum(c.videos - len(c.ratios) for _, c in counted)
     if unknown:
         notes.append(f"{unknown} videos have no known length and are left out of the foreground and the hours.")
@@ -132,6 +134,18 @@ def plot_statistics(table: Table, path: str | Path) -> None:
     figure.suptitle(table.caption)
     with whole_file(path) as temporary:
         figure.savefig(temporary, format=Path(path).suffix[1:] or "png", dpi=150)
+
+
+def _means(counts: Sequence[Counts]) -> str:
+    """Steps and length in two means: every task counts once, or every video."""
+    timed = [c for c in counts if c.ratios]
+    lengths = [c.seconds / len(c.ratios) for c in timed]
+    by_task = f"{sum(c.steps for c in counts) / len(counts):.1f} steps"
+    by_video = f"{sum(c.possible for c in counts) / max(1, sum(c.videos for c in counts)):.1f} steps"
+    if timed:
+        by_task += f" and {sum(lengths) / len(lengths):.1f} s a video"
+        by_video += f" and {sum(c.seconds for c in timed) / sum(len(c.ratios) for c in timed):.1f} s a video"
+    return f"Means over tasks: {by_task}. Means over videos: {by_video}."
 
 
 def _row(name: str, counts: Counts, more: bool) -> list[Cell]:
