@@ -8,10 +8,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import datasets_trees as trees
 import numpy as np
 import pytest
 
 from stepcut.cli.main import main
+from stepcut.datasets import egoprocel
 from stepcut.errors import DataError, OptionError
 from stepcut.evaluation.experiments import EXPERIMENTS, Results, published, run_experiment
 from stepcut.evaluation.experiments.plan import plan
@@ -358,3 +360,31 @@ def test_views_from_videos_of_the_toy_kitchen(tmp_path: Path) -> None:
     assert main.mean("kmeans").mean > 0
     results.plot(tmp_path / "views.pdf")
     assert (tmp_path / "views.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_views_and_third_person_on_the_official_layouts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    root = tmp_path / "egoprocel"
+    (root / "features" / "eyes").mkdir(parents=True)
+    for person in ("S07", "S08"):
+        for camera in egoprocel.VIEWS.values():
+            name = f"{person}_Eggs_{camera}-100"
+            trees.put(
+                root / "annotations" / "CMU-MMAC" / "Eggs" / f"{person}_Eggs_Video" / f"{name}.csv",
+                "1,8,1 break egg\n10,19,2 serve\n",
+            )
+            np.save(root / "features" / "eyes" / f"{name}.npy", rng.normal(size=(24, 4)).astype(np.float16))
+    options = {"seeds": 1, "steps": 2, "jobs": 1, "train": TINY}
+    views = run_experiment("views", f"egoprocel:{root}", folder=tmp_path / "views", **options).table()
+    cameras = [row[1] for row in views.rows if row[0] == "tc3i + procut"]
+    assert sorted(cameras) == sorted(egoprocel.VIEWS)
+    crosstask = trees.crosstask_tree(tmp_path / "crosstask")
+    third = run_experiment(
+        "third-person", f"crosstask:{crosstask}", folder=tmp_path / "third", rows=["uniform"], **options
+    )
+    shown = {(row[0], row[1]) for row in third.table().rows}
+    assert {
+        ("uniform", "framewise"),
+        ("uniform", "framewise-steps"),
+        ("Fried et al. (published)", "framewise-steps"),
+    } <= shown
