@@ -24,6 +24,7 @@ from stepcut.features.video.container import (
     stated_rate,
     turn_of,
 )
+from stepcut.features.video.skip import needed, skip_frames, tolerance_of
 from stepcut.features.video.truncation import cut_short
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import clock
@@ -34,16 +35,27 @@ Picture = NDArray[np.uint8]
 class Samples(Iterator[tuple[float, Picture]]):
     """The sampled frames of one video; once all are read, also its true length and the number of damaged frames."""
 
-    def __init__(self, path: str | os.PathLike[str], fps: Fraction) -> None:
-        self.path, self.fps = path, fps
+    def __init__(self, path: str | os.PathLike[str], fps: Fraction, times: str = "exact") -> None:
+        self.path, self.fps, self.times = path, fps, times
+        self.tolerance = tolerance_of(times, fps)
+        """Seconds by which a frame may be older than the one that is shown at its time; None: it is that one."""
         self.corrupt = 0
         """Damaged frames so far: the decoder gave none, or said that the one it gave is not right."""
         self.duration: float | None = None
         """Seconds from the first frame to the end of the last one; known at the end."""
+        self.last = Fraction(0)
+        """The timestamp, in seconds, at which the last packet read so far ends."""
         self._frames: Iterator[tuple[float, Picture]] = iter(())
 
     def __next__(self) -> tuple[float, Picture]:
         return next(self._frames)
+
+    def watch(self, packets: Iterator[Any]) -> Iterator[Any]:
+        """Hand packets on, and remember where the last one ends."""
+        for packet in packets:
+            if packet.pts is not None and packet.time_base:
+                self.last = max(self.last, (packet.pts + (packet.duration or 0)) * packet.time_base)
+            yield packet
 
     def close(self) -> None:
         """Let go of the file before the end."""
@@ -58,16 +70,24 @@ def sample_frames(
     start: float | Fraction = 0,
     end: float | Fraction | None = None,
     threads: int = 0,
+    times: str = "exact",
 ) -> Samples:
     """Give (time, picture) for every time i / fps: the frame that is shown then, as RGB (H, W, 3) uint8.
 
-    Time counts from the first frame. `size` (one side of a square, or height and width) scales without keeping the
-    shape. `start <= time < end` limits the samples: parts that share their borders give together exactly the samples
-    of one pass; a part begins at the key frame before it. A file that ends early raises a VideoError after its last
-    frame. `threads` decode (0: all cores).
+    Time counts from the first frame. Parts that share their borders give together exactly the samples of one pass; a
+    part begins at the key frame before it. A file that ends early raises a VideoError after its last frame.
+
+    path     a video file
+    fps      samples per second
+    size     one side of a square, or height and width: frames are scaled without keeping their shape
+    start    samples at this time and later
+    end      samples before this time
+    threads  that decode; 0 is all cores
+    times    "exact"; "near": a frame may be up to half a row older, so that frames which no other refers to, and all
+             between key frames that lie close, are not decoded; "fast": two rows, and rougher pictures
     """
     rate = as_rate(fps)
-    samples = Samples(path, rate)
+    samples = Samples(path, rate, times)
     first = sample_number(start, rate)
     last = None if end is None else sample_number(end, rate)
     samples._frames = _sample(samples, (size, size) if isinstance(size, int) else size, first, last, threads)
@@ -85,18 +105,24 @@ def _sample(
     """The frame of sample i is the last one whose time is at most i / fps; so it is known when the next one comes."""
     fps, number = samples.fps, first
     with ExitStack() as files:
-        container, stream = files.enter_context(open_video(samples.path, threads))
+
+        def begin() -> tuple[Any, Any]:
+            container, stream = files.enter_context(open_video(samples.path, threads))
+            skip_frames(stream, samples.times, samples.tolerance)
+            return container, stream
+
+        container, stream = begin()
         scale = Scaler(size)
         zero: int | None = None
         frames: Iterator[Any] | None = None
         if first > 0:
             zero, frames = _seek(samples, container, stream, first / fps)
             if frames is None:  # no way to get there but from the start
-                container, stream = files.enter_context(open_video(samples.path, threads))
+                container, stream = begin()
         shown: Any = None
         reached, corrupt = Fraction(0), 0
         begun: Fraction | None = None
-        timed = _timed(frames or _decode(samples, container, stream), stream, zero)
+        timed = _timed(frames or _decode(samples, container, stream, zero), stream, zero)
         for count, (time, length, frame) in enumerate(timed, start=1):
             begun = time if begun is None else begun
             check_length(samples.path, time + length - begun, count)
@@ -108,6 +134,9 @@ def _sample(
             shown, reached, corrupt = frame, time + length, samples.corrupt
         if shown is None:
             raise _no_frames(samples, stream)
+        if samples.tolerance is not None and shown.pts is not None:  # the last frames may have been left out
+            after = samples.last - shown.pts * stream.time_base - length
+            reached += after if 0 < after <= samples.tolerance else 0
         samples.duration = float(reached)
         while number < reached * fps and (last is None or number < last):
             yield float(number / fps), scale(shown)
@@ -121,14 +150,15 @@ def _timed(frames: Iterator[Any], stream: Any, zero: int | None) -> Iterator[tup
     previous: Fraction | None = None
     due = Fraction(0)  # when the next frame comes if the timestamps say nothing else
     for frame in frames:
-        length = frame.duration * frame.time_base if frame.duration and frame.time_base else step
+        base = frame.time_base or stream.time_base
+        length = frame.duration * base if frame.duration and base else step
         time = due
         if frame.pts is not None:
             zero = frame.pts if zero is None else zero
-            time = (frame.pts - zero) * frame.time_base
+            time = (frame.pts - zero) * base
             if previous is not None and not previous - 1 <= time <= due + JUMP:
                 # Two recordings in one file: the second goes on where the first ended.
-                zero, time = frame.pts - round(due / frame.time_base), due
+                zero, time = frame.pts - round(due / base), due
             elif previous is not None and time < previous:
                 continue  # a stray frame from the past
         previous, due = time, time + length
@@ -149,7 +179,7 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
             container.seek(zero + math.floor((target - back) / base), stream=stream, backward=True)
         except (av.error.FFmpegError, OSError):  # the file cannot be sought in
             break
-        frames = _decode(samples, container, stream)
+        frames = _decode(samples, container, stream, zero)
         key = next((frame for frame in frames if frame.key_frame and frame.pts is not None), None)
         # Files are indexed by decoding time, so the seek may land on a key frame that is shown after the target. Frames
         # that are shown before the key frame (their references may be missing) come before it, so they are gone by now.
@@ -159,25 +189,33 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
     return None, None
 
 
-def _decode(samples: Samples, container: Any, stream: Any) -> Iterator[Any]:
-    """The frames that can be decoded; what cannot is counted and passed over."""
-    packets = container.demux(stream)
+def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = None) -> Iterator[Any]:
+    """The frames that can be decoded; what cannot is counted and passed over. `zero`: the timestamp of time zero."""
+    packets = needed(samples.watch(container.demux(stream)), zero, samples.fps, samples.tolerance)
+    decoder, key_first = stream.codec_context, False
     while True:
+        left_out = False
         try:
-            packet = next(packets, None)
+            packet, left_out = next(packets, (None, False))
         except (av.error.FFmpegError, OSError):  # the file breaks off inside a packet
             samples.corrupt += 1
             packet = None
         try:
-            frames = stream.codec_context.decode(packet)
+            if left_out:  # empty the decoder and begin anew at this key frame; what comes before it lacks its references
+                yield from decoder.decode(None)
+                decoder.flush_buffers()
+                key_first = True
+            frames = decoder.decode(packet)
         except av.error.EOFError:
             return
         except av.error.FFmpegError:
             samples.corrupt += 1
             frames = []
         for frame in frames:
-            samples.corrupt += bool(frame.is_corrupt)
-            yield frame
+            key_first = key_first and not frame.key_frame
+            if not key_first:
+                samples.corrupt += bool(frame.is_corrupt)
+                yield frame
         if packet is None or (packet.dts is None and packet.size == 0):
             return
 
