@@ -101,6 +101,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "probe": probe,
     "key_times": key_times,
     "samples": lambda film: [time for time, _ in sample_frames(film, 20, 16)],
+    "near": lambda film: [time for time, _ in sample_frames(film, 2, 16, times="near")],
     "a part": lambda film: [time for time, _ in sample_frames(film, 20, 16, start=0.1, end=0.2)],
 }
 
@@ -114,7 +115,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
 def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, error: Exception
 ) -> None:
-    film = make_film(tmp_path / "film.mp4", frames=4)
+    film = make_film(tmp_path / "film.mp4", frames=4, g="2")
     real_open, real_reformatter = av.open, av.video.reformatter.VideoReformatter
     for place in range(1, 10_000):
         trap = Trap(place, error)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stepcut.features.spec import FeatureSpec
 
-SPEC = {name: name for name in ("backbone", "fps", "weights", "layer", "family", "mean", "scale", "colour")}
+SPEC = {name: name for name in ("backbone", "fps", "weights", "layer", "family", "mean", "scale", "colour", "times")}
 SPEC |= {"size": "input_size", "output": "output_name", "clip_frames": "clip_frames", "clip_fps": "clip_fps"}
 """The settings of a `FeatureSpec`, and the options that say them."""
 
@@ -22,6 +22,13 @@ def add_features(parser: argparse.ArgumentParser) -> None:
         "timm:NAME, hf:NAME or open_clip:NAME; package.module:Class",
     )
     group.add_argument("--fps", help="rows of features per second, such as 2 (default) or 30000/1001")
+    group.add_argument(
+        "--times",
+        help="exact (default): each row shows the frame of its time; near: up to half a row older, which decodes less",
+    )
+    group.add_argument(
+        "--fast", dest="times", action="store_const", const="fast", help="for long archives: up to two rows older"
+    )
     group.add_argument(
         "--weights", metavar="FILE", help="a .safetensors, .pth or .pt file; fetch allows a download from a hub"
     )

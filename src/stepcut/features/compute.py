@@ -38,14 +38,23 @@ def compute_features(
     threads: int = 0,
     start: Fraction | float = 0,
     end: Fraction | None = None,
+    times: str = "exact",
 ) -> Path | Address:
     """Write the features of the video at `path`, or of a part of it, to the file `target`, whole or not at all.
 
-    `tell` hears of every batch; what it raises stops the work.
+    path      a video file
+    backbone  makes the rows
+    fps       rows per second
+    target    the file to write
+    tell      hears of every batch; what it raises stops the work
+    threads   that decode; 0 is all cores
+    start     where the part begins
+    end       where it ends
+    times     "exact", "near" or "fast", as `sample_frames` takes it
     """
     # Never one thread: what FFmpeg makes of a damaged frame depends on whether threads decode, not on how many.
     rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
-    samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()))
+    samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()), times)
     with write_rows(target) as writer:
         for rows in compute_rows(samples, backbone, as_rate(fps)):
             writer.append(rows)
@@ -56,6 +65,7 @@ def compute_features(
             "duration": repr(samples.duration),
             "corrupt": str(samples.corrupt),
             "backbone": backbone.fingerprint,
+            **({"times": times, "tolerance": str(samples.tolerance)} if samples.tolerance is not None else {}),
         }
         writer.finish(metadata)
     return as_path(target)

@@ -83,7 +83,14 @@ def extract(
         failures[number] = Failure(names[number], str(paths[number]), error)
 
     cores = count_cores()
-    find = partial(look, fingerprint=network.fingerprint, fps=rate, cache=folder.absolute(), batch=batch_size(network))
+    find = partial(
+        look,
+        fingerprint=network.fingerprint,
+        fps=rate,
+        cache=folder.absolute(),
+        batch=batch_size(network),
+        times=spec.times or "exact",
+    )
     bad = {n: error for n, path in enumerate(paths) if (error := (known or {}).get(str(path.absolute())))}
     wanted = [number for number in range(len(paths)) if number not in bad]
     # A worker may have another working folder.
@@ -165,7 +172,7 @@ def _compute_all(
             tell(0)
             job = jobs[number]
             with named(job.path) as file:
-                compute_features(file, shared, fps, job.target, tell, threads=max(1, cores // workers))
+                compute_features(file, shared, fps, job.target, tell, threads=max(1, cores // workers), times=job.times)
             events.put((number, None))
         except BaseException as error:  # whatever it is, the caller's thread decides
             events.put((number, error))

@@ -28,6 +28,8 @@ class Job:
     expected: int | None
     cuts: tuple[Fraction, ...] = ()
     """Times, the first of them 0, at which it is split for several workers."""
+    times: str = "exact"
+    """How true the times of its frames are to be."""
 
 
 def look(
@@ -37,6 +39,7 @@ def look(
     cache: Path | Address,
     batch: int,
     piece: float | None = None,
+    times: str = "exact",
 ) -> Job:
     """Find out whether the features of a video are stored; if not, look at the video.
 
@@ -47,7 +50,8 @@ def look(
     if not isinstance(path, Address):
         check_file(path)  # before its content is read: a pipe has no end
     with blame(path):
-        target = feature_file(content_hash(path, cache), fps, fingerprint, cache)
+        made = fingerprint if times == "exact" else f"{fingerprint} {times}"
+        target = feature_file(content_hash(path, cache), fps, made, cache)
     if target.exists():
         return Job(name, path, target, None)
     cuts: list[Fraction] = []
@@ -58,7 +62,7 @@ def look(
             # A jump in time is a splice, which only one pass sees as such.
             if all(after - before < JUMP for before, after in pairwise(keys)):
                 cuts = split_times(keys, fps, batch, min(int(duration // piece), len(keys)), duration)
-    return Job(name, path, target, max(1, round(duration * fps)), tuple(cuts) if len(cuts) > 1 else ())
+    return Job(name, path, target, max(1, round(duration * fps)), tuple(cuts) if len(cuts) > 1 else (), times)
 
 
 @contextmanager

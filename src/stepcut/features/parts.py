@@ -53,6 +53,7 @@ class Piece:
     backbone: Carried
     start: Fraction = Fraction(0)
     end: Fraction | None = None
+    times: str = "exact"
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def compute_pieces(
 
 def split(job: Job, fps: Fraction, backbone: Carried) -> Whole:
     """The pieces of a video: none where it stays whole."""
-    whole = Piece(job.path, job.target, fps, backbone)
+    whole = Piece(job.path, job.target, fps, backbone, times=job.times)
     ends: list[Fraction | None] = [*job.cuts[1:], None]
     pieces = tuple(
         Piece(
@@ -118,6 +119,7 @@ def split(job: Job, fps: Fraction, backbone: Carried) -> Whole:
             backbone,
             start,
             end,
+            job.times,
         )
         for number, (start, end) in enumerate(zip(job.cuts, ends, strict=False))
     )
@@ -136,6 +138,7 @@ def compute_piece(piece: Piece) -> int:
                 threads=count_cores(),
                 start=piece.start,
                 end=piece.end,
+                times=piece.times,
             )
     return len(read_rows(piece.target)[0])
 

@@ -20,6 +20,9 @@ MODEL_FILES = (".onnx", ".xml", ".tflite")
 FETCH = "fetch"
 """The word for `weights` that allows a download, for backbones that come from a hub."""
 
+TIMES: dict[str, Fraction | None] = {"exact": None, "near": Fraction(1, 2), "fast": Fraction(2)}
+"""How true the times of frames are: a row may show a frame so many rows older than its own; None: never."""
+
 Three = tuple[float, float, float]
 
 
@@ -54,6 +57,8 @@ class FeatureSpec:
     """Frames of a clip, for networks that make a row of several frames."""
     clip_fps: Fraction | None = None
     """Frames per second inside a clip, a multiple of `fps` (the nearest one is taken)."""
+    times: str | None = None
+    """How true the times of frames are: "exact" (unless given), "near" or "fast", which decode less."""
     trusted: bool = field(default=True, compare=False, repr=False)
     """Whether code that `backbone` names may be imported: not where the spec comes from a file of somebody else."""
 
@@ -76,6 +81,8 @@ class FeatureSpec:
             raise OptionError(f"scale={self.scale} holds 0, and frames are divided by it. For frames of 0 to 1 give 1.")
         if self.colour is not None:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
+        if self.times is not None:
+            choose("times", self.times, TIMES)
         # Whoever opens a file may have another working folder.
         if self.weights is not None and self.weights != FETCH and not self.weights.startswith("torchvision:"):
             object.__setattr__(self, "weights", str(as_path(self.weights).absolute()))

@@ -8,10 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from stepcut.errors import choose
+from stepcut.features.spec import TIMES
 from stepcut.features.video.container import stated_rate
-
-TIMES = {"exact": None, "near": Fraction(1, 2), "fast": Fraction(2)}
-"""How true the times of samples are: a sample shows a frame at most so many rows before its own, None is the frame."""
 
 
 def tolerance_of(times: str, fps: Fraction) -> Fraction | None:

@@ -1,0 +1,96 @@
+"""Decoding less: samples stay within the stated tolerance, as many as before, and parts still join to the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from features_films import make_film, number_of
+
+from stepcut.errors import OptionError
+from stepcut.features.extract import extract
+from stepcut.features.spec import FeatureSpec
+from stepcut.features.store import read_rows
+from stepcut.features.video import sample_frames
+from stepcut.features.video.skip import needed
+
+FILMS: dict[str, dict[str, Any]] = {
+    "b-frames": {"preset": "medium", "bf": "3", "g": "100"},
+    "dense key frames": {"g": "2"},
+    "a key frame a second": {"g": "20", "bf": "2", "preset": "medium"},
+    "open groups": {"preset": "medium", "bf": "3", "g": "10", "x264-params": "open-gop=1"},
+}
+
+
+@pytest.mark.parametrize("times", ["near", "fast"])
+@pytest.mark.parametrize("kind", FILMS)
+def test_samples_stay_within_the_tolerance(tmp_path: Path, kind: str, times: str) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=200, rate=20, **FILMS[kind])
+    exact, samples = sample_frames(film, 2), sample_frames(film, 2, times=times)
+    right = [(time, number_of(image)) for time, image in exact]
+    less = [(time, number_of(image)) for time, image in samples]
+    assert [time for time, _ in less] == [time for time, _ in right]
+    assert samples.duration == exact.duration
+    assert samples.corrupt == 0
+    assert samples.tolerance is not None
+    late = [(one - other) / 20 for (_, one), (_, other) in zip(right, less, strict=True)]
+    assert min(late) >= 0
+    assert max(late) <= samples.tolerance
+
+
+def test_parts_join_to_the_whole(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=200, rate=20, **FILMS["a key frame a second"])
+    whole = [number_of(image) for _, image in sample_frames(film, 2, times="near")]
+    borders = [Fraction(0), Fraction(2), Fraction(7), None]
+    parts = [
+        number_of(image)
+        for start, end in pairwise(borders)
+        for _, image in sample_frames(film, 2, start=start or 0, end=end, times="near")
+    ]
+    assert parts == whole
+
+
+@dataclass
+class Packet:
+    pts: int | None
+    is_keyframe: bool = False
+    size: int = 1
+    time_base: Fraction = Fraction(1, 20)
+
+
+def test_what_is_left_out() -> None:
+    film = [Packet(number, number % 5 == 0) for number in range(40)]  # a key frame every quarter of a second
+    chosen = list(needed(iter(film), None, Fraction(2), Fraction(1, 4)))
+    assert [one.pts for one, _ in chosen] == [0, 10, 20, 30, *range(35, 40)]
+    assert [one.pts for one, fresh in chosen if fresh] == [10, 20, 30, 35]
+    assert [one for one, _ in needed(iter(film), None, Fraction(2), None)] == film
+    unknown = [Packet(None, True), Packet(None), Packet(None)]
+    assert [one for one, _ in needed(iter(unknown), None, Fraction(2), Fraction(1))] == unknown
+
+
+def test_less_true_times_are_features_of_their_own(tmp_path: Path) -> None:
+    class Grey:
+        name, dim, size, fingerprint = "grey", 1, 16, "grey"
+
+        def extract(self, frames: Any) -> Any:
+            return frames.mean(axis=(1, 2, 3))[:, None]
+
+    film = make_film(tmp_path / "film.mp4", frames=60, rate=20, **FILMS["dense key frames"])
+    backbone: Any = Grey()
+    backbone.spec = FeatureSpec("tests:Grey", times="near")
+    near, _ = extract(film, backbone, cache=tmp_path)
+    backbone.spec = FeatureSpec("tests:Grey")
+    exact, _ = extract(film, backbone, cache=tmp_path)
+    assert np.abs(near[0].rows.astype(float) - exact[0].rows).max() < 70
+    said = [read_rows(file)[1] for file in (tmp_path / "features").iterdir()]
+    assert sorted(one.get("tolerance", "") for one in said) == ["", "1/4"]
+
+
+def test_an_unknown_word_is_told() -> None:
+    with pytest.raises(OptionError, match="times='nearly' is unknown; did you mean 'near'"):
+        FeatureSpec(times="nearly")
