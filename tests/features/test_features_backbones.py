@@ -351,3 +351,21 @@ print("rows", rows.shape)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "rows (2, 1280)", done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("runtime", ["openvino", "torch"])
+def test_a_layout_row_begins_with_the_plain_one_and_says_where(runtime: str) -> None:
+    if runtime == "openvino":
+        pytest.importorskip("openvino")
+    plain = load_backbone(device="cpu", runtime=runtime, threads=1)
+    layout = load_backbone(device="cpu", runtime=runtime, threads=1, layer="layout")
+    left = np.full((1, 224, 224, 3), 127, np.uint8)
+    left[:, 32:96, 32:96] = (200, 40, 40)
+    right = left[:, :, ::-1].copy()
+    a, b = (layout.extract(one).astype(float)[0] for one in (left, right))
+    assert a.shape == (layout.dim,) == (3680,)
+    assert np.abs(8 * a[:1280] - plain.extract(left)[0]).max() < 0.02
+    cells, mirrored = a[1952:].reshape(192, 3, 3), b[1952:].reshape(192, 3, 3)
+    far = np.abs(cells - mirrored).mean()
+    assert np.abs(cells - mirrored[:, :, ::-1]).mean() < far / 2
+    assert layout.fingerprint != plain.fingerprint

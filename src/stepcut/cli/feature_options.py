@@ -32,7 +32,9 @@ def add_features(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--weights", metavar="FILE", help="a .safetensors, .pth or .pt file; fetch allows a download from a hub"
     )
-    group.add_argument("--layer", help="resnet50: the layer whose maps are kept, conv2a to conv5c (default conv4c)")
+    group.add_argument(
+        "--layer", help="efficientnet-lite0: layout, which also says where in the picture; resnet50: conv2a to conv5c"
+    )
     group.add_argument(
         "--family", help="resnet50: v1.5 (torchvision) or v1 (Keras, Caffe), where the weights do not say it"
     )

@@ -23,18 +23,20 @@ RUNTIMES = ("openvino", "torch", "onnxruntime")
 
 
 def _lite0(spec: FeatureSpec, place: tuple[str, str, int | None]) -> Network:
-    from stepcut.features.backbones.lite0 import DIM, SIZE, lite0, weights_file
+    from stepcut.features.backbones.lite0 import DIM, LAYOUT_DIM, SIZE, lite0, weights_file
     from stepcut.features.backbones.weights import hash_file, read_weights
 
-    if spec.layer is not None or spec.family is not None:
+    if spec.layer not in (None, "layout") or spec.family is not None:
         raise OptionError(
-            f"layer={spec.layer!r}, family={spec.family!r}: efficientnet-lite0 has no such choice; it is for "
-            "backbone='resnet50'."
+            f"layer={spec.layer!r}, family={spec.family!r}: efficientnet-lite0 has no such choice but layer='layout'; "
+            "the others are for backbone='resnet50'."
         )
     file = weights_file() if spec.weights is None else spec.weights
     mark = f"efficientnet-lite0 {hash_file(file)[:16]} {_precision(place)}"
-    build = partial(_build, lambda: lite0(read_weights(file)[0]), SIZE, place)
-    return Network(spec, "efficientnet-lite0", DIM, SIZE, mark, build, place)
+    mark = mark if spec.layer is None else f"{mark} {spec.layer}"
+    build = partial(_build, lambda: lite0(read_weights(file)[0], spec.layer), SIZE, place)
+    dim = DIM if spec.layer is None else LAYOUT_DIM
+    return Network(spec, "efficientnet-lite0", dim, SIZE, mark, build, place)
 
 
 def _resnet50(spec: FeatureSpec, place: tuple[str, str, int | None]) -> Network:

@@ -6,7 +6,7 @@ torch parameters in place of the arrays it learns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -34,6 +34,12 @@ class Layers(Protocol):
 
     def mean(self, x: Any) -> Any:
         """The mean over rows and columns: maps (n, C, h, w) become vectors (n, C)."""
+
+    def cells(self, x: Any, side: int) -> Any:
+        """The mean of each of `side` x `side` cells, which may share a row: vectors (n, C side side)."""
+
+    def join(self, parts: Sequence[tuple[Any, float]]) -> Any:
+        """Vectors one after the other, each multiplied by its number."""
 
 
 @dataclass(frozen=True)

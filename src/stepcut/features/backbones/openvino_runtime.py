@@ -121,6 +121,15 @@ class Layers:
         """The mean over rows and columns."""
         return self.ops.reduce_mean(x, self.ops.constant(np.array([2, 3], np.int64)), False)
 
+    def cells(self, x: Any, side: int) -> Any:
+        """The mean of each of `side` x `side` cells."""
+        pooled = self.ops.adaptive_avg_pool(x, self.ops.constant(np.array([side, side], np.int64)))
+        return self.ops.reshape(pooled, self.ops.constant(np.array([0, -1], np.int64)), True)
+
+    def join(self, parts: Sequence[tuple[Any, float]]) -> Any:
+        """Vectors one after the other, each multiplied by its number."""
+        return self.ops.concat([self.ops.multiply(x, self.ops.constant(np.float32(n))) for x, n in parts], 1)
+
     def _activate(self, x: Any, name: str) -> Any:
         return self.ops.clamp(x, 0.0, 6.0) if name == "relu6" else self.ops.relu(x) if name == "relu" else x
 

@@ -95,6 +95,14 @@ class Layers:
         """The largest value in windows of 3, every 2."""
         return F.max_pool2d(x, 3, 2, 1)
 
+    def cells(self, x: Tensor, side: int) -> Tensor:
+        """The mean of each of `side` x `side` cells."""
+        return F.adaptive_avg_pool2d(x, side).flatten(1)
+
+    def join(self, parts: Sequence[tuple[Tensor, float]]) -> Tensor:
+        """Vectors one after the other, each multiplied by its number."""
+        return torch.cat([x * n for x, n in parts], dim=1)
+
     def mean(self, x: Tensor) -> Tensor:
         """The mean over rows and columns."""
         return x.mean(dim=(2, 3))
