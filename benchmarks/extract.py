@@ -29,6 +29,7 @@ import numpy as np
 
 from stepcut.features.backbones import Backbone, load_backbone
 from stepcut.features.extract import extract
+from stepcut.features.spec import TIMES
 from stepcut.features.video import find_videos, sample_frames
 
 FPS = 2
@@ -44,7 +45,7 @@ def main() -> int:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round, short films, a minute of video for the memory")
-    parser.add_argument("--only", choices=["speed", "memory"], help="leave the other out")
+    parser.add_argument("--only", choices=["speed", "memory", "decode"], help="leave the others out")
     parser.add_argument("--minutes", type=int, default=60, help="length of the video whose memory is measured")
     parser.add_argument("--peak", nargs=2, metavar=("VIDEO", "DEVICE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -61,9 +62,13 @@ def main() -> int:
             )
             if BOTTLE.is_dir():
                 sets["g1_bottle: 640x480 AV1"] = find_videos(BOTTLE)[: 4 if args.quick else None]
-        for name, videos in sets.items() if args.only != "memory" else ():
+        for name, videos in sets.items() if args.only in ("speed", None) else ():
             measure_speed(name, videos, args.device, rounds)
-        if args.only != "speed":
+        if not args.videos:
+            sets["made: a key frame every 0.1 s"] = make_films(Path(folder, "dense"), count=2, seconds=20, key=3)
+        for name, videos in sets.items() if args.only in ("decode", None) else ():
+            measure_decoding(name, videos, rounds)
+        if args.only in ("memory", None):
             measure_memory(Path(folder), args.device, minutes=1 if args.quick else args.minutes)
     return 0
 
@@ -108,6 +113,20 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
         print(f"  ratio to plain torch: {statistics.median(gains):.2f} ({spread(gains)})")
 
 
+def measure_decoding(name: str, videos: list[Path], rounds: int) -> None:
+    """Print what decoding less is worth: CPU time of less true times against that of exact ones."""
+    work: dict[str, list[float]] = {times: [] for times in TIMES}
+    for _ in range(rounds):
+        for times, spent in work.items():
+            busy = time.process_time()
+            decode_all(videos, side_by_side=True, times=times)
+            spent.append(time.process_time() - busy)
+    print(f"\n{name}: decoding, {rounds} rounds, CPU time of exact times over that of")
+    for times in list(TIMES)[1:]:
+        gains = [exact / less for exact, less in zip(work["exact"], work[times], strict=True)]
+        print(f"  {times:<6} {statistics.median(gains):.2f} (rounds {spread(gains)})")
+
+
 def ratios(times: dict[str, list[float]], on_gpu: bool) -> list[float]:
     """Per round, the limit's time per frame over that of stepcut."""
     rounds = zip(
@@ -123,13 +142,13 @@ def spread(values: list[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
-def decode_all(videos: list[Path], side_by_side: bool) -> float:
+def decode_all(videos: list[Path], side_by_side: bool, times: str = "exact") -> float:
     """Seconds to sample all videos at the backbone's size and do nothing with the frames."""
     cores = os.cpu_count() or 1
     workers = min(len(videos), cores) if side_by_side else 1
 
     def one(video: Path) -> None:
-        for _ in sample_frames(video, FPS, 224, threads=max(1, cores // workers)):
+        for _ in sample_frames(video, FPS, 224, threads=max(1, cores // workers), times=times):
             pass
 
     start = time.perf_counter()
@@ -196,12 +215,13 @@ def peak_resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def make_films(folder: Path, count: int, seconds: int) -> list[Path]:
-    """Films of a texture that drifts and shakes, 30 frames per second, with B-frames and an audio-like data rate."""
+def make_films(folder: Path, count: int, seconds: int, key: int = 120) -> list[Path]:
+    """Films of a texture that drifts and shakes, 30 frames per second, with B-frames, a key frame every `key`."""
     films = []
+    folder.mkdir(exist_ok=True)
     for number in range(count):
         film = folder / f"film{number}.mp4"
-        write_film(film, drift(number, seconds * 30, 640, 480), 640, 480, 30)
+        write_film(film, drift(number, seconds * 30, 640, 480), 640, 480, 30, key)
         films.append(film)
     return films
 
@@ -216,13 +236,11 @@ def drift(seed: int, count: int, width: int, height: int) -> Iterator[np.ndarray
         yield np.ascontiguousarray(texture[y : y + height, x : x + width])
 
 
-def write_film(path: Path, pictures: Iterator[np.ndarray], width: int, height: int, rate: int) -> None:
+def write_film(path: Path, pictures: Iterator[np.ndarray], width: int, height: int, rate: int, key: int = 120) -> None:
     import av
 
     with av.open(str(path), "w") as out:
-        stream: Any = out.add_stream(
-            "libx264", rate=rate, options={"preset": "veryfast", "crf": "28", "g": str(4 * rate)}
-        )
+        stream: Any = out.add_stream("libx264", rate=rate, options={"preset": "veryfast", "crf": "28", "g": str(key)})
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         for number, picture in enumerate(pictures):
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24")

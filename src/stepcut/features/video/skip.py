@@ -70,3 +70,6 @@ def needed(
                 yield one, left_out
                 left_out = False
             held = []
+    for one in held:
+        yield one, left_out
+        left_out = False
