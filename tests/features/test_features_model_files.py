@@ -142,6 +142,14 @@ def test_what_does_not_fit_is_told(shape: Any, given: dict[str, Any], says: str,
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
 
 
+def test_a_file_runs_on_the_cpu_where_nothing_runs_it_on_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.features.backbones.choose_device", lambda _: "cuda")
+    file = str(mean_colour(tmp_path / "m.onnx"))
+    assert np.allclose(load_backbone(file, **PLAIN).extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3)
+    with pytest.raises(OptionError, match=r"m\.onnx on device='cuda'.*Use --device cpu"):
+        load_backbone(file, "cuda", **PLAIN)
+
+
 def test_files_that_are_no_backbone(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"absent\.onnx': no such file"):
         load_backbone(str(tmp_path / "absent.onnx"))

@@ -45,7 +45,7 @@ def test_a_glob(tmp_path: Path) -> None:
     ("bad", "sentence"),
     [
         ([rows(0), rows(1, width=5)], "features of different dimensions: 0 has .* Give features of one backbone"),
-        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 holds NaN or infinity"),
+        ([rows(0), np.full((3, 4), np.nan)], "1: row 0 holds NaN, infinity"),
         ([rows(0), np.zeros(4)], r"1: shape \(4,\); features are \(T, d\) vectors"),
         ([rows(0), np.zeros((0, 4))], "1: empty"),
         ([rows(0), np.array([["x"]])], "1: values of type <U1, not numbers"),

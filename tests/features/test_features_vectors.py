@@ -50,8 +50,8 @@ def test_maps(tmp_path: Path) -> None:
         (np.zeros((2, 3, 4)), r"shape \(2, 3, 4\); features are"),
         (np.array([["a"]]), r"values of type <U1, not numbers"),
         (np.array([[True]]), r"values of type bool, not numbers"),
-        (np.array([[1.0], [np.nan]]), r"row 1 holds NaN or infinity\. Compute the features again"),
-        (np.array([[np.inf], [1.0]], np.float16), r"row 0 holds NaN or infinity"),
+        (np.array([[1.0], [np.nan]]), r"row 1 holds NaN, infinity .*Compute the features again"),
+        (np.array([[np.inf], [1.0]], np.float16), r"row 0 holds NaN, infinity"),
         (np.array([[{}]]), r"full of Python objects\)\. Save it with numpy\.save"),
     ],
 )

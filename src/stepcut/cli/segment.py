@@ -8,7 +8,8 @@ from pathlib import Path
 
 from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook, tell_failures
 from stepcut.cli.feature_options import add_device, add_trust
-from stepcut.errors import OptionError, printable
+from stepcut.errors import OptionError
+from stepcut.files.names import safe_name
 
 EXAMPLES = """examples:
   stepcut segment sandwich.proc new.mp4                 print the timeline
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         if isinstance(timeline, Exception):
             continue
         if args.output:
-            place = args.output.replace("{name}", printable(timeline.video) or "video")
+            place = args.output.replace("{name}", str(safe_name(timeline.video or "video")))
             film = Path(video).suffix[1:].lower() in VIDEO_SUFFIXES
             write(place, replace(timeline, video=video) if film else timeline)  # ELAN links the film itself
         else:

@@ -7,6 +7,8 @@ import queue
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -28,7 +30,8 @@ from stepcut.features.store import clear_leftovers, read_rows, save_rows
 from stepcut.features.video import find_videos, name_videos
 from stepcut.features.video.find import Source
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.files.cache import cache_dir
+from stepcut.files.cache import cache_dir, writable
+from stepcut.files.names import safe_name
 from stepcut.parallel.contract import attempt
 from stepcut.parallel.cores import count_cores
 from stepcut.progress import Hook, Stage, silent
@@ -109,21 +112,28 @@ def extract(
         else:
             note(number, video_error(answer, paths[number]))
     missing = {number: job for number, job in jobs.items() if job.expected is not None}
-    if engine is None:
-        failed = _compute_all(missing, network, rate, progress, strict, cores)
-    else:
-        from stepcut.features.parts import compute_pieces
+    with writable(folder) if missing and cache is None and isinstance(folder, Path) else nullcontext(folder) as place:
+        if place != folder:  # the features of this run alone
+            missing = {number: replace(job, target=place / job.target.name) for number, job in missing.items()}
+            jobs |= missing
+        if engine is None:
+            failed = _compute_all(missing, network, rate, progress, strict, cores)
+        else:
+            from stepcut.features.parts import compute_pieces
 
-        failed = compute_pieces(missing, network, rate, progress, strict, engine)
-    for number, error in failed.items():
-        note(number, error)
-    done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in failures]
+            failed = compute_pieces(missing, network, rate, progress, strict, engine)
+        for number, error in failed.items():
+            note(number, error)
+        done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in failures]
+        if place != folder:
+            done = [replace(one, rows=np.array(one.rows)) for one in done]
     return done, [failures[number] for number in sorted(failures)]
 
 
 def export(features: Features, folder: AnyPath) -> Path | Address:
     """Write features as `folder/NAME.safetensors`, which `load_features` and `stepcut learn` read back."""
-    target = as_path(folder) / f"{features.name.lstrip('/')}.safetensors"
+    safe = safe_name(features.name)
+    target = as_path(folder) / safe.with_name(f"{safe.name}.safetensors")
     said = {
         "name": features.name,
         "path": features.path,

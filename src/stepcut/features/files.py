@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,6 +25,10 @@ from stepcut.files.copies import local
 from stepcut.rate import Rate, as_rate
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
+LARGEST = 1e15
+"""Beyond this, squared distances are no numbers in single precision."""
+_BOMB = 100
+"""How much larger than its file an .npz may be; what videos give compresses by a few times."""
 
 Source = AnyPath | Iterable[AnyPath]
 
@@ -113,10 +118,13 @@ def check_rows(rows: NDArray[Any], name: str) -> None:
             f"{name}: empty, shape {rows.shape}; at least one row of one number is needed. Leave it out."
         )
     for at in range(0, len(rows), 1024):  # in pieces, so that a memory-mapped file stays on the disk
-        finite = np.isfinite(rows[at : at + 1024]).reshape(len(rows[at : at + 1024]), -1).all(axis=1)
-        if not finite.all():
+        part = rows[at : at + 1024].reshape(len(rows[at : at + 1024]), -1)
+        fine = np.isfinite(part).all(axis=1)
+        if rows.dtype.kind == "f" and rows.dtype.itemsize > 2:
+            fine &= (np.abs(part) <= LARGEST).all(axis=1)
+        if not fine.all():
             raise FeatureError(
-                f"{name}: row {at + int(np.argmin(finite))} holds NaN or infinity. "
+                f"{name}: row {at + int(np.argmin(fine))} holds NaN, infinity or a number beyond {LARGEST:g}. "
                 "Compute the features again, or fill such rows from their neighbours."
             )
 
@@ -133,16 +141,21 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
     except FileNotFoundError as error:
         raise FeatureError(f"{file}: there is nothing at this address. Check it, and that you may read it.") from error
     check_rows(rows, str(file))
-    rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
+    try:
+        rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
+        duration = float(metadata.get("duration", len(rows) / (rate or 1)))
+        spec = FeatureSpec.from_metadata(metadata)
+        corrupt = int(metadata.get("corrupt", 0))
+        if not 0 <= duration < 1e9 or corrupt < 0 or any("\0" in value for value in metadata.values()):
+            raise ValueError(f"duration {duration}, {corrupt} damaged frames")
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise FeatureError(
+            f"{file}: what it says of itself makes no sense ({type(error).__name__}: {error}). Export it again."
+        ) from error
     if rate is None:
         raise OptionError(
             f"{file}: how many rows make a second? The file does not say (rate=None). Give rate, such as 1."
         )
-    try:
-        duration, corrupt = float(metadata.get("duration", len(rows) / rate)), int(metadata.get("corrupt", 0))
-    except ValueError as error:
-        raise FeatureError(f"{file}: what it says of itself makes no sense ({error}). Export it again.") from error
-    spec = FeatureSpec.from_metadata(metadata)
     return Features(rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec)
 
 
@@ -154,35 +167,42 @@ def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     if file.suffix not in SUFFIXES:
         raise FeatureError(f"{file}: the suffix {file.suffix!r} is unknown; features end in {', '.join(SUFFIXES)}.")
     try:
-        _check_declared_size(file)
-        loaded = np.load(file, mmap_mode="r", allow_pickle=False)
+        _check_size(file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
+            loaded = np.load(file, mmap_mode="r", allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
             with loaded:
                 return _only_array(file, loaded), {}
     except FeatureError:
         raise
-    except Exception as error:  # of a damaged header, numpy also says SyntaxError, TokenError, MemoryError and more
+    except Exception as error:  # whatever a damaged file leads to
         raise FeatureError(
             f"{file}: not readable as an array (empty, damaged, or full of Python objects). Save it with numpy.save."
         ) from error
     return loaded, {}
 
 
-def _check_declared_size(file: Path) -> None:
-    """Refuse an archive that would unpack to a hundred times its own size and more."""
-    if file.suffix == ".npz" and zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as archive:
-            declared = sum(entry.file_size for entry in archive.infolist())
-        if declared > max(100 * file.stat().st_size, 2**26):
-            raise FeatureError(f"{file}: {file.stat().st_size:,} bytes would unpack to {declared:,}. Save it again.")
+def _check_size(file: Path) -> None:
+    """Refuse an .npz that says it is far larger than its file before any of it is unpacked."""
+    if not zipfile.is_zipfile(file):
+        return
+    with zipfile.ZipFile(file) as archive:
+        told, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
+    if told > _BOMB * size and told > 2**26:
+        raise FeatureError(
+            f"{file}: {size:,} bytes that would unpack to {told:,}; at most {_BOMB} times as many are allowed. "
+            "If it is what you want, save it with numpy.save."
+        )
 
 
 def _only_array(file: Path, arrays: Any) -> NDArray[Any]:
     names = list(arrays)
     for name in ("features", "rows", *(names if len(names) == 1 else ())):
         if name in names:
-            rows: NDArray[Any] = arrays[name]
-            return rows
+            rows = arrays[name]
+            if isinstance(rows, np.ndarray):
+                return rows
     raise FeatureError(
         f"{file}: holds the arrays {', '.join(names) or 'none'}; one is needed, or one named 'features'. Save it alone."
     )

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import math
-import operator
 import time
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -26,6 +25,8 @@ VERSION = 1
 
 _HEADER = 16384
 """Bytes before the first row: the header is written last, when the number of rows is known, padded with blanks."""
+_LONGEST = 100_000_000
+"""Bytes of a header at most, as safetensors has it."""
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "|i1", "U8": "|u1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 
 
@@ -49,7 +50,8 @@ def content_hash(path: AnyPath, cache: Path | Address) -> str:
     with open(local(file), "rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     if settled:
-        write_json(memory, {**seen, "sha256": digest})
+        with contextlib.suppress(OSError):  # a cache that may only be read
+            write_json(memory, {**seen, "sha256": digest})
     return digest
 
 
@@ -122,6 +124,12 @@ def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) ->
         writer.finish(metadata)
 
 
+def _count(number: Any) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"{number!r} is no count")
+    return number
+
+
 def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     """The rows of a safetensors file, memory-mapped and not to be written to, and what the file says of itself."""
     file = local(path)
@@ -129,15 +137,13 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     try:
         with open(file, "rb") as opened:
             length = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(min(length, size)))
-        metadata = header.pop("__metadata__", {})
+            header = json.loads(opened.read(min(length, size, _LONGEST)))
+        metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}
         name = next(n for n in ("rows", "features", *header) if n in header) if len(header) > 1 else next(iter(header))
         entry = header[name]
-        shape, stored = tuple(operator.index(length) for length in entry["shape"]), str(entry["dtype"])
-        start, end = (operator.index(place) for place in entry["data_offsets"])
-        if min(start, end, *shape) < 0 or not all(isinstance(said, str) for said in metadata.values()):
-            raise ValueError("lengths and places are from 0 up, and what is said is text")
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+        shape, (start, end) = tuple(map(_count, entry["shape"])), map(_count, entry["data_offsets"])
+        stored = str(entry["dtype"])
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise FeatureError(
             f"{file}: not a safetensors file with rows of features. Compute or export it again."
         ) from error
@@ -146,6 +152,6 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     dtype = np.dtype(_DTYPES[stored])
     if end - start != math.prod(shape) * dtype.itemsize or 8 + length + end > size:
         raise FeatureError(f"{file}: cut short ({size:,} bytes for rows of shape {shape}). Compute or copy it again.")
-    if end == start:
+    if end == start or not shape:
         return np.empty(shape, dtype), metadata
     return np.memmap(file, dtype, "r", 8 + length + start, shape), metadata

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -16,3 +20,19 @@ def cache_dir() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "stepcut" / "cache"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepcut"
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[Path]:
+    """The folder; where it may only be read, one beside it that goes when the block ends. A full disk is no reason."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        with tempfile.TemporaryDirectory(prefix="stepcut-") as temporary:
+            yield Path(temporary)
+        return
+    yield folder

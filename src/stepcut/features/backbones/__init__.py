@@ -119,6 +119,8 @@ def load_backbone(
     if not (spec.is_file or hub or spec.backbone in BACKBONES):
         return _own(spec)
     where = choose_device(device)
+    if spec.is_file and device == "auto" and where == "cuda" and not _onnx_on_cuda(spec):
+        where = "cpu"
     place = (where, choose_runtime(runtime, where, "torch" if hub else "file" if spec.is_file else "own"), threads)
     network: Network
     if spec.is_file:
@@ -209,6 +211,15 @@ def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
 
 def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
+
+
+def _onnx_on_cuda(spec: FeatureSpec) -> bool:
+    """Whether a model file can run on CUDA here: an ONNX file, with an onnxruntime that was built for it."""
+    if not spec.backbone.endswith(".onnx") or not _installed("onnxruntime"):
+        return False
+    import onnxruntime
+
+    return "CUDAExecutionProvider" in onnxruntime.get_available_providers()
 
 
 def _has_driver() -> bool:

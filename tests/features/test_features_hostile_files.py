@@ -1,0 +1,164 @@
+"""Feature files from anywhere: each is read rightly or refused in a sentence, and none reaches out of its folder."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from features_films import make_film
+from safetensors.numpy import save_file
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import StepcutError
+from stepcut.features.contract import Features
+from stepcut.features.extract import export, load_features
+
+ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
+
+
+def safetensors(header: Any, data: bytes = ROWS.tobytes()) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(**change: Any) -> dict[str, Any]:
+    return {"rows": {"dtype": "F16", "shape": [20, 4], "data_offsets": [0, 160], **change}}
+
+
+def saying(**metadata: Any) -> bytes:
+    return safetensors({"__metadata__": {"rate": "1", **metadata}, **entry()})
+
+
+HOSTILE: dict[str, bytes] = {
+    "empty": b"",
+    "short": b"\x01\x02",
+    "a header longer than the file": struct.pack("<Q", 2**63) + b"{}",
+    "no JSON": safetensors(b"not json"),
+    "bytes that are no text": safetensors(b"\xff\xfe{}"),
+    "a list": safetensors([1, 2]),
+    "nothing in it": safetensors({}),
+    "a thousand deep": safetensors(b"[" * 100_000),
+    "metadata that is a list": safetensors({"__metadata__": [1], **entry()}),
+    "an entry that is a number": safetensors({"rows": 3}),
+    "no shape": safetensors({"rows": {"dtype": "F16"}}),
+    "a shape of words": safetensors(entry(shape=["20", "4"])),
+    "a negative shape": safetensors(entry(shape=[-20, -4])),
+    "a shape of fractions": safetensors(entry(shape=[20.0, 4.0])),
+    "a shape past 64 bits": safetensors(entry(shape=[2**62, 4])),
+    "a shape that wraps to 160 bytes": safetensors(entry(shape=[2**32, 2**32, 20, 4])),
+    "three axes": safetensors(entry(shape=[5, 4, 4])),
+    "no axes": safetensors(entry(shape=[], data_offsets=[0, 2])),
+    "no rows": safetensors(entry(shape=[0, 4], data_offsets=[0, 0])),
+    "offsets that run backwards": safetensors(entry(data_offsets=[160, 0])),
+    "negative offsets": safetensors(entry(data_offsets=[-160, 0])),
+    "offsets past the end": safetensors(entry(data_offsets=[160, 320])),
+    "three offsets": safetensors(entry(data_offsets=[0, 80, 160])),
+    "a type of its own": safetensors(entry(dtype="F17")),
+    "a type that is a list": safetensors(entry(dtype=["F16"])),
+    "not a number": safetensors(entry(), np.full(80, np.nan, np.float16).tobytes()),
+    "too large": safetensors(entry(dtype="F64", data_offsets=[0, 640]), np.full(80, 1e300).tobytes()),
+    "a rate of none": saying(rate="0"),
+    "a rate of words": saying(rate="fast"),
+    "a rate that is a list": saying(rate=[1]),
+    "a length of words": saying(duration="long"),
+    "no length": saying(duration="nan"),
+    "an endless length": saying(duration="inf"),
+    "a negative length": saying(duration="-3"),
+    "damage in words": saying(corrupt="some"),
+    "a spec that is no JSON": saying(spec="{"),
+    "a spec without a name": saying(spec="{}"),
+    "a spec that is a list": saying(spec="[]"),
+    "a spec of deep JSON": saying(spec="[" * 100_000),
+    "a spec of odd settings": saying(spec='{"name": "resnet50", "size": "big"}'),
+    "a spec of another type": saying(spec='{"name": 3}'),
+    "a path with a zero byte": saying(path="a\0.mp4"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_safetensors_file_is_one_sentence(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.safetensors").write_bytes(HOSTILE[name])
+    with pytest.raises(StepcutError, match=r"a\.safetensors"):
+        load_features(tmp_path / "a.safetensors", rate=1)
+
+
+def npz(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return path
+
+
+def header(shape: str, kind: str = "'<f4'") -> bytes:
+    text = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+
+
+ARRAYS = {
+    "a shape of terabytes": header("(1000000000000, 4)"),
+    "a negative shape": header("(-1, 4)"),
+    "objects": header("(2, 2)", "'|O'"),
+    "words": header("(2, 2)", "'<U4'") + bytes(64),
+    "a record": header("(4,)", "[('a', '<f4')]") + bytes(16),
+    "code for a header": header("__import__('os').system('true')"),
+    "times": header("(2, 2)", "'<M8[s]'") + bytes(32),
+    "complex": header("(2, 2)", "'<c8'") + bytes(32),
+    "cut short": header("(20, 4)") + bytes(8),
+    "no array": b"hello",
+}
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_hostile_array_is_one_sentence(name: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "npy":
+        path.write_bytes(ARRAYS[name])
+    else:
+        npz(path, features=ARRAYS[name])
+    with pytest.raises(StepcutError, match=rf"a\.{suffix}"):
+        load_features(path, rate=1)
+
+
+def test_a_bomb_is_refused_by_its_declared_size(tmp_path: Path) -> None:
+    bomb = npz(tmp_path / "a.npz", features=header("(50000, 1024)") + bytes(50_000 * 4096))
+    assert bomb.stat().st_size < 2**20
+    with pytest.raises(StepcutError, match=r"would unpack to 204,800,\d+"):
+        load_features(bomb, rate=1)
+    np.savez_compressed(tmp_path / "b.npz", features=np.zeros((1000, 64)))  # small and much smaller packed: fine
+    assert load_features(tmp_path / "b.npz", rate=1)[0].rows.shape == (1000, 64)
+
+
+@pytest.mark.parametrize("name", ["../../out", "/etc/out", "a/../../out", "..", "out\0", "x" * 400, "\x1b[2J"])
+def test_a_name_in_a_feature_file_stays_in_its_folder(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "down"
+    written = Path(str(export(Features(ROWS, Fraction(1), 20.0, name), folder)))
+    assert written.resolve().is_relative_to(folder)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [written]
+
+
+def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path: Path) -> None:
+    sc.learn([ROWS, ROWS], 2, output=tmp_path / "p.proc")
+    save_file({"rows": ROWS}, tmp_path / "a.safetensors", {"rate": "1", "name": "../../out"})
+    words = [str(tmp_path / "p.proc"), str(tmp_path / "a.safetensors"), "--quiet"]
+    assert main(["segment", *words, "-o", str(tmp_path / "b" / "c" / "{name}.csv")]) == 0
+    assert (tmp_path / "b" / "c" / "out.csv").exists()
+
+
+def test_a_check_needs_no_cache_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        make_film(tmp_path / f"v{number}.mp4", frames=20, rate=10)
+    (tmp_path / "no folder").touch()
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
+    sc.learn(tmp_path, 2, output=tmp_path / "p.proc", device="cpu")
+    wanted = sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4")
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "no folder" / "cache"))
+    assert np.array_equal(sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4").rows, wanted.rows)
+    assert main(["check", str(tmp_path / "p.proc"), str(tmp_path / "v0.mp4"), "--quiet"]) in (0, 1)
