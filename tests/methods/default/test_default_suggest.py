@@ -7,7 +7,7 @@ import pytest
 
 from stepcut.datasets.toy import toy_features
 from stepcut.methods import StepCut
-from stepcut.methods.default.suggest import distances, suggest
+from stepcut.methods.default.suggest import bias, step_means, suggest
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +29,15 @@ def test_the_first_ones_do_not_depend_on_how_many_are_asked_for(learned) -> None
     assert suggest(method, rows, [], 0) == []
 
 
-def test_a_video_of_another_kind_is_told_once_the_typical_one_is_labelled() -> None:
+def test_a_typical_video_stands_for_all_better_than_an_odd_one() -> None:
     views = [np.full((4, 1), place, dtype=np.float32) for place in (0.0, 0.1, 0.2, 9.0)]
-    cuts = [np.zeros(4, dtype=np.int64)] * 4
-    apart = distances(views, cuts, 1)
-    assert apart[1].sum() < apart[3].sum()
-    assert apart[0, 3] == pytest.approx(81)
+    means, seen = step_means(views, [np.zeros(4, dtype=np.int64)] * 4, 1)
+    assert bias(means, seen, [1]) < bias(means, seen, [3])
+    assert bias(means, seen, [0, 3]) < bias(means, seen, [0, 1])
 
 
-def test_a_step_that_a_video_does_not_show_counts_as_far() -> None:
-    views = [np.array(rows, dtype=np.float32)[:, None] for rows in ([0, 1], [0, 0], [5, 5])]
-    cuts = [np.array([0, 1]), np.array([0, 0]), np.array([0, 0])]
-    apart = distances(views, cuts, 2)
-    assert apart[0, 1] == 0
-    assert apart[1, 0] == pytest.approx(12.5)
+def test_a_step_that_is_not_shown_counts_as_the_farthest() -> None:
+    views = [np.array(rows, dtype=np.float32)[:, None] for rows in ([0, 1], [0, 0], [6, 6])]
+    means, seen = step_means(views, [np.array([0, 1]), np.array([0, 0]), np.array([0, 0])], 2)
+    assert bias(means, seen, [0]) == pytest.approx((4 + 0) / 2)
+    assert bias(means, seen, [1]) == pytest.approx((4 + 16) / 2)

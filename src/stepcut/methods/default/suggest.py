@@ -1,11 +1,11 @@
-"""Suggest: the videos whose labels would help most, so that every other video has one like it among the labelled.
+"""Suggest: the videos whose labels would help most, because together they stand for all videos.
 
-Facility location: choose, one after the other, the set S for which the sum over all videos j of
+Videos are chosen one after the other (kernel herding) so that the labelled set S has the least
 
-    min over i in S of  D_ij / n_i
+    ( mean over steps k of  | m_k(S) - m_k |^2 )  /  number of segments in S
 
-is least; D_ij is the mean squared distance from the steps of video j to the same steps of video i (the largest there is
-where i does not show a step), and n_i the number of segments in video i: what a label is worth as a sample.
+m_k(S) is the mean of step k over the videos of S, m_k that over all videos; a step that S does not show counts as far
+away as the farthest. The more segments, the more samples a person's labels are.
 """
 
 from __future__ import annotations
@@ -29,25 +29,24 @@ def suggest(method: Method, features: Sequence[Array], labelled: Sequence[int], 
     n         how many to name; fewer are named where fewer are left
     """
     segments = np.array([1 + np.count_nonzero(np.diff(cut)) for cut in method.labels_])
-    apart = distances(method.embed(features), method.labels_, method.steps_) / segments[:, None]
+    means, seen = step_means(method.embed(features), method.labels_, method.steps_)
     chosen = [int(place) for place in labelled]
-    left = [place for place in range(len(apart)) if place not in chosen]
+    left = [place for place in range(len(means)) if place not in chosen]
     told: list[tuple[int, str]] = []
     while left and len(told) < n:
-        before = apart[chosen].min(axis=0) if chosen else np.full(len(apart), apart.max())
-        best = left.pop(int(np.argmin([np.minimum(before, apart[place]).sum() for place in left])))
-        nearer = sum(bool(apart[best, place] < before[place]) for place in left)
-        if chosen:
-            reason = f"{nearer} of the videos without labels look more like it than like any labelled one"
-        else:
-            reason = f"the most typical: its steps look most like those of the other {len(left)} videos"
-        told.append((best, f"{reason}; {segments[best]} segments"))
+        sets = [[*chosen, place] for place in left]
+        costs = [bias(means, seen, these) / segments[these].sum() for these in sets]
+        best = left.pop(int(np.argmin(costs)))
+        what = "with what is labelled, it stands best for all videos" if chosen else "the most typical of all videos"
+        told.append((best, f"{what}: {int(seen[best].sum())} of {method.steps_} steps in {segments[best]} segments"))
         chosen.append(best)
     return told
 
 
-def distances(views: Sequence[NDArray[np.float32]], labels: Sequence[Labels], steps: int) -> Floats:
-    """(N, N): the mean squared distance from the steps of video j (column) to the same steps of video i (row).
+def step_means(
+    views: Sequence[NDArray[np.float32]], labels: Sequence[Labels], steps: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """The mean (N, K, p) of every step in every video, and whether the video shows it (N, K).
 
     views   embeddings (T, p) per video
     labels  (T,) per video, -1 for background
@@ -58,7 +57,13 @@ def distances(views: Sequence[NDArray[np.float32]], labels: Sequence[Labels], st
     for i, (rows, cut) in enumerate(zip(views, labels, strict=True)):
         for step in np.unique(cut[cut >= 0]):
             means[i, step], seen[i, step] = rows[cut == step].mean(axis=0), True
-    apart = ((means[:, None] - means) ** 2).sum(axis=3)  # (N, N, K)
-    both = seen[:, None] & seen
-    apart = np.where(both, apart, apart[both].max() if both.any() else 1.0)
-    return np.asarray(np.where(seen, apart, 0.0).sum(axis=2) / np.maximum(seen.sum(axis=1), 1))
+    return means, seen
+
+
+def bias(means: Floats, seen: NDArray[np.bool_], these: Sequence[int]) -> float:
+    """How far the mean of a step over `these` videos is from that over all: squared, the mean over steps."""
+    usual = means.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)[:, None]
+    farthest = np.where(seen, ((means - usual) ** 2).sum(axis=2), 0.0).max()
+    ours = means[list(these)].sum(axis=0) / np.maximum(seen[list(these)].sum(axis=0), 1)[:, None]
+    away = np.where(seen[list(these)].any(axis=0), ((ours - usual) ** 2).sum(axis=1), farthest)
+    return float(away[seen.any(axis=0)].mean()) if seen.any() else 0.0
