@@ -137,7 +137,7 @@ def judge(case: Case, out: str) -> list[dict[str, Any]]:
         record["cut right"] = 100 * float(np.mean(to_true[offline][known] == true[known]))
         names = [f"step {k}" for k in range(model.steps_)]
         for trust in TRUSTS:
-            guide = Guide(Given(), data.rate, graph, usual, names, trust)
+            guide = Guide(Given, data.rate, graph, usual, names, trust)
             states = [guide.push(number / data.rate, row) for number, row in enumerate(seen)]
             online = np.array([state.step for state in states])
             record[f"agree {trust}"] = 100 * float(np.mean((online == offline)[offline >= 0]))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.checking.calibrate import Expectations, find_limit, learn_expectations, promised_rate
 from stepcut.checking.check import Report, check_labels
+from stepcut.checking.severity import Severity, read_severity
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.procedure.learning import learn
@@ -32,7 +35,8 @@ def test_a_normal_video_is_fine(tiny_task: Kitchen, rng: np.random.Generator) ->
     assert report.ok
     assert report.findings == []
     assert 0 <= report.score <= 1
-    assert str(report) == "new.mp4: fine, within what normal videos show."
+    assert str(report).startswith("new.mp4: fine, within what normal videos show.")
+    assert [(step.name, step.seen, step.share_of_videos) for step in report.steps] == [(n, "seen", 1.0) for n in STEPS]
 
 
 def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
@@ -77,7 +81,7 @@ def test_a_step_repeated_beyond_what_was_seen(tiny_task: Kitchen, rng: np.random
     labels = film([0, 1, 2, 1, 3], rng, seconds=11)
     report = checked(tiny_task, labels)
     (finding,) = report.extra
-    assert finding.reason == "spread jam was done 2 times; no video does it more than 1 time"
+    assert finding.reason == "spread jam was done 2 times; 24 of 24 videos do it less often"
     assert labels[int(finding.start)] == 1
     assert finding.start > np.flatnonzero(labels == 2)[0]
 
@@ -111,26 +115,52 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
     assert report.missed == report.misordered == []
 
 
-def test_a_video_of_another_task_is_said_to_be_one(tiny_task: Kitchen) -> None:
-    report = checked(tiny_task, np.full(90, 2), np.full(90, 9.0))
-    assert not report.ok
-    assert report.strange == 1
-    assert "100% of it matches no known step; it seems to show another task" in report.summary
-
-
 def test_a_video_of_another_task_is_told_by_the_default_method() -> None:
-    """End to end: other steps in the place of these; each moment is as odd as the oddest of a normal video, no more."""
+    """End to end: other steps in the place of these."""
     videos, _ = toy_features(videos=12, seed=0, duration=90)
     procedure = learn(videos[:10], steps=6, restarts=4)
-    assert procedure.check(videos[10]).strange < 0.3
+    assert not procedure.check(videos[10]).other_task
     for other in toy_features(videos=2, seed=5, duration=90)[0]:
         report = procedure.check(other)
-        assert not report.ok
-        assert report.strange > 0.5
-        assert "it seems to show another task" in report.summary
+        assert report.other_task
+        assert report.exit_code == 3
+        assert "not the task that was learned" in report.summary
+    wall = procedure.check(np.zeros_like(videos[10]))
+    assert wall.other_task
     two = procedure.check(videos[10][:2])
     assert not two.ok
     assert all(0 <= finding.start <= finding.end <= 2 for finding in two.findings)
+
+
+def test_half_a_video_is_found_and_the_forecast_says_so() -> None:
+    videos, _ = toy_features(videos=14, seed=3, duration=90, skip=0.0, repeat=0.0)
+    procedure = learn(videos[:10], steps=6, restarts=4)
+    assert all(not procedure.check(video[: len(video) // 2]).ok for video in videos[10:])
+    assert procedure.expectations.detects["half of the video"] > 0.9
+    assert procedure.expectations.forecast.startswith("With 10 videos, a check finds about: one step left out ")
+
+
+def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Generator, tmp_path: Path) -> None:
+    def report(order: list[int], **wishes: list[int | str]) -> Report:
+        path = tmp_path / "severity.json"
+        path.write_text(json.dumps(wishes))
+        expectations = replace(tiny_task.expectations, severity=read_severity(path, STEPS))
+        return check_labels(film(order, np.random.default_rng(1)), 1.0, expectations, names=STEPS)
+
+    assert report([0, 2, 3]).missed
+    assert not report([0, 2, 3], optional=["spread jam"]).missed
+    assert report([1, 0, 2, 3]).misordered
+    assert not report([1, 0, 2, 3], free=[1]).misordered
+    loose = learn_expectations([film(order, rng) for order in [[0, 1, 2, 3], [0, 2, 3]] * 6], 1.0)
+    gone = film([0, 2, 3], rng)
+    assert check_labels(gone, 1.0, loose).ok
+    alarm = check_labels(gone, 1.0, replace(loose, severity=Severity(critical=frozenset({1}))), names=STEPS)
+    assert not alarm.ok
+    assert alarm.missed[0].name == "spread jam"
+    for wrong in ({"critical": ["nothing"]}, {"must": []}, {"free": 1}, {"optional": [0], "critical": [0]}):
+        (tmp_path / "bad.json").write_text(json.dumps(wrong))
+        with pytest.raises(OptionError, match=r"bad\.json"):
+            read_severity(tmp_path / "bad.json", STEPS)
 
 
 def test_a_video_of_two_frames(tiny_task: Kitchen) -> None:
@@ -144,7 +174,8 @@ def test_a_video_with_none_of_the_steps(tiny_task: Kitchen, length: int) -> None
     labels = np.full(length, -1)
     report = check_labels(labels, 1.0, tiny_task.expectations, names=STEPS)
     assert [finding.step for finding in report.missed] == [0, 1, 2, 3]
-    assert report.misordered == report.extra == report.unusual == report.unknown == []
+    assert report.misordered == report.extra == report.unknown == []
+    assert [step.seen for step in report.steps] == ["not seen"] * 4
 
 
 def test_a_step_that_shows_in_the_memberships_is_not_called_missed(
@@ -152,9 +183,10 @@ def test_a_step_that_shows_in_the_memberships_is_not_called_missed(
 ) -> None:
     labels = film([0, 2, 3], rng)
     seen = shares(labels)
-    seen[40:50] = [0.03, 0.91, 0.03, 0.03]  # the cut overlooked it, the memberships did not
+    seen[40:50] = [0.02, 0.94, 0.02, 0.02]  # the cut overlooked it, the memberships did not
     report = check_labels(labels, 1.0, tiny_task.expectations, seen, np.ones(len(labels)), STEPS)
     assert report.missed == []
+    assert report.steps[1].seen == "doubtful"
 
 
 def test_learned_from_one_order_only_every_other_order_is_wrong(rng: np.random.Generator) -> None:
@@ -191,7 +223,8 @@ def test_with_few_videos_it_says_which_rate_can_be_promised(rng: np.random.Gener
     report = check_labels(film([0, 1, 2, 3], rng), 1.0, expectations, video="new.mp4")
     said = "With 8 videos the rate of false alarms cannot be set below 11% (5% was asked for); learn from more videos."
     assert report.note == said
-    assert str(report) == f"new.mp4: fine, within what normal videos show.\n  ({said})"
+    assert str(report).startswith("new.mp4: fine, ")
+    assert str(report).endswith(f"({said})")
     assert said in report._repr_html_()
     record = report.to_json()
     assert (record["false_alarms"], record["promised"], record["note"]) == (0.05, 0.1111, said)
@@ -224,7 +257,17 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
     without = learn_expectations(list(tiny_task.labels.values()), 1.0)  # no novelty: its limit is infinite
     assert Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False))) == without
     with pytest.raises(ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"):
-        Expectations.from_json({key: record[key] for key in record if key != "limits"})
+        Expectations.from_json({key: record[key] for key in record if key != "weights"})
+
+
+def test_expectations_of_version_0_1_0_still_load(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    record = tiny_task.expectations.to_json()
+    old = {key: record[key] for key in ("graph", "paces", "length", "false_alarms", "promised", "alarmed")}
+    limits = dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 4.0)
+    old |= {"peaks": [[0, 0.9]], "strange": None, "strange_whole": None, "limits": limits}
+    expectations = Expectations.from_json(old)
+    assert check_labels(film([0, 1, 2, 3], rng), 1.0, expectations).ok
+    assert not check_labels(film([3], rng), 1.0, expectations).ok
 
 
 def test_wrong_settings_are_refused_in_words(tiny_task: Kitchen) -> None:
@@ -258,8 +301,15 @@ def test_the_procedure_checks_features(tiny_task: Kitchen, rng: np.random.Genera
 
 def test_new_normal_videos_are_called_wrong_no_more_often_than_stated() -> None:
     wrong = []
-    for seed in (101, 104):
+    for seed in (101, 102, 103):
         videos = list(toy_features(videos=20, seed=seed, duration=120, skip=0.0, repeat=0.0)[0])
-        procedure = learn(videos[:8], steps=6, restarts=12)  # eight videos promise one in nine
+        procedure = learn(videos[:8], steps=6, restarts=8)  # eight videos promise one in nine
         wrong += [not procedure.check(video).ok for video in videos[8:]]
-    assert sum(wrong) <= 4
+    assert sum(wrong) <= 8  # of 36; more has a chance of 2 %
+
+
+@pytest.mark.parametrize(("videos", "asked"), [(4, 0.05), (8, 0.3), (20, 0.12)])
+def test_the_limit_is_exceeded_as_often_as_promised(videos: int, asked: float) -> None:
+    rng = np.random.default_rng(videos)
+    over = [np.mean(rng.normal(size=200) > find_limit(rng.normal(size=videos).tolist(), asked)) for _ in range(300)]
+    assert np.mean(over) == pytest.approx(promised_rate(videos, asked), abs=0.03)

@@ -39,6 +39,7 @@ def test_check_exits_with_1_on_deviations_and_says_which(tmp_path: Path, capsys:
     assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3]), "--json"]) == 1
     record = json.loads(capsys.readouterr().out)
     assert record["missed"][0]["name"] == "spread jam"
+    assert [step["seen"] for step in record["steps"]] == ["seen", "not seen", "seen", "seen"]
 
 
 def test_check_exits_with_2_on_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +51,8 @@ def test_guide_prints_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["time"] for line in lines[:3]] == [0, 1, 2]
-    assert lines[-1]["done"] == [0, 1, 2, 3]
+    assert [one["step"] for one in lines[-1]["done"]] == [0, 1, 2, 3]
+    assert lines[-1]["done"][0]["name"] == "open jar"
 
 
 def test_guide_draws_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

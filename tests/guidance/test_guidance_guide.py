@@ -81,7 +81,7 @@ def test_one_doubtful_frame_changes_little_where_the_order_is_trusted(tiny_task:
     rows = shares(np.repeat([0, 1], [20, 20]))
     rows[10] = [0.3, 0.1, 0.1, 0.5]
     for trust, step in ((0.0, 3), (0.3, 0)):
-        runner = Guide(Echo(), 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust)
+        runner = Guide(Echo, 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust)
         states = walk(runner, rows)
         assert states[10].step == step
         assert states[10].done == (0,)
@@ -105,6 +105,51 @@ def test_it_starts_anew_on_request(tiny_task: Kitchen) -> None:
     assert walk(runner, rows) == first
 
 
+def test_reset_makes_the_online_object_anew(tiny_task: Kitchen) -> None:
+    made: list[Echo] = []
+
+    def start() -> Echo:
+        made.append(Echo())
+        return made[-1]
+
+    runner = Guide(start, 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS)
+    runner.reset()
+    assert len(made) == 2
+    assert runner.online is made[1]
+
+
+def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Kitchen) -> None:
+    runner = guide(tiny_task)
+    rows = shares(np.repeat([0, 2, 3], 20))
+    for number in range(3):
+        runner.push(float(number), rows[number])
+    runner.finish()
+    assert runner.push(3.0, rows[3]).done == (0,)
+    for number in range(4, 25):
+        runner.push(float(number), rows[number])
+    runner.correct("spread jam")
+    states = [runner.push(float(number), rows[number]) for number in range(25, 60)]
+    assert {state.step for state in states[:15]} == {1}  # the method goes on seeing step 2
+    assert states[-1].step == 3  # another step is seen again
+    with pytest.raises(OptionError, match="step='stir'"):
+        runner.correct("stir")
+
+
+def test_what_looks_like_nothing_learned_is_said_once(tiny_task: Kitchen) -> None:
+    expectations = replace(tiny_task.expectations, usual=replace(tiny_task.expectations.usual, new=1.5))
+    for level, said in ((1.0, 0), (9.0, 1)):
+        runner = Guide(
+            Echo,
+            1.0,
+            tiny_task.procedure.graph,
+            expectations,
+            STEPS,
+            novelty=lambda rows, v=level: np.full(len(rows), v),
+        )
+        alerts = [a for state in walk(runner, shares(np.repeat([0, 1, 2, 3], 30))) for a in state.alerts]
+        assert sum(alert.kind == "unknown" for alert in alerts) == said
+
+
 def test_a_callback_hears_every_state(tiny_task: Kitchen) -> None:
     heard: list[State] = []
     runner = guide(tiny_task)
@@ -116,7 +161,7 @@ def test_any_rate_will_do(tiny_task: Kitchen) -> None:
     labels = np.repeat([0, 2, 1, 3], 20)
     for rate in (0.5, 1.0, 4.0):
         times = np.arange(0, 80, 1 / rate)
-        runner = Guide(Echo(), rate, tiny_task.procedure.graph, tiny_task.expectations, STEPS)
+        runner = Guide(Echo, rate, tiny_task.procedure.graph, tiny_task.expectations, STEPS)
         rows = shares(labels[times.astype(int)])
         states = [runner.push(float(time), row) for time, row in zip(times, rows, strict=True)]
         assert states[-1].done == (0, 2, 1, 3)
@@ -135,7 +180,7 @@ def test_any_graph_will_do(orders: list[list[int]]) -> None:
     rng = np.random.default_rng(0)
     videos = [film(order, rng) for order in orders]
     graph: ProcedureGraph = learn_graph(orders)
-    runner = Guide(Echo(), 1.0, graph, learn_expectations(videos, 1.0), STEPS)
+    runner = Guide(Echo, 1.0, graph, learn_expectations(videos, 1.0), STEPS)
     states = walk(runner, shares(np.repeat([3, 2, 1, 0], 20)))
     assert states[-1].step == 0
     assert set(states[-1].done) == {0, 1, 2, 3}
@@ -151,7 +196,7 @@ def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
     with pytest.raises(FeatureError, match=r"memberships of shape \(3,\) for 4 steps"):
         runner.push(3.0, np.ones(3) / 3)
     with pytest.raises(OptionError, match="trust=2 is how far the order is trusted; choose a number from 0 to 1"):
-        Guide(Echo(), 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust=2)
+        Guide(Echo, 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust=2)
 
 
 def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task: Kitchen) -> None:

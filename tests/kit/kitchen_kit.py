@@ -58,12 +58,16 @@ class Plain:
     steps_: int = 4
     choice_: None = None
     curve_: None = None
+    left_out_labels_: None = None
 
     def memberships(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
         return [np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True)) for rows in features]
 
     def predict(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
         return [np.where(rows.max(axis=1) > 0.5, rows.argmax(axis=1), -1) for rows in features]
+
+    def embed(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
+        return [np.asarray(rows, dtype=np.float64) for rows in features]
 
     def novelty(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
         return [np.asarray(1.0 + 9.0 * (rows.max(axis=1) <= 0)) for rows in features]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
 from stepcut.checking.calibrate import Expectations
-from stepcut.checking.evidence import KINDS, Floats, Seen, Sign, look
+from stepcut.checking.evidence import KINDS, Sign, likeness
+from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.order.orders import Labels, counted, name_of
 from stepcut.timeline import clock
 
-MINOR = math.log(2)
-"""Within a kind that alarms, a sign below this surprise (seen in half of all videos) is not worth a line."""
+NOTABLE = 0.05
+"""In a video that is called wrong, a sign with a smaller chance than this is worth a line; the strongest always is."""
+DIM, CLEAR = 0.01, 0.25
+"""A step in the cut that is less clear than in this share of the videos that do it is doubtful; so is one that is not
+in the cut and yet clearer than in that share of them."""
 
 
 @dataclass(frozen=True)
@@ -47,29 +51,65 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class StepSeen:
+    """One step of the procedure in one video."""
+
+    step: int
+    name: str
+    seen: str
+    """`seen`, `not seen`, or `doubtful` (the cut and the looks of the frames disagree)."""
+    times: tuple[tuple[float, float], ...]
+    """When it was done, (start, end) in seconds."""
+    share_of_videos: float
+    """How many of the videos learned from do it, from 0 to 1."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able object."""
+        times = [[round(start, 3), round(end, 3)] for start, end in self.times]
+        return {**asdict(self), "times": times, "share_of_videos": round(self.share_of_videos, 4)}
+
+    def __str__(self) -> str:
+        when = ", ".join(f"{clock(start)} to {clock(end)}" for start, end in self.times) or "–"
+        return f"{self.seen:<9} {self.name}  {when}  ({self.share_of_videos:.0%} of the videos do it)"
+
+
+@dataclass(frozen=True)
 class Report:
     """What `check` found in one video; `ok` when nothing goes beyond what normal videos show."""
 
     video: str
     seconds: float
     findings: list[Finding]
+    """The reasons, the strongest first."""
     score: float
-    """The greatest excess of any kind over its limit: above 1 is an alarm."""
-    excess: dict[str, float]
-    """The same for each kind."""
-    strange: float
-    """The share of the video that matches no known step."""
+    """All evidence in one number: above 1 is an alarm."""
+    steps: list[StepSeen]
+    """Every step of the procedure, whether or not anything is wrong with it."""
+    task_distance: float
+    """How far the video is from this task; above 1 it shows another one."""
     false_alarms: float
     """The share of normal videos that may be called wrong, as asked for when the procedure was learned."""
     promised: float = 0.0
-    """The share that the limits are set for; more than was asked for where the videos were too few to tell."""
+    """The share that the limit is set for; more than was asked for where the videos were too few to tell."""
     learned: int = 0
     """How many videos the procedure was learned from."""
+    critical: tuple[str, ...] = ()
+    """Critical steps that were not seen: an alarm whatever the score."""
 
     @property
     def ok(self) -> bool:
         """Whether the video is as normal videos are."""
-        return self.score <= 1
+        return self.score <= 1 and not self.other_task and not self.critical
+
+    @property
+    def other_task(self) -> bool:
+        """Whether the video does not show the task that was learned."""
+        return self.task_distance > 1
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 deviations, 3 another task."""
+        return 3 if self.other_task else 0 if self.ok else 1
 
     @property
     def missed(self) -> list[Finding]:
@@ -78,7 +118,7 @@ class Report:
 
     @property
     def extra(self) -> list[Finding]:
-        """Steps done more often than in any video that was learned from."""
+        """Steps done more often than in the videos that were learned from."""
         return self._of("extra")
 
     @property
@@ -100,14 +140,13 @@ class Report:
     def summary(self) -> str:
         """One sentence."""
         name = self.video or "this video"
+        if self.other_task:
+            return f"{name}: this is not the task that was learned."
+        unseen = [step.name for step in self.steps if step.seen != "seen" and step.share_of_videos > 0.5]
         if self.ok:
-            return f"{name}: fine, within what normal videos show."
+            within = f"; not clearly seen: {', '.join(unseen)}" if unseen else ""
+            return f"{name}: fine, within what normal videos show{within}."
         counts = [f"{len(self._of(kind))} {kind}" for kind in KINDS if self._of(kind)]
-        if self.strange > 0.5:
-            return (
-                f"{name}: {self.strange:.0%} of it matches no known step; it seems to show another task. "
-                f"({', '.join(counts)})"
-            )
         return f"{name}: {', '.join(counts)}."
 
     @property
@@ -128,10 +167,12 @@ class Report:
             "ok": self.ok,
             "score": round(self.score, 4),
             "summary": self.summary,
-            "strange": round(self.strange, 4),
+            "other_task": self.other_task,
+            "task_distance": round(self.task_distance, 4),
             "false_alarms": self.false_alarms,
             "promised": round(self.promised, 4),
             "note": self.note,
+            "steps": [step.to_json() for step in self.steps],
             **{kind: [finding.to_json() for finding in self._of(kind)] for kind in KINDS},
         }
 
@@ -140,7 +181,7 @@ class Report:
 
     def __str__(self) -> str:
         note = [f"  ({self.note})"] if self.note else []
-        return "\n".join([self.summary, *(f"  {finding}" for finding in self.findings), *note])
+        return "\n".join([self.summary, *(f"  {part}" for part in (*self.findings, *self.steps)), *note])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -149,8 +190,9 @@ class Report:
         )
         head = "<tr><th>time</th><th>what</th><th>why</th><th>sure</th></tr>"
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
+        steps = "".join(f"<li>{escape(str(step))}</li>" for step in self.steps)
         note = f"<p>{self.note}</p>" if self.note else ""
-        return f"<p><b>{'✓' if self.ok else '✗'}</b> {escape(self.summary)}</p>{table}{note}"
+        return f"<p><b>{'✓' if self.ok else '✗'}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
 
     def _of(self, kind: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.kind == kind]
@@ -164,49 +206,63 @@ def check_labels(
     novelty: Floats | None = None,
     names: Sequence[str] = (),
     video: str = "",
+    embedding: Floats | None = None,
 ) -> Report:
-    """Compare the cut of one video with what is expected: labels (T,), `rate` of them a second.
+    """Compare the cut of one video with what is expected.
 
-    `memberships` (T, K) and `novelty` (T,) come from the method; without them nothing is said of unknown stretches.
+    labels        the step of each row, (T,), -1 for none
+    rate          rows per second
+    expectations  what is usual, from `learn_expectations`
+    memberships   (T, K); without them a step that is not in the cut is never doubtful
+    novelty       (T,); without it nothing is said of unknown stretches
+    names         the names of the steps, by number
+    video         the name of the video
+    embedding     (T, p); without it another task is not told
     """
-    seen = look(labels, rate, memberships, novelty)
-    signs = expectations.signs(seen)
-    excess = expectations.excess(signs)
-    loud = [sign for sign in signs if excess[sign.kind] > 1 and sign.surprise >= _least(sign, signs, expectations)]
-    findings = [_finding(sign, seen, expectations, names) for sign in loud]
-    strange = sum(sign.end - sign.start for sign in signs if sign.kind == "unknown") / max(seen.seconds, 1e-9)
+    shown = observe(labels, rate, memberships, novelty, embedding)
+    signs = expectations.signs(shown)
+    score, distance = expectations.score(signs), expectations.task.distance(shown)
+    steps = _steps(shown, expectations, names)
+    critical = tuple(one.name for one in steps if one.step in expectations.severity.critical and one.seen == "not seen")
+    loud: list[Sign] = []
+    if score > 1 or critical or distance > 1:
+        ranked = sorted(signs, key=lambda sign: -expectations.worth(sign))
+        always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
+        loud = [s for s in ranked if s.chance < NOTABLE or s in always] or ranked[:1]
     return Report(
         video=video,
-        seconds=seen.seconds,
-        findings=sorted(findings, key=lambda f: (f.start, KINDS.index(f.kind), f.step or 0)),
-        score=max(excess.values()),
-        excess=excess,
-        strange=strange,
+        seconds=shown.seconds,
+        findings=[_finding(sign, shown, expectations, names) for sign in loud],
+        score=score,
+        steps=steps,
+        task_distance=distance,
         false_alarms=expectations.false_alarms,
         promised=expectations.promised,
         learned=expectations.usual.graph.videos,
+        critical=critical,
     )
 
 
-def _least(sign: Sign, signs: Sequence[Sign], expectations: Expectations) -> float:
-    """The least surprise worth a line: a duration must be beyond its limit by itself, the others add up."""
-    if sign.kind == "unusual":
-        return expectations.limits["unusual"]
-    largest = max(other.surprise for other in signs if other.kind == sign.kind)
-    return min(largest, 1.0 if sign.kind == "unknown" else MINOR)
+def _steps(shown: Observed, expectations: Expectations, names: Sequence[str]) -> list[StepSeen]:
+    usual, found = expectations.usual, []
+    for step in usual.graph.steps:
+        times = tuple((one.start, one.end) for one in shown.occurrences if one.step == step)
+        alike = likeness(shown, step, usual)
+        seen = "seen" if times else "not seen"
+        if shown.peaks is not None and (alike < DIM if times else alike > CLEAR):
+            seen = "doubtful"
+        share = usual.graph.occurs[step] / usual.graph.videos
+        found.append(StepSeen(step, name_of(step, names), seen, times, share))
+    return found
 
 
-def _finding(sign: Sign, seen: Seen, expectations: Expectations, names: Sequence[str]) -> Finding:
+def _finding(sign: Sign, shown: Observed, expectations: Expectations, names: Sequence[str]) -> Finding:
     name = "" if sign.step is None else name_of(sign.step, names)
-    # Rare in nats is sure in per cent; an unknown stretch is as sure as it is longer than allowed.
-    sure = 1 - math.exp(-sign.surprise)
-    if sign.kind == "unknown":
-        sure = sign.surprise / (sign.surprise + expectations.limits["unknown"])
-    reason = _reason(sign, seen, expectations, name, names)
-    return Finding(sign.kind, sign.start, sign.end, sign.step, name, sure, reason)
+    reason = _reason(sign, shown, expectations, name, names)
+    return Finding(sign.kind, sign.start, sign.end, sign.step, name, 1 - sign.chance, reason)
 
 
-def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names: Sequence[str]) -> str:
+def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, names: Sequence[str]) -> str:
     usual = expectations.usual
     graph = usual.graph
     if sign.kind == "unknown":
@@ -216,7 +272,7 @@ def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
     if sign.kind == "missed":
         reason = f"{name} was not done; {graph.occurs[sign.step]} of {counted(graph.videos)} do it"
-        later = [d.step for d in seen.occurrences if d.start == sign.start and d.step in graph.after(sign.step)]
+        later = [d.step for d in shown.occurrences if d.start == sign.start and d.step in graph.after(sign.step)]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":
         others = " and ".join(name_of(step, names) for step in sign.others)
@@ -226,9 +282,9 @@ def _reason(sign: Sign, seen: Seen, expectations: Expectations, name: str, names
             return f"{name} was done before {others}, which must precede it {said}"
         return f"{name} was done only after {others}, which it must precede {said}"
     if sign.kind == "extra":
-        most = max(graph.times.get(sign.step, (1,)))
+        fewer = sum(times < sign.measure for times in graph.times[sign.step])
         return (
-            f"{name} was done {sign.measure:.0f} times; no video does it more than {most} time{'s' if most > 1 else ''}"
+            f"{name} was done {sign.measure:.0f} times; {fewer} of {counted(graph.occurs[sign.step])} do it less often"
         )
     middle = _seconds(math.exp(usual.paces[sign.step].middle))
     return f"{name} took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"

@@ -1,282 +1,285 @@
-"""Evidence: how one video differs from what is usual, as findings whose surprise is in nats (-log of how rare it is).
+"""Evidence: every way in which one video differs from what is usual, each with the chance of it in a normal video.
 
-What was seen in x of n videos counts as a share of (x + 1/4) / (n + 1/2): nothing is impossible, and few videos prove
-little. Nothing here decides; `calibrate.py` sets how much surprise of each kind a normal video may hold.
+Events that were never seen in the n videos learned from are given the chance of Good and Turing: of all steps that
+nobody left out, all pairs that nobody exchanged, all steps that nobody repeated, N0 were never and N1 once seen so, and
+
+    p = (N1 + 1/2) / (n N0 + N1 + 1)
+
+so that steps vouch for each other: with eight videos of six steps and nothing left out, a missing step has a chance of
+1 %, not of 10 %. What happened m times has the chance (m + 1/2) / (n + 1). Durations follow a t-distribution of log
+seconds whose spread is shrunk towards the spread of all steps together.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import stdtr
 
-from stepcut.errors import OptionError
+from stepcut.checking.observe import Observed, time_spent
+from stepcut.checking.severity import Severity
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import Occurrence, find_occurrences, first_times
-from stepcut.order.orders import Labels
-from stepcut.order.predict import smoothed
+from stepcut.order.occurrences import Occurrence, first_times, graph_of_occurrences
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
-Floats = NDArray[np.floating[Any]]
-
-SMOOTHING = 4.0
-"""Seconds over which novelty is averaged before it is compared with its limit."""
-LEEWAY = 1.3
-"""A video is strange as a whole when half of it is stranger than this many times the middle of any normal video: each
-moment of another task may look like the oddest ones of this, background for instance, but not all do."""
-NARROWEST = 0.25
-"""The least spread of a step's duration, in log seconds: within a quarter, nothing is unusual."""
+"""What a report tells apart."""
+GROUPS = ("missed", "short", "misordered", "extra", "long", "short video", "long video", "unknown")
+"""What the score tells apart."""
+PRIOR = 2.0
+"""How many videos the pooled spread of durations counts for."""
+LENGTH_SPREAD = 0.25
+"""The spread of log seconds of whole videos that is believed before any is seen: a quarter longer or shorter."""
+NARROWEST = 0.2
+"""The least spread of log seconds: within a fifth, nothing is unusual."""
 
 
 class Pace(NamedTuple):
-    """How long a step usually takes: median and spread (a robust standard deviation) of its log seconds."""
+    """How long something usually takes: mean and spread of its log seconds, and of how many videos."""
 
     middle: float
     spread: float
     videos: int
 
+    def less(self, seconds: float) -> float:
+        """The chance of taking no longer than this."""
+        z = (math.log(max(seconds, 1e-3)) - self.middle) / (self.spread * math.sqrt(1 + 1 / max(self.videos, 1)))
+        return min(max(float(stdtr(max(self.videos - 1 + PRIOR, 1.0), z)), 1e-12), 1 - 1e-12)
+
+
+NO_STRETCH = Pace(0.0, 1.0, 0)
+
 
 @dataclass(frozen=True)
 class Usual:
-    """What is usual in some videos: the graph, how long each step takes, how strange a frame may be."""
+    """What is usual in some videos."""
 
     graph: ProcedureGraph
     paces: dict[int, Pace]
+    """How long each step takes."""
     length: Pace
-    """How long a whole video usually takes."""
-    peaks: dict[int, float]
-    """How surely a step is seen at its clearest moment, in the middle of the videos that do it."""
-    strange: float
-    """The limit of smoothed novelty; infinity where novelty is not known."""
-    strange_whole: float = math.inf
-    """The limit of a video's median novelty."""
+    """How long a whole video takes."""
+    never: dict[str, float]
+    """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`."""
+    peaks: dict[int, tuple[float, ...]]
+    """How surely a step is seen at its clearest moment, in each of the videos that do it, sorted."""
+    new: float = math.inf
+    """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
+    stretch: Pace = NO_STRETCH
+    """How long the longest stretch beyond that limit lasts, and a second."""
+
+    def missing(self, step: int) -> float:
+        """The chance that a normal video leaves a step out."""
+        return _chance(self.graph.videos - self.graph.occurs[step], self.graph.videos, self.never["missed"])
+
+    def swapped(self, before: int, after: int) -> float:
+        """The chance that a normal video does `after` before `before`."""
+        kept, broken = self.graph.first.get((before, after), 0), self.graph.first.get((after, before), 0)
+        return _chance(broken, kept + broken, self.never["misordered"])
+
+    def repeated(self, step: int, times: int) -> float:
+        """The chance that a normal video does a step as often as this or more often."""
+        often = sum(count >= times for count in self.graph.times[step])
+        return _chance(often, self.graph.occurs[step], self.never["extra"])
 
 
-@dataclass(frozen=True)
-class Sign:
-    """One way in which a video differs; `surprise` in nats, for `unknown` in seconds."""
+class Sign(NamedTuple):
+    """One way in which a video differs, and its chance in a normal video."""
 
-    kind: str
-    surprise: float
+    group: str
+    chance: float
     start: float
     end: float
     step: int | None = None
     others: tuple[int, ...] = ()
-    """The steps that it was swapped with."""
+    """The steps that it was exchanged with."""
     how: str = ""
-    """Misordered: done too early (before its preconditions) or too late (after what it must precede).
-    Unusual: short or long."""
+    """Misordered: done too early (before what must precede it) or too late. Unusual: short or long."""
     measure: float = 0.0
     """Seconds spent, or times done."""
 
-
-class Seen(NamedTuple):
-    """What the evidence is drawn from: what one video does when, and how surely and how strangely."""
-
-    occurrences: list[Occurrence]
-    seconds: float
-    rate: float
-    novelty: Floats | None = None
-    """(T,), smoothed."""
-    odd: float = 0.0
-    """The median of novelty."""
-    peaks: Floats | None = None
-    """(K,): the smoothed membership of each step at its clearest moment."""
+    @property
+    def kind(self) -> str:
+        """What a report calls it."""
+        return "unusual" if self.group in ("short", "long", "short video", "long video") else self.group
 
 
-def look(labels: Labels, rate: float, memberships: Floats | None = None, novelty: Floats | None = None) -> Seen:
-    """Gather the evidence of one video from its cut: labels (T,), memberships (T, K), novelty (T,)."""
-    for name, rows in {"memberships": memberships, "novelty": novelty}.items():
-        if rows is not None and len(rows) != len(labels):
-            raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
-    peaks = None
-    if memberships is not None and len(memberships):
-        peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
-    strange = None if novelty is None else smooth(np.asarray(novelty), rate)
-    odd = float(np.median(novelty)) if novelty is not None and len(novelty) else 0.0
-    return Seen(find_occurrences(labels, rate), len(labels) / rate, rate, strange, odd, peaks)
-
-
-def smooth(values: Floats, rate: float) -> Floats:
-    """The mean of values (T,) over a few seconds around each frame."""
-    if not len(values):
-        return values
-    width = min(max(1, round(SMOOTHING * rate)), len(values))
-    padded = np.pad(values.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
-    mean: Floats = np.convolve(padded, np.ones(width) / width, mode="valid")
-    return mean
-
-
-def learn_usual(graph: ProcedureGraph, videos: Sequence[Seen]) -> Usual:
-    """Durations and novelty of these videos beside a graph learned from them."""
-    spent: dict[int, list[float]] = {}
+def learn_usual(videos: Sequence[Observed]) -> Usual:
+    """What is usual in these videos."""
+    graph = graph_of_occurrences([video.occurrences for video in videos])
+    logs: dict[int, list[float]] = {}
     for video in videos:
         for step, seconds in time_spent(video.occurrences).items():
-            spent.setdefault(step, []).append(math.log(seconds))
-    paces = {step: _pace(logs) for step, logs in spent.items()}
-    length = _pace([math.log(video.seconds) for video in videos if video.seconds > 0])
-    peaks = {
-        step: float(np.median(sure))
-        for step in paces
-        if (sure := [v.peaks[step] for v in videos if v.peaks is not None and step in {d.step for d in v.occurrences}])
+            logs.setdefault(step, []).append(math.log(seconds))
+    pooled = float(np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD]))
+    first = graph.first
+    pairs = [(first.get((a, b), 0), first.get((b, a), 0)) for a in graph.steps for b in graph.steps if a < b]
+    never = {
+        "missed": _good_turing((graph.videos - graph.occurs[step], graph.videos) for step in graph.steps),
+        "misordered": _good_turing((min(pair), sum(pair)) for pair in pairs),
+        "extra": _good_turing((sum(t > 1 for t in graph.times[s]), graph.occurs[s]) for s in graph.steps),
     }
-    strange = [video.novelty for video in videos if video.novelty is not None]
-    limit = float(np.quantile(np.concatenate(strange), 0.99)) if strange else math.inf
-    whole = LEEWAY * max(video.odd for video in videos) if strange else math.inf
-    return Usual(graph, paces, length, peaks, limit, whole)
+    done = [{one.step for one in video.occurrences} for video in videos]
+    peaks = {}
+    for step in graph.steps:
+        sure = [v.peaks[step] for v, own in zip(videos, done, strict=True) if v.peaks is not None and step in own]
+        if sure:
+            peaks[step] = tuple(sorted(map(float, sure)))
+    novelty = [video.novelty for video in videos if video.novelty is not None and len(video.novelty)]
+    new = float(np.quantile(np.concatenate(novelty), 0.99)) if novelty else math.inf
+    longest = [max((b - a for a, b in new_stretches(video, new)), default=0.0) for video in videos]
+    return Usual(
+        graph=graph,
+        paces={step: _pace(own, pooled) for step, own in logs.items()},
+        length=_pace([math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2),
+        never=never,
+        peaks=peaks,
+        new=new,
+        stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
+    )
 
 
-def _pace(logs: Sequence[float]) -> Pace:
-    """The middle and the spread of some log seconds."""
-    middle = float(np.median(logs)) if len(logs) else 0.0
-    mad = float(np.median(np.abs(np.asarray(logs) - middle))) if len(logs) else 0.0
-    # 1.4826 MAD is the standard deviation of a normal distribution; few videos are drawn towards a factor of two.
-    spread = (1.4826 * mad * len(logs) + math.log(2) * 2) / (len(logs) + 2)
-    return Pace(middle, max(spread, NARROWEST), len(logs))
+def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
+    """Where novelty is beyond the limit: (start, end) in seconds."""
+    if video.novelty is None:
+        return []
+    new = np.concatenate(([False], video.novelty > limit, [False]))
+    edges = np.flatnonzero(np.diff(new.astype(np.int8))).reshape(-1, 2) / video.rate
+    return [(float(a), float(b)) for a, b in edges]
 
 
-def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
-    """Seconds that a video spends on each step it does."""
-    spent: dict[int, float] = {}
-    for one in video:
-        spent[one.step] = spent.get(one.step, 0.0) + one.spent
-    return spent
+def _pace(logs: Sequence[float], pooled: float) -> Pace:
+    """Mean and spread of some log seconds, the spread drawn towards the pooled variance."""
+    if not logs:
+        return Pace(0.0, math.sqrt(pooled), 0)
+    spread = math.sqrt((float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR))
+    return Pace(float(np.mean(logs)), max(spread, NARROWEST), len(logs))
 
 
-def find_signs(video: Seen, usual: Usual) -> list[Sign]:
-    """Every way in which a video differs from what is usual, small and great."""
+def _good_turing(counts: Iterable[tuple[int, int]]) -> float:
+    """The chance of what was never seen, from how often each of some events was seen, of how many chances."""
+    known = list(counts)
+    once = sum(seen == 1 for seen, _ in known)
+    return (once + 0.5) / (sum(of for seen, of in known if seen == 0) + once + 1)
+
+
+def _chance(seen: int, of: int, never: float) -> float:
+    return never if seen == 0 else max(never, (seen + 0.5) / (of + 1))
+
+
+# ---------------------------------------------------------------------- what one video shows
+
+
+def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) -> list[Sign]:
+    """Every way in which a video differs from what is usual, small and great.
+
+    video     what it shows
+    usual     what the videos learned from show
+    severity  which steps are optional, critical, or free in order
+    """
+    wishes = severity or Severity()
     first = first_times(video.occurrences)
     return [
-        *_missed(video, first, usual),
-        *_misordered(first, usual.graph),
-        *_extra(video.occurrences, usual.graph),
+        *_missed(video, first, usual, wishes),
+        *_misordered({step: one for step, one in first.items() if step not in wishes.free}, usual),
+        *_extra(video.occurrences, usual),
         *_unusual(video, first, usual),
         *_unknown(video, usual),
     ]
 
 
-def _missed(video: Seen, first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
+def likeness(video: Observed, step: int, usual: Usual) -> float:
+    """How clearly a step shows at its best moment: the share of the videos that do it in which it was no clearer."""
+    if video.peaks is None or not usual.peaks.get(step):
+        return 0.0
+    known = usual.peaks[step]
+    return sum(peak <= float(video.peaks[step]) + 1e-9 for peak in known) / len(known)
+
+
+def _missed(video: Observed, first: dict[int, Occurrence], usual: Usual, wishes: Severity) -> list[Sign]:
     """A step that is not there; it is dated to the moment at which something was done that it should precede.
 
-    A moment that looks like the step, though it was cut otherwise, takes away from the surprise.
+    A moment that looks like the step, though it was cut otherwise, takes away from the evidence.
     """
     signs, graph = [], usual.graph
     for step in graph.steps:
-        if step in first:
+        if step in first or step in wishes.optional:
             continue
-        share = smoothed(1 - graph.occurs[step] / graph.videos, graph.videos)
         later = [first[other].start for other in graph.after(step) if other in first]
         time = min(later, default=video.seconds)
-        signs.append(Sign("missed", -math.log(share) * (1 - _likeness(video, step, usual)), time, time, step))
+        chance = usual.missing(step) ** (1 - likeness(video, step, usual))
+        signs.append(Sign("missed", chance, time, time, step))
     return signs
 
 
-def _likeness(video: Seen, step: int, usual: Usual) -> float:
-    """How clearly a step shows at its best moment: 1 as clearly as in the videos that do it, 0 half as clearly or less.
-
-    Some step is always the most likely one, so every step has a moment at which it looks likely by half.
-    """
-    if video.peaks is None or step not in usual.peaks:
-        return 0.0
-    return min(1.0, max(0.0, 2 * float(video.peaks[step]) / max(usual.peaks[step], 1e-9) - 1))
-
-
-def _misordered(first: dict[int, Occurrence], graph: ProcedureGraph) -> list[Sign]:
-    """The fewest steps that explain every relation that is not kept; a precondition that never came is missed instead.
+def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
+    """The fewest steps that explain every pair that is the other way round than in most videos.
 
     One step done far too late stands behind many others: it is named, once, and not all of them. Found greedily: the
-    step in the most (and rarest) swaps first; of two alike, the one that was done too early.
+    step in the most (and rarest) exchanges first; of two alike, the one that was done too early.
     """
+    counts = usual.graph.first
     swaps = {
-        (a, b): _rarity_of_swap(graph, a, b)
+        (a, b): -math.log(usual.swapped(a, b))
+        for a in first
         for b in first
-        if b in graph.steps
-        for a in graph.before(b)
-        if a in first and first[a].start > first[b].start
+        if counts.get((a, b), 0) > counts.get((b, a), 0) and first[a].start > first[b].start
     }
     signs = []
     while swaps:
         weight: dict[int, float] = {}
-        for pair, rare in swaps.items():
+        for pair, nats in swaps.items():
             for step in pair:
-                weight[step] = weight.get(step, 0.0) + rare
+                weight[step] = weight.get(step, 0.0) + nats
         step = max(weight, key=lambda s: (round(weight[s], 9), -first[s].start))
-        early = {a: rare for (a, b), rare in swaps.items() if b == step}
-        late = {b: rare for (a, b), rare in swaps.items() if a == step}
-        own = early if sum(early.values()) >= sum(late.values()) else late
-        kind = "early" if own is early else "late"
-        rare = max([*early.values(), *late.values()])
-        one = first[step]
-        signs.append(Sign("misordered", rare, one.start, one.end, step, _nearest(graph, own, kind), how=kind))
-        swaps = {pair: rare for pair, rare in swaps.items() if step not in pair}
+        early = {a: nats for (a, b), nats in swaps.items() if b == step}
+        late = {b: nats for (a, b), nats in swaps.items() if a == step}
+        own, how = (early, "early") if sum(early.values()) >= sum(late.values()) else (late, "late")
+        most = max([*early.values(), *late.values()])
+        rarest = {other: nats for other, nats in own.items() if nats > most - 1e-9} or own
+        others = _nearest(usual.graph, rarest, how)
+        signs.append(Sign("misordered", math.exp(-most), first[step].start, first[step].end, step, others, how))
+        swaps = {pair: nats for pair, nats in swaps.items() if step not in pair}
     return signs
 
 
 def _nearest(graph: ProcedureGraph, swapped: dict[int, float], how: str) -> tuple[int, ...]:
-    """Of the steps that one was swapped with, those next to it in the graph: the others follow from them."""
+    """Of the steps that one was exchanged with, those next to it in the graph: the others follow from them."""
     beyond = graph.after if how == "early" else graph.before
     return tuple(step for step in sorted(swapped) if not (beyond(step) & swapped.keys()))
 
 
-def _rarity_of_swap(graph: ProcedureGraph, before: int, after: int) -> float:
-    kept, swapped = graph.first.get((before, after), 0), graph.first.get((after, before), 0)
-    together = kept + swapped
-    return -math.log(smoothed(swapped / together if together else 0.0, together))
-
-
-def _extra(video: Sequence[Occurrence], graph: ProcedureGraph) -> list[Sign]:
-    """A step done more often than in any of the videos: every time too many is counted."""
+def _extra(video: Sequence[Occurrence], usual: Usual) -> list[Sign]:
+    """A step done more often than most videos do it; dated to the first time too many."""
     signs = []
     for step, times in Counter(one.step for one in video).items():
-        most = max(graph.times.get(step, (1,)))
-        if times <= most:
-            continue
-        again = [one for one in video if one.step == step][most]
-        rare = -math.log(smoothed(0.0, graph.occurs.get(step, 0)))
-        signs.append(Sign("extra", rare * (times - most), again.start, again.end, step, measure=times))
+        if times > 1 and step in usual.paces:
+            most = max(count for count in [1, *usual.graph.times[step]] if count < times)
+            again = [one for one in video if one.step == step][most]
+            chance = usual.repeated(step, times)
+            signs.append(Sign("extra", chance, again.start, again.end, step, measure=times))
     return signs
 
 
-def _unusual(video: Seen, first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
-    """How far the seconds of each step, and of the whole, lie from the middle: z^2 / 2 nats, as if logs were normal."""
+def _unusual(video: Observed, first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
+    """How far the seconds of each step, and of the whole, lie from what is usual."""
     signs = []
     for step, seconds in time_spent(video.occurrences).items():
         if step in usual.paces:
-            surprise, how = _distance(seconds, usual.paces[step])
-            signs.append(Sign("unusual", surprise, first[step].start, first[step].end, step, how=how, measure=seconds))
+            less, one = usual.paces[step].less(seconds), first[step]
+            signs.append(Sign("short", less, one.start, one.end, step, how="short", measure=seconds))
+            signs.append(Sign("long", 1 - less, one.start, one.end, step, how="long", measure=seconds))
     if usual.length.videos and video.seconds > 0:
-        surprise, how = _distance(video.seconds, usual.length)
-        signs.append(Sign("unusual", surprise, 0.0, video.seconds, how=how, measure=video.seconds))
+        less = usual.length.less(video.seconds)
+        signs.append(Sign("short video", less, 0.0, video.seconds, how="short", measure=video.seconds))
+        signs.append(Sign("long video", 1 - less, 0.0, video.seconds, how="long", measure=video.seconds))
     return signs
 
 
-def _distance(seconds: float, pace: Pace) -> tuple[float, str]:
-    z = (math.log(seconds) - pace.middle) / pace.spread
-    return z * z / 2, "short" if z < 0 else "long"
-
-
-def _unknown(video: Seen, usual: Usual) -> list[Sign]:
-    """Stretches stranger than the limits; the surprise of one is its length in seconds."""
-    if video.novelty is None:
-        return []
-    if video.odd > usual.strange_whole:
-        return [Sign("unknown", video.seconds, 0.0, video.seconds)]
-    strange = np.concatenate(([False], video.novelty > usual.strange, [False]))
-    edges = np.flatnonzero(np.diff(strange.astype(np.int8))).reshape(-1, 2) / video.rate
-    return [Sign("unknown", float(b - a), float(a), float(b)) for a, b in edges]
-
-
-def totals(signs: Sequence[Sign]) -> dict[str, float]:
-    """How much of each kind a video shows: the sum, and for durations the greatest, so that one is enough."""
-    amount = dict.fromkeys(KINDS, 0.0)
-    for sign in signs:
-        if sign.kind == "unusual":
-            amount[sign.kind] = max(amount[sign.kind], sign.surprise)
-        else:
-            amount[sign.kind] += sign.surprise
-    return amount
+def _unknown(video: Observed, usual: Usual) -> list[Sign]:
+    """Stretches newer than the newest hundredth of normal frames, by how long they last."""
+    return [Sign("unknown", 1 - usual.stretch.less(1 + b - a), a, b) for a, b in new_stretches(video, usual.new)]

@@ -9,7 +9,7 @@ from stepcut.cli.common import add_engine, add_progress, open_engine, progress_h
 from stepcut.cli.feature_options import add_device, add_trust
 
 EXAMPLES = """examples:
-  stepcut check sandwich.proc new.mp4             in words; exit code 0 fine, 1 deviations, 2 error
+  stepcut check sandwich.proc new.mp4             in words; exit code 0 fine, 1 deviations, 2 error, 3 another task
   stepcut check sandwich.proc new.mp4 --json      for machines
   stepcut check sandwich.proc shift/*.mp4 --json --workers 4   many videos, a line for each
 """
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the videos, print the reports; 1 when one deviates, 2 when one cannot be checked."""
+    """Check the videos, print the reports; 1 when one deviates, 2 when one cannot be checked, 3 for another task."""
     from stepcut.procedure.many_videos import for_each_video
 
     with open_engine(args) as engine:
@@ -38,4 +38,4 @@ def run(args: argparse.Namespace) -> int:
     reports = [answer for answer in answers if not isinstance(answer, Exception)]
     for report in reports:
         print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else report)
-    return 2 if failed else 0 if all(report.ok for report in reports) else 1
+    return 2 if failed else max((report.exit_code for report in reports), default=0)

@@ -6,14 +6,15 @@ With m the memberships of the newest frame (from the past alone; a method may we
 
 so that what the order makes likely is believed a little sooner, and a doubtful frame does not change the step. By
 default `trust` is 0: memberships that are smoothed over time already, as those of the default method are, only come
-late by it (chosen on the toy kitchen; docs/use.md has the figures). With raw memberships, 0.3 to 0.5 helps a little.
-A step counts as done once it was the most believed for a quarter of its usual time. Memory does not grow: what is kept
-is the step of now, a clock and a count per step, and the online object's own window.
+late by it. A step counts as done once it was the most believed for a quarter of its usual time, and it raises alarms
+once it was for half of it, so that a flicker of the cut raises none. Memory does not grow: what is kept is the step of
+now, a clock and a count per step, the online object's own window, and the newest rows for novelty.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import Expectations
-from stepcut.errors import FeatureError, OptionError
+from stepcut.checking.evidence import new_stretches
+from stepcut.checking.observe import observe
+from stepcut.errors import FeatureError, OptionError, unknown
 from stepcut.methods.contract import Array, Online
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import name_of
@@ -36,6 +39,12 @@ TRUST = 0.0
 """How far the order is trusted beside the newest frame: 0 not at all, 1 as much."""
 OVERLOOKED = 0.05
 """The chance that something was done, or was not, against what was seen: how ready any step is at least."""
+FIRM = 0.5
+"""The share of a step's usual time after which it may raise an alarm."""
+ALARM = 0.1
+"""The share of normal videos in which an alarm may be false: each kind of each step gets its part of it."""
+WINDOW = 120.0
+"""Seconds of the newest rows that are looked at for novelty, every tenth of that."""
 LEAP = 0.02
 """The share of transitions that go anywhere: no belief is ever lost for good."""
 
@@ -45,7 +54,7 @@ class Alert:
     """Something that should be said now."""
 
     kind: str
-    """misordered, extra, long, or source (the stream itself)."""
+    """misordered, extra, long, unknown, or source (the stream itself)."""
     reason: str
     step: int | None = None
     confidence: float = 1.0
@@ -85,7 +94,7 @@ class State:
             "step": self.step,
             "name": self.name,
             "confidence": round(self.confidence, 3),
-            "done": list(self.done),
+            "done": [{"step": step, "name": name_of(step, self.names)} for step in self.done],
             "next": [
                 {"step": step, "name": name_of(step, self.names), "probability": round(chance, 3)}
                 for step, chance in self.next
@@ -100,18 +109,30 @@ class Guide:
 
     def __init__(
         self,
-        online: Online,
+        start: Callable[[], Online],
         rate: float,
         graph: ProcedureGraph,
         expectations: Expectations,
         steps: Sequence[str],
         trust: float = TRUST,
         callback: Callable[[State], None] | None = None,
+        novelty: Callable[[Array], Array] | None = None,
     ) -> None:
+        """A guide that has seen nothing yet.
+
+        start         makes the online object of a method; called anew by `reset`
+        rate          rows per second
+        graph         what must precede what
+        expectations  what is usual
+        steps         the names of the steps
+        trust         how far the order is trusted beside the newest frame, from 0 to 1
+        callback      called with every state
+        novelty       from rows (T, d) to the novelty of each, (T,); without it nothing is called unknown
+        """
         if not 0 <= trust <= 1:
             raise OptionError(f"trust={trust!r} is how far the order is trusted; choose a number from 0 to 1.")
-        self.online, self.rate, self.graph, self.expectations = online, rate, graph, expectations
-        self.steps, self.trust, self.callback = tuple(steps), trust, callback
+        self.start, self.rate, self.graph, self.expectations = start, rate, graph, expectations
+        self.steps, self.trust, self.callback, self.novelty = tuple(steps), trust, callback, novelty
         usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
         # Seconds that a step usually takes, for steps that no training video does the typical length.
@@ -119,7 +140,12 @@ class Guide:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was done: somebody starts anew. The online object keeps its window."""
+        """Forget everything: somebody starts anew."""
+        self.online = self.start()
+        self.rows: deque[Array] = deque(maxlen=max(2, round(WINDOW * self.rate)))
+        self.pushed = 0
+        self.corrected: tuple[int, int] | None = None
+        """(the step that the method saw, the step that a person says it is), until the method sees another."""
         self.time = -math.inf
         self.done: list[int] = []
         self.spent = np.zeros(len(self.steps))
@@ -141,9 +167,9 @@ class Guide:
         # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
             memberships = self.online.push(row)
-        belief = self._believed(np.asarray(memberships, dtype=np.float64))
+        belief = self._corrected(self._believed(np.asarray(memberships, dtype=np.float64)))
         self.time = time
-        fresh = [*alerts, *self._follow(int(np.argmax(belief)), passed)]
+        fresh = [*alerts, *self._count_time(int(np.argmax(belief)), passed), *self._unknown(row)]
         state = State(
             time=time,
             step=self.now,
@@ -159,7 +185,37 @@ class Guide:
             self.callback(state)
         return state
 
+    def correct(self, step: int | str) -> None:
+        """A person says which step this is, by number or name; the guide goes on from there.
+
+        It holds until the method sees another step than the one that it takes this for.
+        """
+        number = self.steps.index(step) if isinstance(step, str) and step in self.steps else step
+        if not isinstance(number, int) or not 0 <= number < len(self.steps):
+            raise OptionError(unknown("step", str(step), self.steps) + f" Or a number from 0 to {len(self.steps) - 1}.")
+        self.corrected = (self.corrected[0] if self.corrected else self.now, number)
+        self.now = number
+        self.spent[number] = 0.0
+
+    def finish(self) -> None:
+        """A person says that the step of now is done."""
+        if self.now >= 0:
+            self.done = [*(step for step in self.done if step != self.now), self.now]
+            self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
+
     # ------------------------------------------------------------------ what is believed
+
+    def _corrected(self, belief: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The belief, with the step that a person corrected in the place of the one that the method sees."""
+        if self.corrected is None:
+            return belief
+        seen, said = self.corrected
+        if int(np.argmax(belief)) not in (seen, said):
+            self.corrected = None
+            return belief
+        belief = belief.copy()
+        belief[seen], belief[said] = min(belief[seen], belief[said]), max(belief[seen], belief[said])
+        return belief
 
     def _believed(self, memberships: NDArray[np.float64]) -> NDArray[np.float64]:
         if memberships.shape != (len(self.steps),):
@@ -188,58 +244,70 @@ class Guide:
 
     # ------------------------------------------------------------------ what is done, and what is worth saying
 
-    def _follow(self, step: int, passed: float) -> list[Alert]:
+    def _count_time(self, step: int, passed: float) -> list[Alert]:
         """Count the time of the step of now; gives what has just become worth saying."""
         if step != self.now:
             self.now = step
             self.spent[step] = 0.0
         before = self.spent[step]
         self.spent[step] += min(passed, FILL / self.rate)  # a gap in the stream is not time spent
-        enough = ENOUGH * self.usual[step]
         alerts: list[Alert] = []
-        if before < enough <= self.spent[step]:
-            alerts += self._finished(step)
+        if before < FIRM * self.usual[step] <= self.spent[step] and step in self.graph.steps:
+            alerts += self._out_of_order(step)
+            alerts += self._again(step)
+        if before < ENOUGH * self.usual[step] <= self.spent[step]:
+            if not self.done or self.done[-1] != step:
+                self.counts[step] += 1
+            self.done = [*(s for s in self.done if s != step), step]
         pace = self.expectations.usual.paces.get(step)
-        limit = math.inf if pace is None else math.exp(pace.middle + pace.spread * self._reach())
-        if self.spent[step] > limit and self._first_time("long", step):
+        chance = 1.0 if pace is None else 1 - pace.less(self.spent[step])
+        if chance < self._rare() and self._first_time("long", step):
             reason = f"{self._name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
-            alerts.append(Alert("long", reason, step, 1 - math.exp(-self.expectations.limits["unusual"])))
+            alerts.append(Alert("long", reason, step, 1 - chance))
         return alerts
 
-    def _finished(self, step: int) -> list[Alert]:
-        """A step has just been done long enough to count."""
-        alerts = []
-        again = step in self.done and self.done[-1] == step
-        if not again:
-            self.counts[step] += 1
-        if step in self.graph.steps:
-            alerts += self._out_of_order(step)
-            most = max(self.graph.times[step])
-            if self.counts[step] > most and not again:
-                which = _ordinal(int(self.counts[step]))
-                reason = f"{self._name(step)} is done for the {which} time; nobody did it more often than {most}"
-                alerts.append(Alert("extra", reason, step, 1 - 1 / (self.graph.occurs[step] + 2)))
-        self.done = [*(s for s in self.done if s != step), step]
-        return alerts
+    def _again(self, step: int) -> list[Alert]:
+        times = int(self.counts[step])
+        chance = self.expectations.usual.repeated(step, times) if times > 1 else 1.0
+        if chance >= self._rare() or not self._first_time("extra", step):
+            return []
+        most = max(self.graph.times[step])
+        reason = f"{self._name(step)} is done for the {_ordinal(times)} time; nobody did it more often than {most}"
+        return [Alert("extra", reason, step, 1 - chance)]
 
     def _out_of_order(self, step: int) -> list[Alert]:
-        missing = self.graph.before(step) - set(self.done)
+        """What must precede a step and was not seen, where hardly any video does without."""
+        usual = self.expectations.usual
+        free = self.expectations.severity.free | self.expectations.severity.optional
+        missing = self.graph.before(step) - set(self.done) - free - {self.now}
         near = sorted(s for s in missing if not (self.graph.after(s) & missing))
-        if not near or not self._first_time("misordered", step):
+        chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
+        if chance >= self._rare() or step in free or not self._first_time("misordered", step):
             return []
-        kept = min(self.graph.first.get((other, step), 0) for other in near)
         needs = " and ".join(self._name(other) for other in near)
-        reason = f"{needs} must precede {self._name(step)} and was not seen"
-        return [Alert("misordered", reason, step, (kept + 0.25) / (self.graph.occurs[step] + 0.5))]
+        return [Alert("misordered", f"{needs} must precede {self._name(step)} and was not seen", step, 1 - chance)]
+
+    def _unknown(self, row: Array) -> list[Alert]:
+        """Whether most of the newest rows are newer than the newest hundredth of normal frames."""
+        self.rows.append(np.asarray(row))
+        self.pushed += 1
+        room = self.rows.maxlen or 2
+        if self.novelty is None or len(self.rows) < room // 2 or self.pushed % max(room // 10, 1):
+            return []
+        shown = observe(np.zeros(len(self.rows), dtype=np.int64), self.rate, novelty=self.novelty(np.stack(self.rows)))
+        new = sum(b - a for a, b in new_stretches(shown, self.expectations.usual.new))
+        if new < shown.seconds / 2 or not self._first_time("unknown", -1):
+            return []
+        return [Alert("unknown", "I do not know this: it looks like nothing that was learned", None, 0.99)]
+
+    def _rare(self) -> float:
+        """The chance below which something is worth an alarm: three kinds, and so many steps, share the rate."""
+        return ALARM / (3 * max(len(self.graph.steps), 1))
 
     def _first_time(self, kind: str, step: int) -> bool:
         new = (kind, step) not in self.said
         self.said.add((kind, step))
         return new
-
-    def _reach(self) -> float:
-        """How many spreads from the middle a duration may lie, from the limit in nats: z^2 / 2."""
-        return math.sqrt(2 * self.expectations.limits["unusual"])
 
     def _upcoming(self) -> list[tuple[int, float]]:
         """What may come after the step of now."""

@@ -25,6 +25,7 @@ class BaseMethod(ABC):
     labels_: list[Labels]
     steps_: int
     novelty_: list[NDArray[np.float64]] | None = None
+    left_out_labels_: list[Labels] | None = None
     choice_: Choice | None = None
     curve_: Curve | None = None
 

@@ -95,6 +95,8 @@ class Method(Protocol):
     steps_: int
     novelty_: list[NDArray[np.float64]] | None = None
     """Leave-one-out novelty of the videos learned from, where the method knows it."""
+    left_out_labels_: list[Labels] | None = None
+    """The steps of each video learned from as if it were new, where the method knows them."""
 
     @property
     def choice_(self) -> Choice | None:
@@ -125,8 +127,8 @@ class Method(Protocol):
 
 
 def complete(method: Method) -> Method:
-    """The same method; what only some methods learn (`novelty_`, `choice_`, `curve_`) is None where it is absent."""
-    for name in ("novelty_", "choice_", "curve_"):
+    """The same method; what only some methods learn (`novelty_`, `choice_` ...) is None where it is absent."""
+    for name in ("novelty_", "left_out_labels_", "choice_", "curve_"):
         if name not in dir(method):
             setattr(method, name, None)
     return method

@@ -63,11 +63,12 @@ def fit(
         memberships = method.memberships(rows)
         per_second = features[0].rate
         expectations = learn_expectations(
-            list(cuts.values()),
+            method.left_out_labels_ or list(cuts.values()),  # new videos are cut a little worse than those learned from
             float(per_second),
             memberships=memberships,
             novelty=leave_one_out_novelty(method, rows),
             false_alarms=config["false_alarms"],
+            embeddings=method.embed(rows),
         )
         stage.advance(len(features))
     if lesson is not None:

@@ -170,6 +170,7 @@ class Procedure(Record):
             rate=float(self.rate),
             memberships=self.method.memberships(rows)[0],
             novelty=self.method.novelty(rows)[0],
+            embedding=self.method.embed(rows)[0],
             expectations=self.expectations,
             names=self.model_steps,
             video=features.name,
@@ -180,7 +181,14 @@ class Procedure(Record):
         from stepcut.guidance.guide import Guide
 
         graph = self.expectations.usual.graph.renamed(self.model_steps)
-        return Guide(self.method.online(), float(self.rate), graph, self.expectations, self.model_steps)
+        return Guide(
+            self.method.online,
+            float(self.rate),
+            graph,
+            self.expectations,
+            self.model_steps,
+            novelty=lambda rows: self.method.novelty([rows])[0],
+        )
 
     def plan(self) -> dict[str, Any]:
         """The procedure for planners and robots: steps, preconditions, durations, alternatives. JSON-able."""

@@ -19,9 +19,9 @@ import hashlib
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -45,6 +45,7 @@ from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
+    from stepcut.checking.calibrate import Expectations
     from stepcut.methods.contract import Method
 
 EDITS = "edits.json"
@@ -144,6 +145,9 @@ def write_files(record: Record, folder: Path) -> None:
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.expectations.to_json())
+    wishes = record.expectations.severity.to_json(record.learned_steps)
+    if any(wishes.values()):
+        write_json(folder / "severity.json", wishes)
     if record.given:
         write_json(folder / "labels.json", {name: _runs(rows) for name, rows in record.given.items()})
     if record.method.curve_ is not None:
@@ -197,7 +201,6 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
 
 def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
-    from stepcut.checking.calibrate import Expectations
 
     outline = read_outline(folder)
     config = outline.config
@@ -214,12 +217,23 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
             videos=outline.videos,
             rate=Fraction(config["rate"]),
             method=kind.restore(config["settings"], _arrays(model)),
-            expectations=Expectations.from_json(read_json(folder / "check.json")),
+            expectations=_expectations(folder, outline.steps),
             config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
             corrections=outline.corrections,
             given=outline.given,
             trusted=trust,
         )
+
+
+def _expectations(folder: Path, steps: Sequence[str]) -> Expectations:
+    """What a normal video looks like, with what a user says of the steps in severity.json."""
+    from stepcut.checking.calibrate import Expectations
+    from stepcut.checking.severity import FILE, parse_severity
+
+    expected = Expectations.from_json(read_json(folder / "check.json"))
+    if not (folder / FILE).exists():
+        return expected
+    return replace(expected, severity=parse_severity(read_json(folder / FILE), steps))
 
 
 def method_class(name: object, folder: Path | Address, trust: bool) -> type[Method]:

@@ -45,6 +45,7 @@ class CnC:
     labels_: list[Labels]
     steps_: int
     novelty_: list[NDArray[np.float64]] | None = None
+    left_out_labels_: list[Labels] | None = None
     choice_: Choice | None = None
 
     def __init__(

@@ -8,22 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.default.em import estimate
+from stepcut.methods.contract import BACKGROUND
+from stepcut.methods.default.em import estimate, log_likelihood
+from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.default.slow_features import project, refined_axes, soft_normalise
+from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-def leave_one_out_distances(
-    slow: Sequence[Floats], labels: Sequence[Labels], axes: Floats | None, count: int
-) -> list[Floats]:
-    """(T,) per video: the distance of each row to the nearest step, with axes and centres learned from the others.
+def leave_one_out(
+    slow: Sequence[Floats],
+    labels: Sequence[Labels],
+    axes: Floats | None,
+    count: int,
+    prior: float,
+    background: float,
+) -> list[tuple[Floats, Labels]]:
+    """Every video seen as if it were new, with axes and centres learned from the others.
 
-    slow    smoothed, centred videos (T, d)
-    labels  the step of each row, -1 for background
-    axes    the axes (d, p); None learns them from the labels of the other videos
-    count   the number of steps
+    Gives, per video, the distance of each row to the nearest step (T,) and the steps found, (T,), -1 for background.
+
+    slow        smoothed, centred videos (T, d)
+    labels      the step of each row, -1 for background
+    axes        the axes (d, p); None learns them from the labels of the other videos
+    count       the number of steps
+    prior       the weight of a step's usual time
+    background  how easily a row is background, from 0 to 1
     """
     out = []
     for i, own in enumerate(slow):
@@ -32,6 +44,10 @@ def leave_one_out_distances(
         seen = refined_axes(rows, known, count) if axes is None else axes
         norm, views = project(rows, seen)
         memberships = [(cut[:, None] == np.arange(count)).astype(np.float64) for cut in known]
-        centres = estimate(views, memberships, shortest=1.0).centres
-        out.append(np.sqrt(squared_distances(soft_normalise(own @ seen, norm), centres).min(axis=1)))
+        steps = estimate(views, memberships, shortest=1.0)
+        view = soft_normalise(own @ seen, norm)
+        found = forward_backward(log_likelihood(view, normalised_times(len(view)), steps, prior, background))
+        cut = found.argmax(axis=1)
+        distance = np.sqrt(squared_distances(view, steps.centres).min(axis=1))
+        out.append((distance, np.where(cut == count, BACKGROUND, cut).astype(np.int64)))
     return out

@@ -17,7 +17,7 @@ from stepcut.methods.default import teaching
 from stepcut.methods.default.em import Steps, log_likelihood
 from stepcut.methods.default.forward_backward import forward, forward_backward
 from stepcut.methods.default.labels import check_labels
-from stepcut.methods.default.leave_one_out import leave_one_out_distances
+from stepcut.methods.default.leave_one_out import leave_one_out
 from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth, soft_normalise
 from stepcut.methods.default.step_count import RESTARTS, choose_count
@@ -56,6 +56,8 @@ class StepCut:
     scale_: float
     novelty_: list[Floats] | None = None
     """Leave-one-out novelty of the videos learned from; not kept on disk."""
+    left_out_labels_: list[Labels] | None = None
+    """The steps of each video learned from as if it were new; not kept on disk."""
     choice_: Choice | None = None
     """How the number of steps was chosen, where it was not given."""
     taught_: Taught | None = None
@@ -119,8 +121,10 @@ class StepCut:
         if known is not None:
             self._teach(rows, known, wide, progress)
             self._keep(solution_of(slow, self.labels_, count, found.prior), directions, search.sigma, rows, sort=False)
-        away = leave_one_out_distances(slow, self.labels_, None if self.refine else found.axes, count)
-        self.novelty_ = [distance / self.scale_ for distance in away]
+        axes = None if self.refine else found.axes
+        left_out = leave_one_out(slow, self.labels_, axes, count, self.prior_, self.background)
+        self.novelty_ = [distance / self.scale_ for distance, _ in left_out]
+        self.left_out_labels_ = None if known is not None else [cut for _, cut in left_out]
         return self
 
     def _count(self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook) -> int:

@@ -1,0 +1,93 @@
+"""Observed: what one video shows, gathered from its cut: what is done when, how surely, how new it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import OptionError
+from stepcut.order.occurrences import Occurrence, find_occurrences
+from stepcut.order.orders import Labels
+
+Floats = NDArray[np.floating[Any]]
+
+SMOOTHING = 4.0
+"""Seconds over which memberships and novelty are averaged."""
+
+
+class Observed(NamedTuple):
+    """What the evidence is drawn from."""
+
+    occurrences: list[Occurrence]
+    seconds: float
+    rate: float
+    novelty: Floats | None = None
+    """(T,), smoothed."""
+    peaks: Floats | None = None
+    """(K,): the smoothed membership of each step at its clearest moment."""
+    directions: Floats | None = None
+    """(T, p): the embedding of each frame, of length 1."""
+    prototypes: dict[int, Floats] | None = None
+    """The mean direction (p,) of each step that is done."""
+
+
+def observe(
+    labels: Labels,
+    rate: float,
+    memberships: Floats | None = None,
+    novelty: Floats | None = None,
+    embedding: Floats | None = None,
+) -> Observed:
+    """Gather what one video shows.
+
+    labels       the step of each row, (T,), -1 for none
+    rate         rows per second
+    memberships  (T, K)
+    novelty      (T,)
+    embedding    (T, p)
+    """
+    for name, rows in {"memberships": memberships, "novelty": novelty, "embedding": embedding}.items():
+        if rows is not None and len(rows) != len(labels):
+            raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
+    numbers = np.asarray(labels, dtype=np.int64)
+    peaks = directions = prototypes = None
+    if memberships is not None and len(memberships):
+        peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
+    if embedding is not None and len(embedding):
+        directions = unit(np.asarray(embedding, dtype=np.float64))
+        prototypes = {int(k): directions[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])}
+    return Observed(
+        find_occurrences(numbers, rate),
+        len(numbers) / rate,
+        rate,
+        None if novelty is None else smooth(np.asarray(novelty), rate),
+        peaks,
+        directions,
+        prototypes,
+    )
+
+
+def unit(rows: Floats) -> Floats:
+    """Rows (n, p) scaled to length 1."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))
+
+
+def smooth(values: Floats, rate: float) -> Floats:
+    """The mean of values (T,) over a few seconds around each frame."""
+    if not len(values):
+        return values
+    width = min(max(1, round(SMOOTHING * rate)), len(values))
+    padded = np.pad(values.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
+    mean: Floats = np.convolve(padded, np.ones(width) / width, mode="valid")
+    return mean
+
+
+def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
+    """Seconds that a video spends on each step it does."""
+    spent: dict[int, float] = {}
+    for one in video:
+        spent[one.step] = spent.get(one.step, 0.0) + one.spent
+    return spent

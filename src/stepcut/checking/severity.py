@@ -1,0 +1,69 @@
+"""Severity: what a user says of the steps: which are optional, which critical, which free in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import OptionError, unknown
+
+FILE = "severity.json"
+"""Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...], "free": [...]}`."""
+
+
+@dataclass(frozen=True)
+class Severity:
+    """Steps by number."""
+
+    optional: frozenset[int] = frozenset()
+    """Leaving it out is fine."""
+    critical: frozenset[int] = frozenset()
+    """Not seeing it is always an alarm."""
+    free: frozenset[int] = frozenset()
+    """It may be done at any time."""
+
+    def to_json(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """What the file holds, with the names of the steps."""
+        return {key: [names[step] for step in sorted(getattr(self, key))] for key in ("optional", "critical", "free")}
+
+
+def read_severity(path: str | Path, names: Sequence[str]) -> Severity:
+    """Read a file that says which steps are optional, critical or free in order.
+
+    path    a JSON file with any of the keys `optional`, `critical`, `free`, each a list of step names or numbers
+    names   the names of the steps, by number
+    """
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"{path}: cannot be read as JSON ({error}). Write lists under optional, critical, free."
+        ) from error
+    return parse_severity(record, names, str(path))
+
+
+def parse_severity(record: Mapping[str, Any], names: Sequence[str], where: str = FILE) -> Severity:
+    """The same from what the file holds; `where` is its name, for errors."""
+    known = ("optional", "critical", "free")
+    if not isinstance(record, Mapping):
+        raise OptionError(f"{where}: it holds {type(record).__name__}; give an object with {', '.join(known)}.")
+    for key, value in record.items():
+        if key not in known:
+            raise OptionError(f"{where}: {unknown('key', key, known)}")
+        if not isinstance(value, list):
+            raise OptionError(f"{where}: {key} is {value!r}; give a list of step names or numbers.")
+    chosen = {key: frozenset(_number(step, names, where) for step in record.get(key, ())) for key in known}
+    if both := chosen["optional"] & chosen["critical"]:
+        raise OptionError(f"{where}: {names[min(both)]!r} is optional and critical; choose one of the two.")
+    return Severity(**chosen)
+
+
+def _number(step: Any, names: Sequence[str], where: str) -> int:
+    if isinstance(step, str) and step in names:
+        return list(names).index(step)
+    if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
+        return step
+    raise OptionError(f"{where}: {unknown('step', str(step), names)} Or give a number from 0 to {len(names) - 1}.")

@@ -1,0 +1,85 @@
+"""Whether a video shows this task at all: do all steps of the task have a moment in it that looks like them.
+
+With c_k the mean direction of step k in the embedding, over the videos learned from, and x_t the direction of frame t,
+
+    distance = mean over k of  1 - max over t of  cos(c_k, x_t)
+
+A video of another task may look familiar in every frame, for it is the same kitchen; but it lacks the moments of this
+task. A part of this task has its own moments, and those that it lacks move the mean only by their share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepcut.checking.observe import Floats, Observed, unit
+
+FAR = 4.0
+"""How many spreads of log distance beyond the mean of normal videos another task begins."""
+SPREAD = 0.15
+"""The least spread; a method knows the videos it has learned from a little better than new ones."""
+
+
+@dataclass(frozen=True)
+class TaskModel:
+    """What the steps look like, and how far the videos learned from are from the others."""
+
+    centres: Floats
+    """(K, p), of length 1."""
+    limit: float
+    """The distance beyond which a video shows another task."""
+
+    def distance(self, video: Observed) -> float:
+        """How far a video is from this task, 1 at the limit; 0 where it cannot be told."""
+        if video.directions is None or not len(self.centres):
+            return 0.0
+        return _distance(self.centres, video.directions) / self.limit
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able object."""
+        return {"centres": np.round(self.centres, 5).tolist(), "limit": self.limit}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any] | None) -> TaskModel:
+        """What `to_json` gave, read again; without it, nothing is ever another task."""
+        if record is None:
+            return cls(np.zeros((0, 0)), math.inf)
+        return cls(np.asarray(record["centres"], dtype=np.float64).reshape(len(record["centres"]), -1), record["limit"])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TaskModel):
+            return NotImplemented
+        return self.limit == other.limit and np.allclose(self.centres, other.centres, atol=1e-4)
+
+
+def learn_task(videos: Sequence[Observed]) -> TaskModel:
+    """Centres from all videos; the limit from the distance of each to the centres of the others."""
+    if len(videos) < 2 or any(video.directions is None for video in videos):
+        return TaskModel.from_json(None)
+    logs = []
+    for left_out, video in enumerate(videos):
+        centres = _centres([other for place, other in enumerate(videos) if place != left_out])
+        if video.directions is not None and len(centres):
+            logs.append(math.log(max(_distance(centres, video.directions), 1e-6)))
+    if not logs:
+        return TaskModel.from_json(None)
+    limit = math.exp(float(np.mean(logs)) + FAR * max(float(np.std(logs)), SPREAD))
+    return TaskModel(_centres(videos), min(limit, 1.0))
+
+
+def _centres(videos: Sequence[Observed]) -> Floats:
+    """(K, p): every video counts once in the mean of each step it does."""
+    found: dict[int, list[Floats]] = {}
+    for video in videos:
+        for step, row in (video.prototypes or {}).items():
+            found.setdefault(step, []).append(row)
+    return unit(np.array([np.mean(rows, axis=0) for rows in found.values()])) if found else np.zeros((0, 0))
+
+
+def _distance(centres: Floats, directions: Floats) -> float:
+    return float(np.mean(1 - (centres @ directions.T).max(axis=1)))
