@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "say what a video misses, repeats or does out of order"),
     "watch": ("watch", "check each new video of a folder as it arrives"),
     "guide": ("guide", "follow a video, camera or stream: the step now and what comes next"),
+    "compare": ("compare", "how two groups of people differ: durations, orders, steps left out or repeated"),
     "evaluate": ("evaluate", "score a procedure against true timelines"),
     "agree": ("agree", "how far two annotators, or an annotator and a proposal, say the same"),
     "view": ("view", "look at a procedure in the browser, and correct it"),

@@ -1,0 +1,76 @@
+"""Compare: what differs between two groups is found, what does not is left alone, many steps are corrected for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kitchen_kit import STEPS, Kitchen, film
+
+from stepcut.checking.compare import compare_groups, draw_budget, holm, time_budget
+from stepcut.cli.main import main
+from stepcut.errors import OptionError
+from stepcut.timeline import Timeline
+
+
+def group(orders: list[list[int]], seconds: float, seed: int) -> list[Timeline]:
+    rng = np.random.default_rng(seed)
+    return [
+        Timeline.from_labels(film(order, rng, seconds), 1.0, STEPS, video=f"{seed}-{n}")
+        for n, order in enumerate(orders)
+    ]
+
+
+def test_slow_and_forgetful_people_are_told_from_the_others() -> None:
+    experts, novices = group([[0, 1, 2, 3]] * 10, 20, 1), group([[0, 2, 1, 3]] * 5 + [[0, 2, 3]] * 5, 40, 2)
+    table = compare_groups(experts, novices, STEPS)
+    rows = {(row[0], row[1]): row for row in table.rows}
+    assert rows["seconds", "open jar"][4] == -1  # every expert is quicker
+    assert rows["seconds", "open jar"][6] < 0.05
+    assert rows["left out", "spread jam"][2:4] == [0.0, 0.5]
+    assert rows["repeated", "serve"][5] == 1
+    assert rows["exchanged pairs", "(order)"][4] != 0
+    assert [row[6] for row in table.rows] == sorted(row[6] for row in table.rows)
+
+
+def test_alike_groups_do_not_differ() -> None:
+    table = compare_groups(group([[0, 1, 2, 3]] * 8, 20, 3), group([[0, 1, 2, 3]] * 8, 20, 4), STEPS)
+    assert min(row[6] for row in table.rows) > 0.05
+
+
+def test_holm_corrects_and_keeps_the_order() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_too_few_videos_are_told() -> None:
+    with pytest.raises(OptionError, match="group A has 1 videos"):
+        compare_groups(group([[0]], 20, 1), group([[0], [0]], 20, 2), STEPS)
+
+
+def test_the_budget_and_its_plot_have_every_step() -> None:
+    groups = {"before": group([[0, 1]] * 2, 20, 1), "after": group([[0, 1]] * 3, 20, 2)}
+    budget = time_budget(groups, STEPS)
+    assert len(budget.rows) == 5 * len(STEPS)
+    axes = draw_budget(groups, STEPS)
+    assert [label.get_text() for label in axes.get_yticklabels()] == STEPS
+
+
+def test_the_command_compares_folders(
+    tiny_task: Kitchen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stepcut.procedure.procedure.load", lambda *_, **__: tiny_task.procedure)
+    rng = np.random.default_rng(0)
+    for name, order in (("novices", [0, 2, 3]), ("experts", [0, 1, 2, 3])):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            np.save(tmp_path / name / f"{name}{number}.npy", np.eye(4)[np.maximum(film(order, rng), 0)])
+    folders = [str(tmp_path / "novices"), str(tmp_path / "experts")]
+    files = ["--budget", str(tmp_path / "b.csv"), "--plot", str(tmp_path / "b.svg")]
+    assert main(["compare", *folders, "-p", "any.proc", "--format", "csv", *files]) == 0
+    assert "left out,spread jam,1.0,0.0,1.0" in capsys.readouterr().out
+    assert (tmp_path / "b.csv").read_text().startswith("group,video,step,seconds,times")
+    assert (tmp_path / "b.svg").stat().st_size > 1000
+    assert main(["compare", str(tmp_path / "absent"), folders[1], "-p", "any.proc"]) == 2
+    assert "is not a folder" in capsys.readouterr().err
