@@ -87,8 +87,7 @@ def judge_recipe(trial: Trial) -> dict[str, Any]:
     """Areas on a recipe: each third of the recordings checked by a procedure of the normal ones among the others.
 
     `wrong`: a step is missing or misordered, by the score, and by length alone. `other`: recordings of other recipes
-    with the same features, by the distance from the task, against held-out ones of this. `near`: of the true alarms,
-    those whose strongest reason lies within 10 s of an annotated error.
+    with the same features, by the distance from the task, against held-out ones of this.
     """
     tasks = [one for one in read(trial.source).tasks if one.graph is not None]
     task = next(one for one in tasks if one.name == trial.task)
