@@ -22,6 +22,8 @@ from use_figures import area, backbone_of, is_wrong, true_edges, true_labels
 
 Rows = NDArray[np.float32]
 FOLDS = 3
+FEWEST = 4
+"""Fewer normal recordings than this are not learned from."""
 
 
 class Trial(NamedTuple):
@@ -75,6 +77,8 @@ def detect(trial: Trial) -> dict[str, Any]:
         learned, fresh = ([video.read_features(backbone) for video in part] for part in (own, held))
         known = [true_labels(video, len(x)) for video, x in zip(held, fresh, strict=True)]
         before = matrix(sorted(true_edges(task)), len(task.steps))
+    if len(learned) < FEWEST:
+        return {"trial": trial, "found": {}, "forecast": {}, "learned": len(learned)}
     procedure = learn(learned, steps=len(before), seed=0)
     found: dict[str, list[bool]] = {}
     for place, (x, true) in enumerate(zip(fresh, known, strict=True)):
@@ -97,7 +101,7 @@ def judge_recipe(trial: Trial) -> dict[str, Any]:
     for fold in range(FOLDS):
         learned = [v for place, v in enumerate(videos) if place % FOLDS != fold and not is_wrong(v)]
         held = [v for place, v in enumerate(videos) if place % FOLDS == fold]
-        if len(learned) < 3 or not held:
+        if len(learned) < FEWEST or not held:
             continue
         procedure = learn([v.read_features(backbone) for v in learned], steps=len(task.steps), seed=0)
         usual = procedure.expectations.usual.length.middle
