@@ -13,8 +13,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from cut_data import recipe_tasks, toy_tasks
 
+from cut_data import recipe_tasks, toy_tasks
 from stepcut.evaluation import score
 from stepcut.methods.segmenters import SEGMENTERS, ProCut
 from stepcut.tables import Table

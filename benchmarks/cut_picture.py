@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cut_data import toy_tasks
 
+from cut_data import toy_tasks
 from stepcut.colours import colour
 from stepcut.evaluation import score
 from stepcut.methods.segmenters import SEGMENTERS
