@@ -86,7 +86,14 @@ def recipes(roots: Sequence[Path]) -> Iterator[Column]:
             yield Column(f"{kind} {short}", short not in CHOSEN, 1.0, rows, true, len(names))
 
 
-def knots(features: Path, gestures: Path) -> Column:
+def add_motion(rows: NDArray[np.float32], rate: float) -> NDArray[np.float32]:
+    """Features with the difference between half a second later and half a second earlier appended."""
+    half, places = max(1, round(rate / 2)), np.arange(len(rows))
+    later, earlier = rows[np.minimum(places + half, len(rows) - 1)], rows[np.maximum(places - half, 0)]
+    return np.concatenate([rows, later - earlier], axis=1)
+
+
+def knots(features: Path, gestures: Path, motion: bool = False) -> Column:
     """The knot-tying videos; the gestures are given in frames from 1, at 30 a second."""
     rate, rows, true, names = 4.0, [], [], ["G1", "G11", "G12", "G13", "G14", "G15"]
     for path in sorted(features.glob("*.safetensors")):
@@ -97,9 +104,9 @@ def knots(features: Path, gestures: Path) -> Column:
         for line in (gestures / f"{path.stem}.txt").read_text().splitlines():
             first, last, name = line.split()[:3]
             labels[(times >= (int(first) - 1) / 30) & (times < int(last) / 30)] = names.index(name)
-        rows.append(read.rows)
+        rows.append(add_motion(read.rows, rate) if motion else read.rows)
         true.append(labels)
-    return Column("knots", True, rate, rows, true, len(names))
+    return Column("knots, motion" if motion else "knots", True, rate, rows, true, len(names))
 
 
 class Bench:
@@ -234,7 +241,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    columns = list(recipes(options.data)) + ([knots(*options.knots)] if options.knots else [])
+    columns = list(recipes(options.data)) + (
+        [knots(*options.knots, motion) for motion in (False, True)] if options.knots else []
+    )
     lines = options.keep.read_text().splitlines() if options.keep.exists() else []
     known = {line["key"]: line for line in map(json.loads, lines)}
     with ProcessPoolExecutor(options.workers) as pool:
