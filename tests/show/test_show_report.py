@@ -52,13 +52,14 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert outside.scripts == 0
     assert re.findall("<h2>(.*?)</h2>", page) == [
         "What was learned",
+        "How far to trust it",
         "The steps",
         "Timelines",
         "Orders",
         "What must precede what",
         "Checked videos",
         "Scores",
-        "Learning",
+        "With more or fewer steps",
         "Settings and versions",
     ]
     assert "<h1>Breakfast &amp; &lt;tea&gt;</h1>" in page
@@ -121,6 +122,8 @@ def test_how_the_number_of_steps_was_chosen_is_shown(kitchen: Path, tmp_path: Pa
     for number, score in choice.candidates:
         assert f"<title>{number:.0f} steps, score {score:.2f}" in page
     assert choice.candidates[choice.candidates[:, 1].argmax(), 0] == choice.count
+    assert procedure.quality.grade in page
+    assert f"{len(procedure.steps) - 1} steps: (" in page
 
 
 def test_settings_are_in_the_page(procedure: Procedure) -> None:

@@ -46,6 +46,7 @@ def make_report(
     compared = None if truth is None else compare(procedure, truth)
     parts = [
         _section("What was learned", f"<p>{escape(_in_words(procedure))}</p>"),
+        _section("How far to trust it", f"<p>{escape(f'{procedure.quality.grade}: {procedure.quality.reason}')}</p>"),
         _section("The steps", _gallery(procedure, find_moments(procedure, pictures, height=360))),
         _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
@@ -60,6 +61,8 @@ def make_report(
         tried, scores = choice.candidates.T
         drawn = draw_choice(tried.astype(int).tolist(), scores.tolist(), choice.count)
         parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{drawn}"))
+    if procedure.config.get("hierarchy") is not None:
+        parts.append(_section("With more or fewer steps", _listed(str(procedure.hierarchy()))))
     curve = procedure.method.curve_
     if curve is not None and curve.values:
         parts.append(_section("Learning", draw_curve(curve.names, curve.values)))
