@@ -119,7 +119,9 @@ def test_corrections_teach_and_can_be_taken_back(place: Path, capsys: pytest.Cap
     assert taught.steps[0] == "the first thing"
     assert taught.document.steps[0].colour == "#123456"
     assert taught.given.keys() == {ONE}
-    assert "take it back" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "take it back" in out
+    assert out.count("label next:") == 3
     # Teaching again starts from all labels.
     Edits(place).do({"do": "confirm", "video": TWO})
     before, again = teach_folder(place)
@@ -157,6 +159,13 @@ def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
     found = {name: np.array(taught.steps)[numbers] for name, numbers in taught.labels.items()}
     same = [np.mean(found[name] == np.array(named.steps)[numbers]) for name, numbers in named.labels.items()]
     assert np.mean(same) > 0.8
+
+
+def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> None:
+    assert len(learned.suggest(2)) == 2
+    assert set(learned.suggest(9)) == set(VIDEOS)
+    assert set(taught.suggest(9)) == set(VIDEOS) - {ONE, TWO}
+    assert all(reason for _, reason in taught.suggest_why(1))
 
 
 # ---------------------------------------------------------------------- what makes no sense

@@ -290,6 +290,7 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         state = page.get("api/state").json()
         assert (state["taught"], state["undo"], len(state["videos"][0]["known"])) == (True, None, 1)
         assert "the first thing" in [step["name"] for step in state["steps"]]
+        assert len(wait(page, "api/suggest")["videos"]) == 1
         back = page.post("api/back", {"revision": page.revision}).json()["state"]
         assert back["undo"] == f"confirm {name}"
         assert page.post("api/back", {"revision": page.revision}).status == 422

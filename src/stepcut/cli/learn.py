@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", help="stepcut (default) or cnc, the paper's")
     parser.add_argument("--names", metavar="A,B,...", help="names of the steps, separated by commas")
     parser.add_argument("--labels", metavar="DIR", help="label files, in any format, of some of the videos")
+    parser.add_argument(
+        "--recipe",
+        metavar="FILE",
+        help="names of the steps in order, one a line: 'stir; 40 s', 'wipe; any time'",
+    )
     parser.add_argument("--rate", type=float, help="rows per second of given features that do not say it (default 1)")
     parser.add_argument(
         "--set",
@@ -95,6 +100,8 @@ def run_task(args: argparse.Namespace) -> int:
     skipped = procedure.config["skipped"]
     if first:
         print(procedure)
+        for number, words in procedure.suggestions.items():
+            print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
         _say_choice(procedure)
         print(f"\nkept in {output}\nlook at it:  stepcut view {output}")
         print(f"check a new video:  stepcut check {output} NEW.mp4")
@@ -166,7 +173,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
     chosen.update(said(args, "steps", "method", "rate", "false_alarms", "cache", "device"))
-    chosen.update(said(args, "labels"))
+    chosen.update(said(args, "labels", "recipe"))
     if args.seed is not None:
         chosen["seed"] = args.seed
     if args.names:

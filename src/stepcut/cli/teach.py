@@ -46,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"\n{taught}; what is another step now:")
     for name, share in sorted(changes(before, after).items(), key=lambda item: -item[1]):
         print(f"  {share:5.0%}  {name}{'  (labelled)' if name in after.given else ''}")
+    for name, reason in after.suggest_why():
+        print(f"label next:  {name} ({reason})")
     kept = args.output or args.procedure
     print(f"\nkept in {kept}\nlook at it:  stepcut view {kept}")
     if not args.output:

@@ -18,6 +18,8 @@ from stepcut.methods.contract import complete
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, measure_quality, refit, shorten
 from stepcut.procedure.lesson import Lesson, carry_names
+from stepcut.procedure.naming import Namer, words_of_features, words_of_namer
+from stepcut.procedure.recipe import Ingredient, fit_recipe
 from stepcut.procedure.record import Record
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
@@ -35,6 +37,8 @@ def fit(
     names: Sequence[str] | None = None,
     lesson: Lesson | None = None,
     before: Mapping[str, Labels] | None = None,
+    recipe: Sequence[Ingredient] | None = None,
+    namer: Namer | None = None,
     progress: Hook = silent,
     checkpoint: Path | None = None,
 ) -> Record:
@@ -46,6 +50,8 @@ def fit(
     names       names for the steps, where no lesson names them
     lesson      the labels that a person gave, and the names of the steps
     before      the steps of every row as they were known before, in the order of the lesson's names
+    recipe      the steps as a person knows them: names those found where order and durations decide it
+    namer       from pictures of a step to words, for suggestions
     progress    hears how far the work is
     checkpoint  a file where long training keeps its state
     """
@@ -75,6 +81,16 @@ def fit(
         steps = carry_names(lesson, before or {}, cuts)
     else:
         steps = list(names) if names else [f"step {number}" for number in range(method.steps_)]
+    hints: dict[int, list[str]] = {}
+    videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
+    if recipe is not None:
+        sure, hints = fit_recipe(recipe, cuts, method.steps_, float(per_second))
+        steps = [sure.get(number, name) for number, name in enumerate(steps)]
+    elif namer is not None:
+        hints = words_of_namer(namer, videos, cuts, method.steps_, float(per_second))
+    elif names is None:
+        hints = words_of_features(features, cuts, method.steps_)
+    config["suggestions"] = {str(number): words for number, words in sorted(hints.items())}
     return Record(
         learned_steps=steps,
         learned_timelines={
@@ -82,7 +98,7 @@ def fit(
             for one, cut, share in zip(features, method.labels_, memberships, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
-        videos={one.name: None if one.path is None else whole_path(one.path) for one in features},
+        videos=videos,
         rate=per_second,
         method=method,
         expectations=expectations,

@@ -24,7 +24,9 @@ from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.labels import Given, number_labels, read_labels
 from stepcut.procedure.lesson import Lesson, first_lesson
+from stepcut.procedure.naming import Namer
 from stepcut.procedure.procedure import Procedure, as_procedure, load
+from stepcut.procedure.recipe import Ingredient, read_recipe
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, silent
 from stepcut.version import __version__
@@ -53,6 +55,8 @@ def learn(
     device: str = "auto",
     names: Sequence[str] | None = None,
     labels: Given | None = None,
+    recipe: str | os.PathLike[str] | Sequence[str] | None = None,
+    namer: Namer | None = None,
     cache: AnyPath | None = None,
     output: AnyPath | None = None,
     strict: bool = False,
@@ -77,6 +81,9 @@ def learn(
     names    names for the steps, in the order of their numbers
     labels   what a person says of some of the videos: a folder or file of labels in any format, timelines by video, or
              arrays (T,) by video with a step number, -1 for background and -2 for open; label names become the steps
+    recipe   the steps as a person knows them, in order: a text file or lines such as "stir; 40 s" or "wipe; any time".
+             It names the steps found where that decides it, and offers names for the others
+    namer    from pictures (H, W, 3) of a step to words for it; suggestions, never written as names by themselves
     cache    where features are kept
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
     strict   stop at the first video that cannot be used, instead of leaving it out
@@ -104,6 +111,9 @@ def learn(
         check_keepable(method, output)
     steps = check_steps(steps, names, not isinstance(method, str))
     said = None if labels is None else read_labels(labels)
+    known = None if recipe is None else read_recipe(recipe)
+    if known is not None and (names is not None or said is not None):
+        raise OptionError("a recipe was given beside names or labels; give one of them.")
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
     own = None if isinstance(backbone, str | FeatureSpec) else backbone
     with open_engine(engine, workers, address) as where, first_process_first():
@@ -118,6 +128,8 @@ def learn(
         method,
         names,
         labels=said,
+        recipe=known,
+        namer=namer,
         source=places(source),
         cache=cache,
         output=output,
@@ -136,6 +148,8 @@ def learn_features(
     names: Sequence[str] | None = None,
     *,
     labels: Given | None = None,
+    recipe: Sequence[Ingredient] | None = None,
+    namer: Namer | None = None,
     source: Sequence[str] | None = None,
     cache: AnyPath | None = None,
     output: AnyPath | None = None,
@@ -152,6 +166,8 @@ def learn_features(
     lesson = None if labels is None else _lesson(features, labels, steps, names)
     if lesson is not None:
         steps = len(lesson.names)
+    if recipe is not None and steps == "auto":
+        steps = len(recipe)
     check_amount(features, steps)
     made = make_method(method, steps, float(per_second), seed, names, options)
     config: dict[str, Any] = {
@@ -166,7 +182,8 @@ def learn_features(
         "source": None if source is None else list(source),
         "versions": versions(),
     }
-    config["fingerprint"] = fingerprint(features, config, names, lesson)
+    said = names if recipe is None else [str(line) for line in recipe]
+    config["fingerprint"] = fingerprint(features, config, said, lesson)
     if output is not None:
         check_keepable(made, output)
         if already_there(output, config["fingerprint"]):
@@ -178,7 +195,7 @@ def learn_features(
     kept = None if cache is None else as_path(cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
-    procedure = as_procedure(fit(features, made, config, names, lesson, progress=progress, checkpoint=checkpoint))
+    procedure = as_procedure(fit(features, made, config, names, lesson, None, recipe, namer, progress, checkpoint))
     if output is not None and is_first_process():
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)

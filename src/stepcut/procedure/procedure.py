@@ -12,11 +12,11 @@ import numpy as np
 from stepcut.colours import colour
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import whole_path
-from stepcut.methods.contract import build
+from stepcut.methods.contract import OPEN, build
 from stepcut.procedure.corrections.operations import apply
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.labels import Given
-from stepcut.procedure.lesson import lesson
+from stepcut.procedure.lesson import known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import damaged, read, save
 from stepcut.progress import Hook, silent
@@ -81,13 +81,32 @@ class Procedure(Record):
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
-        taught = as_procedure(fit(features, made, config, None, said, before, progress))
+        taught = as_procedure(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in taught.steps:
                 edit = {"do": "colour", "step": taught.steps.index(step.name), "colour": step.colour}
                 taught.corrections = taught.corrections.do(edit)
         return taught
+
+    def suggest(self, n: int = 3) -> list[str]:
+        """The videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
+        return [name for name, _ in self.suggest_why(n)]
+
+    def suggest_why(self, n: int = 3, source: Source | None = None) -> list[tuple[str, str]]:
+        """Up to `n` videos to label next, each with the reason in words.
+
+        n       how many to name
+        source  where the features are, when this program cannot find them; as for `teach`
+        """
+        from stepcut.methods.default.suggest import suggest
+
+        features = self.at_hand if source is None and self.at_hand else self._find_features(source, silent)
+        names, known = list(self.samples), known_rows(self)
+        # A video of which most is known needs no more labels.
+        done = [place for place, name in enumerate(names) if name in known and np.mean(known[name] != OPEN) > 0.5]
+        told = suggest(self.method, [one.rows for one in features], done, int(n))
+        return [(names[place], reason) for place, reason in told]
 
     def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
         """The features of the videos that this was learned from, in their order."""

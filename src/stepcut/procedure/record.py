@@ -11,7 +11,7 @@ import numpy as np
 from stepcut.errors import ProcedureError
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.quality import Quality, not_measured
-from stepcut.procedure.corrections.document import Document, document_of
+from stepcut.procedure.corrections.document import Document, document_of, is_unnamed
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.timeline import Timeline
 
@@ -101,6 +101,17 @@ class Record:
         if kept is None:
             raise ProcedureError("this procedure was learned by a version that kept no hierarchy; learn it again.")
         return Hierarchy.from_json(kept, self.model_steps)
+
+    @property
+    def suggestions(self) -> dict[int, list[str]]:
+        """Words for steps that nobody has named, by number: what they look like, or what the recipe may call them.
+        They become names only when a person says so."""
+        offered = self.config.get("suggestions", {})
+        return {
+            place: list(offered[str(step.number)])
+            for place, step in enumerate(self.document.steps)
+            if str(step.number) in offered and is_unnamed(step.name)
+        }
 
     @property
     def orders(self) -> Orders:

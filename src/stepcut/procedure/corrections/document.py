@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -64,6 +65,15 @@ class Document:
             )
             for video, parts in self.parts.items()
         }
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether a step is called by its number only.
+
+    >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
+    (True, True, False)
+    """
+    return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
 def document_of(steps: Sequence[str], timelines: Mapping[str, Timeline]) -> Document:

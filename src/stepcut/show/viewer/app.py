@@ -26,7 +26,7 @@ from stepcut.errors import OptionError, OutputError, StepcutError, choose
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
 from stepcut.features.video import probe
 from stepcut.methods.contract import OPEN
-from stepcut.procedure.corrections.document import Part
+from stepcut.procedure.corrections.document import Part, is_unnamed
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.taught import can_take_back, changes, take_back, teach_folder
@@ -73,7 +73,7 @@ class Viewer:
 
     def state(self) -> dict[str, Any]:
         """All that the page shows."""
-        document = self.edits.document
+        document, offered = self.edits.document, self.edits.outline.config.get("suggestions", {})
         videos = [
             {
                 "name": name,
@@ -104,7 +104,13 @@ class Viewer:
             "redo": self.edits.next_redo,
             "taught": can_take_back(str(self.edits.outline.config.get("fingerprint", ""))),
             "steps": [
-                {"number": step.number, "name": step.name, "colour": step.colour, "ink": ink(step.colour)}
+                {
+                    "number": step.number,
+                    "name": step.name,
+                    "colour": step.colour,
+                    "ink": ink(step.colour),
+                    "suggested": offered.get(str(step.number), []) if is_unnamed(step.name) else [],
+                }
                 for step in document.steps
             ],
             "videos": videos,
@@ -160,6 +166,11 @@ class Viewer:
         if job.state == "done":
             await run_in_threadpool(self.edits.refresh)
         return JSONResponse({**job.to_json(), "changes": job.result})
+
+    async def suggest(self, request: Request) -> Response:
+        """POST asks which videos to label next; GET says how far it is, and at last which, with the reasons."""
+        job = self._job(request, lambda _: self.checker.procedure.suggest_why(), again=True)
+        return JSONResponse({**job.to_json(), "videos": job.result})
 
     def _teach(self, hook: Hook) -> list[dict[str, Any]]:
         before, after = teach_folder(self.folder, trust=self.trust, progress=hook)
@@ -265,6 +276,7 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/api/check/{place:int}", viewer.check, methods=["GET", "POST"]),
         Route("/api/proxy/{place:int}/{kind}", viewer.proxy, methods=["GET", "POST"]),
         Route("/api/teach", viewer.teach, methods=["GET", "POST"]),
+        Route("/api/suggest", viewer.suggest, methods=["GET", "POST"]),
         Route("/api/back", viewer.back, methods=["POST"]),
         *(Route(f"/api/{verb}", viewer.edit, methods=["POST"]) for verb in ("edit", "undo", "redo")),
         Route("/video/{place:int}", viewer.video),

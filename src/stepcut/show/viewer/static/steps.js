@@ -36,8 +36,16 @@ function makeRow(step) {
   all.dataset.key = `all${number}`;
   more.dataset.key = `more${number}`;
   return el("li", { class: store.filter.size && !store.filter.has(number) ? "off" : "" },
-    colour, el("div", { class: "what" }, field, el("span", { class: "facts", text: facts(number) })),
+    colour, el("div", { class: "what" }, field, ...hints(step), el("span", { class: "facts", text: facts(number) })),
     el("div", { class: "acts" }, only, all, more));
+}
+
+// Words that may be the name: only a click makes one of them the name.
+function hints({ number, suggested }) {
+  if (!suggested.length) return [];
+  const words = suggested.map((name) => el("button", { class: "hint", type: "button", text: name, title: `Name it ${name}`,
+    onclick: () => edit({ do: "rename", step: number, name }) }));
+  return [el("span", { class: "hints" }, ...words)];
 }
 
 function rename(number, field) {

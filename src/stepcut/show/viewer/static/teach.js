@@ -15,6 +15,8 @@ export function askTeach() {
   const words = el("p", { text: fresh
     ? `${known} of ${mine.length} videos have stretches that you set or confirmed. They are kept as they are; the steps are learned again from them, and the other videos follow.`
     : "Nothing was corrected or confirmed since it was taught." });
+  const next = el("ul", { class: "next" });
+  listNext(next, () => dialog.close());
   const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "Learning" });
   const problem = el("p", { class: "bad", role: "alert" });
   const go = el("button", { class: "main", text: "Learn", type: "button", disabled: !fresh, onclick: async () => {
@@ -32,8 +34,19 @@ export function askTeach() {
     }
   } });
   const back = taught ? [el("button", { text: "Take back the last time", type: "button", onclick: () => { takeBack(); dialog.close(); } })] : [];
-  const dialog = open("Learn from corrections", words, bar, problem, el("div", { class: "end" }, ...back,
+  const dialog = open("Learn from corrections", words, next, bar, problem, el("div", { class: "end" }, ...back,
     el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }), go));
+}
+
+// The videos whose labels would help most, with the reason; the list stays empty where that cannot be told.
+async function listNext(list, leave) {
+  const { videos } = await work("api/suggest", {}, () => {}).catch(() => ({ videos: [] }));
+  list.replaceChildren(...videos.map(([video, reason]) => el("li", {},
+    el("button", { class: "quiet", type: "button", text: video, onclick: () => {
+      leave();
+      choose(store.data.videos.findIndex((each) => each.name === video));
+    } }), el("span", { text: reason }))));
+  if (videos.length) list.prepend(el("li", { text: "Correct or confirm next, for these help most:" }));
 }
 
 function showChanges(changes) {

@@ -1,0 +1,92 @@
+"""A recipe names the steps that order and durations decide; words are suggestions until a person takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import AnnotationError, OptionError
+from stepcut.procedure.recipe import fit_recipe, read_recipe
+
+QUICK: dict[str, Any] = {"restarts": 2}
+
+
+def films(orders: list[list[int]]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [np.repeat(np.eye(4, 8)[order], 15, axis=0) + 0.1 * rng.normal(size=(60, 8)) for order in orders]
+
+
+def test_a_recipe_names_the_steps_in_their_order() -> None:
+    procedure = sc.learn(films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir; 15 s", "bake", "serve"], **QUICK)
+    assert procedure.timelines["0"].sequence() == ["pour", "stir", "bake", "serve"]
+    assert procedure.suggestions == {}
+
+
+def test_where_the_order_does_not_decide_names_are_offered(tmp_path: Path) -> None:
+    videos = films([[0, 1, 2, 3], [0, 2, 1, 3]] * 3)
+    (tmp_path / "steps.txt").write_text("pour\nstir\n\nbake\nserve\n")
+    procedure = sc.learn(videos, recipe=tmp_path / "steps.txt", **QUICK)
+    assert (procedure.timelines["0"].sequence()[0], procedure.timelines["0"].sequence()[3]) == ("pour", "serve")
+    open_steps = [number for number, name in enumerate(procedure.steps) if name.startswith("step ")]
+    assert len(open_steps) == 2
+    assert all({"stir", "bake"} == set(procedure.suggestions[number]) for number in open_steps)
+    plain = sc.learn(videos, steps=4, **QUICK)
+    assert all((plain.labels[name] == labels).all() for name, labels in procedure.labels.items())  # the cut stays
+    procedure.save(tmp_path / "a.proc")
+    assert sc.load(tmp_path / "a.proc").suggestions == procedure.suggestions
+    number = open_steps[0]
+    assert number not in procedure.rename({number: "stir"}).suggestions
+
+
+def test_durations_decide_where_the_order_does_not() -> None:
+    labels = {"a": np.repeat([0, 1], [10, 40]), "b": np.repeat([1, 0], [40, 10])}
+    recipe = read_recipe(["stir; 40 s; any time", "pour; 10 s; any time"])
+    sure, likely = fit_recipe(recipe, labels, 2, 1.0)
+    assert (sure, likely) == ({0: "pour", 1: "stir"}, {})
+
+
+def test_lines_of_a_recipe() -> None:
+    steps = read_recipe(["cut bread; 1:30", "wipe ; any time", "bake; 2 min"])
+    assert [(step.name, step.seconds, step.any_time) for step in steps] == [
+        ("cut bread", 90.0, False),
+        ("wipe", None, True),
+        ("bake", 120.0, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [([], "no step"), (["a", "A "], "twice"), (["a; soon"], "neither a duration"), (["; 3 s"], "has no name")],
+)
+def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
+    with pytest.raises(AnnotationError, match=words):
+        read_recipe(lines)
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
+    assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
+    with pytest.raises(OptionError, match="beside names or labels"):
+        sc.learn(films([[0, 1, 2, 3]] * 2), steps=1, names=["a"], recipe=["a"])
+
+
+def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"steps": 3, "fps": 1, "cache": tmp_path, **QUICK}
+    procedure = sc.learn(kitchen / "videos", **settings)
+    assert procedure.steps == ["step 0", "step 1", "step 2"]
+    assert all(len(words) == 2 for words in procedure.suggestions.values())
+    seen: list[int] = []
+
+    def namer(pictures: list[np.ndarray]) -> list[str]:
+        seen.append(len(pictures))
+        assert pictures[0].ndim == 3
+        return ["kitchen", f"thing {len(seen)}"]
+
+    named = sc.learn(kitchen / "videos", namer=namer, **settings)
+    assert len(seen) == 3
+    assert named.suggestions == {0: ["thing 1"], 1: ["thing 2"], 2: ["thing 3"]}
+    assert named.steps == procedure.steps
