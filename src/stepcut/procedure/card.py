@@ -14,9 +14,15 @@ def model_card(record: Record) -> str:
     steps = "\n".join(f"- {k}: {name}" for k, name in enumerate(record.steps))
     settings = json.dumps(config["settings"], indent=1)
     videos = "\n".join(f"- {name} ({timeline.end:.0f} s)" for name, timeline in record.timelines.items())
+    labels = f"{len(record.given)} of them with labels from a person" if record.given else "without labels"
+    found = (
+        "The steps are those that a person labelled; the videos without labels were not looked at by anybody."
+        if record.given
+        else "The steps were found by what the videos share; nobody has named or confirmed them."
+    )
     return f"""# A procedure learned by stepcut {__version__}
 
-{len(record.steps)} steps, learned from {len(record.timelines)} videos without labels.
+{len(record.steps)} steps, learned from {len(record.timelines)} videos, {labels}.
 
 ## Steps
 {steps}
@@ -39,6 +45,7 @@ Method `{config["method"]}`, seed {config["seed"]}, backbone `{config["backbone"
 ```
 
 ## Limits
-The steps were found by what the videos share; nobody has named or confirmed them. A score against true timelines
-(`stepcut evaluate`) says how far to trust them, and should be read beside the row `uniform`.
+{found}
+A score against true timelines (`stepcut evaluate`) says how far to trust them, and should be read beside the row
+`uniform`.
 """

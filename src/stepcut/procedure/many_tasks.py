@@ -33,7 +33,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Learned:
+class TaskResult:
     """What became of a task."""
 
     name: str
@@ -60,7 +60,7 @@ def learn_tasks(
     strict: bool = False,
     progress: Hook = silent,
     **settings: Any,
-) -> list[Learned]:
+) -> list[TaskResult]:
     """Learn a procedure from each sub-folder of `root` and keep it as `output/NAME.proc`.
 
     First the workers see all videos of all tasks, long ones in pieces; then each learns a task. Settings are those of
@@ -78,7 +78,7 @@ def learn_tasks(
     with Stage(progress, "tasks", total=len(ready), unit="tasks") as stage:
         answers = engine.map(learn_task, ready, lambda number, _: stage.advance(item=ready[number].name), gpu=True)
     return [
-        Learned(task.name, str(task.output), error=_words(answer)) if isinstance(answer, Exception) else answer
+        TaskResult(task.name, str(task.output), error=_words(answer)) if isinstance(answer, Exception) else answer
         for task, answer in zip(ready, answers, strict=True)
     ]
 
@@ -100,7 +100,7 @@ def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
     return sorted(named, key=natural)
 
 
-def learn_task(task: Task) -> Learned:
+def learn_task(task: Task) -> TaskResult:
     """Learn one task: what a worker does."""
     from stepcut.procedure.folder import check_output
     from stepcut.procedure.learning import learn_features
@@ -113,7 +113,7 @@ def learn_task(task: Task) -> Learned:
         task.folder, rate, task.spec, settings["cache"], strict, known=task.known, device=task.device
     )
     procedure = learn_features(features, failures, output=task.output, **settings)
-    return Learned(
+    return TaskResult(
         task.name,
         str(task.output),
         len(procedure.steps),
@@ -123,7 +123,7 @@ def learn_task(task: Task) -> Learned:
     )
 
 
-def summarise(learned: Sequence[Learned]) -> Table:
+def summarise(learned: Sequence[TaskResult]) -> Table:
     """A row per task, and a note for everything that was left out or went wrong."""
     rows: list[list[Cell]] = []
     notes = []

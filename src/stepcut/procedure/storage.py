@@ -15,7 +15,6 @@ edits.json         what a person corrected since, beside what was learned and ne
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import uuid
@@ -23,7 +22,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +39,8 @@ from stepcut.procedure.card import model_card
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import FORMAT, check_output, locked, put_in_place, read_config
 from stepcut.procedure.record import Record
-from stepcut.timeline import Segment, Timeline
+from stepcut.procedure.values import digest, read_arrays, read_given, read_timeline, runs_of
+from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def write_files(record: Record, folder: Path) -> None:
     number = {name: k for k, name in enumerate(record.learned_steps)}
     model = to_bytes({key: np.array(array, order="C") for key, array in record.method.state().items()})
     write_bytes(folder / "model.safetensors", model)
-    about = {"format": FORMAT, "stepcut": __version__, "model": _digest(model)}
+    about = {"format": FORMAT, "stepcut": __version__, "model": digest(model)}
     write_json(folder / "config.json", {**about, **record.config})
     write_json(
         folder / "steps.json",
@@ -149,7 +148,7 @@ def write_files(record: Record, folder: Path) -> None:
     if any(wishes.values()):
         write_json(folder / "severity.json", wishes)
     if record.given:
-        write_json(folder / "labels.json", {name: _runs(rows) for name, rows in record.given.items()})
+        write_json(folder / "labels.json", {name: runs_of(rows) for name, rows in record.given.items()})
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
     write_text(folder / "README.md", model_card(record))
@@ -175,14 +174,14 @@ def read_outline(folder: Path) -> Outline:
     with damaged(folder):
         steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
         saved: Mapping[str, Any] = read_json(folder / "timelines.json")
-        timelines = {name: _timeline(name, entry, steps) for name, entry in saved.items()}
+        timelines = {name: read_timeline(name, entry, steps) for name, entry in saved.items()}
         samples = {name: int(entry["samples"]) for name, entry in saved.items()}
         videos = {name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()}
         if not steps or len(set(steps)) != len(steps) or not timelines or min(samples.values()) < 1:
             raise ValueError("steps.json or timelines.json lacks names or videos")
         if Fraction(config["rate"]) <= 0:
             raise ValueError(f"rate {config['rate']}")
-        given = _labels(folder / "labels.json", samples, len(steps))
+        given = read_given(folder / "labels.json", samples, len(steps))
     corrections = read_corrections(folder, config.get("fingerprint", ""))
     return Outline(config, steps, timelines, samples, videos, corrections, given)
 
@@ -208,7 +207,7 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
     with damaged(folder), trusting(trust):
         FeatureSpec.from_json(config["backbone"])
         model = (folder / "model.safetensors").read_bytes()
-        if config.get("model", _digest(model)) != _digest(model):
+        if config.get("model", digest(model)) != digest(model):
             raise ValueError("model.safetensors is not the one that was saved")
         return Record(
             learned_steps=outline.steps,
@@ -216,7 +215,7 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
             samples=outline.samples,
             videos=outline.videos,
             rate=Fraction(config["rate"]),
-            method=kind.restore(config["settings"], _arrays(model)),
+            method=kind.restore(config["settings"], read_arrays(model)),
             expectations=_expectations(folder, outline.steps),
             config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
             corrections=outline.corrections,
@@ -287,62 +286,3 @@ def damaged(folder: AnyPath) -> Iterator[None]:
             f"{folder}: the procedure is damaged ({type(error).__name__}: {error}). "
             "Learn it again, or restore the folder."
         ) from error
-
-
-def _timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
-    segments = [
-        Segment(float(s["start"]), float(s["end"]), steps[_index(s["step"])], _share(s["confidence"]))
-        for s in entry["segments"]
-    ]
-    duration = None if entry["duration"] is None else float(entry["duration"])
-    timeline = Timeline(segments, duration=duration, steps=steps, video=name)
-    if timeline.overlapping() or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline):
-        raise ValueError(f"the timeline of {name}")
-    return timeline
-
-
-def _index(number: Any) -> int:
-    if not isinstance(number, int) or number < 0:
-        raise ValueError(f"step {number!r}")
-    return number
-
-
-def _share(number: Any) -> float | None:
-    return None if number is None else float(number)
-
-
-def _runs(rows: NDArray[np.int64]) -> list[list[int]]:
-    """Labels as pairs: how many rows, and which step."""
-    edges = [0, *(np.flatnonzero(np.diff(rows)) + 1).tolist(), len(rows)]
-    return [[end - start, int(rows[start])] for start, end in pairwise(edges) if end > start]
-
-
-def _labels(path: Path, samples: Mapping[str, int], count: int) -> dict[str, NDArray[np.int64]]:
-    """The labels that a procedure was taught; none where it was not."""
-    if not path.exists():
-        return {}
-    found = {}
-    for name, runs in read_json(path).items():
-        counts, steps = zip(*runs, strict=True)
-        if sum(counts) != samples[name] or not all(-2 <= step < count for step in steps):
-            raise ValueError(f"labels.json does not fit {name}")
-        found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)
-    return found
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _arrays(data: bytes) -> dict[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        arrays: dict[str, Any] = load(data)
-    except SafetensorError as error:
-        raise ValueError(f"model.safetensors: {error}") from error
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"model.safetensors: {name} holds values that are no numbers")
-    return arrays

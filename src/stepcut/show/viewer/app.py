@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from fractions import Fraction
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +20,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from stepcut.colours import ink
-from stepcut.errors import OptionError, OutputError, StepcutError, choose
+from stepcut.errors import StepcutError, choose
 
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
 from stepcut.features.video import probe
@@ -32,14 +31,13 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.taught import can_take_back, changes, take_back, teach_folder
 from stepcut.progress import Hook
 from stepcut.show.moments import picture_at
+from stepcut.show.viewer.answers import http_error, read_body, read_pages, rows_of, stepcut_error
 from stepcut.show.viewer.checks import CheckedVideo, Checker
 from stepcut.show.viewer.exports import export, format_list
 from stepcut.show.viewer.jobs import Job, Jobs, Work
 from stepcut.show.viewer.proxy import KINDS, make_proxy
 from stepcut.show.viewer.security import Guard
 from stepcut.version import __version__
-
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 class Viewer:
@@ -68,7 +66,7 @@ class Viewer:
         self.paths = [*learned.values(), *(video.path for video in self.checked)]
         self.jobs = Jobs()
         self.checker = Checker(folder, trust)
-        self.pages = _read_pages()
+        self.pages = read_pages()
         self.picture = lru_cache(maxsize=256)(self._picture)
 
     def state(self) -> dict[str, Any]:
@@ -78,7 +76,7 @@ class Viewer:
             {
                 "name": name,
                 "duration": document.durations[name],
-                "parts": _rows(parts),
+                "parts": rows_of(parts),
                 "editable": True,
                 "known": [*self._taught(name), *document.known.get(name, ())],
                 "corrected": bool(document.known.get(name)),
@@ -88,7 +86,7 @@ class Viewer:
             {
                 "name": new.name,
                 "duration": new.duration,
-                "parts": _rows(new.parts),
+                "parts": rows_of(new.parts),
                 "editable": False,
                 "check": new.report,
             }
@@ -146,7 +144,7 @@ class Viewer:
 
     async def edit(self, request: Request) -> Response:
         """Do, undo or redo one edit; the answer comes when it is on the disk."""
-        body, verb = await _json(request), request.url.path.rsplit("/", 1)[-1]
+        body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
         revision = str(body.get("revision"))
         try:
             if verb == "edit":
@@ -187,7 +185,7 @@ class Viewer:
     async def _seen(self, request: Request) -> None:
         """The request must be made to the state as it is now."""
         await run_in_threadpool(self.edits.refresh)
-        if (await _json(request)).get("revision") != self.edits.revision:
+        if (await read_body(request)).get("revision") != self.edits.revision:
             raise HTTPException(409, "Changed in another window meanwhile. Load the page again, then repeat it.")
 
     async def download(self, request: Request) -> Response:
@@ -284,37 +282,5 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/proxy/{place:int}/{kind}", viewer.proxy_file),
         Route("/{file}", viewer.page),
     ]
-    handlers: dict[Any, Any] = {HTTPException: _http_error, StepcutError: _stepcut_error}
+    handlers: dict[Any, Any] = {HTTPException: http_error, StepcutError: stepcut_error}
     return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), token, host)
-
-
-def _rows(parts: Sequence[Part]) -> list[list[float | int | None]]:
-    return [[part.start, part.end, part.step, part.confidence] for part in parts]
-
-
-async def _json(request: Request) -> dict[str, Any]:
-    try:
-        body = await request.json()
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"the request is not JSON ({error}).") from error
-    if not isinstance(body, dict):
-        raise OptionError(f"the request holds {body!r}; an object is wanted.")
-    return body
-
-
-async def _http_error(_: Request, error: HTTPException) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code)
-
-
-async def _stepcut_error(_: Request, error: StepcutError) -> Response:
-    return JSONResponse({"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422)
-
-
-def _read_pages() -> dict[str, tuple[str, bytes]]:
-    """The page's own files, read once: name -> (type, bytes)."""
-    folder = resources.files("stepcut.show.viewer") / "static"
-    return {
-        file.name: (TYPES[Path(file.name).suffix], file.read_bytes())
-        for file in folder.iterdir()
-        if Path(file.name).suffix in TYPES
-    }
