@@ -191,7 +191,7 @@ def _check_size(file: Path) -> None:
         told, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
     if told > _BOMB * size and told > 2**26:
         raise FeatureError(
-            f"{file}: {size:,} bytes that would unpack to {told:,}; at most {_BOMB} times as many are allowed. "
+            f"{file}: {size:,} bytes would unpack to {told:,}; at most {_BOMB} times as many are allowed. "
             "If it is what you want, save it with numpy.save."
         )
 
