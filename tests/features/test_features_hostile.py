@@ -124,6 +124,7 @@ def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
             patched.setattr(av.video.reformatter, "VideoReformatter", Watched(real_reformatter, trap))
             with suppress(VideoError):
                 WAYS[way](film)
+        error.__traceback__ = error.__context__ = None  # which hold the frames of the film
         if trap.count < place:
             break
     assert place > 30
