@@ -9,13 +9,23 @@ import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-
-from upath import UPath
+from typing import TYPE_CHECKING
 
 from stepcut.errors import ExtraNeeded, OptionError
 
-Address = UPath
-"""A file or a folder on shared storage."""
+if TYPE_CHECKING:
+    from upath import UPath as Address
+else:
+    try:
+        from upath import UPath as Address
+    except ImportError:  # a machine without it has paths of its own disk, and says so when an address is asked for
+
+        class Address:
+            """No address can be opened here."""
+
+            def __init__(self, text: str) -> None:
+                raise ImportError(f"{text} needs the package universal_pathlib")
+
 
 AnyPath = str | os.PathLike[str] | Address
 """What a user may give for a file or a folder."""
