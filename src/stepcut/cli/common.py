@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepcut import parallel
 from stepcut.errors import StepcutError, printable
 from stepcut.progress import Bar, Hook, JsonLog, silent
 
@@ -55,8 +56,6 @@ def add_engine(parser: argparse.ArgumentParser, *also: str) -> None:
 
 def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractContextManager[Engine | None]:
     """The engine that --engine, --workers and --address ask for; see `stepcut.parallel.open_engine`."""
-    from stepcut import parallel
-
     return parallel.open_engine(args.engine, args.workers, args.address, always)
 
 

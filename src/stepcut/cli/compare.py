@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stepcut.cli.common import add_progress, progress_hook, tell_failures
 from stepcut.cli.feature_options import add_device, add_trust
 from stepcut.errors import OptionError
+from stepcut.files.atomic import write_text
 
 if TYPE_CHECKING:
     from stepcut.timeline import Timeline
@@ -35,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cut the videos of both groups and print what differs; 2 when one cannot be cut."""
     from stepcut.checking.compare import compare_groups, draw_budget, time_budget
-    from stepcut.files.atomic import write_text
     from stepcut.procedure.many_videos import for_each_video
 
     names = [Path(group).name or str(group) for group in args.group]

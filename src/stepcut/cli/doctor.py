@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stepcut.errors import StepcutError
+from stepcut.files.cache import cache_dir
 from stepcut.version import __version__
 
 EXAMPLES = """examples:
@@ -141,8 +142,6 @@ def _weights() -> Finding:
 
 
 def _disk() -> Iterator[Finding]:
-    from stepcut.files.cache import cache_dir
-
     cache = cache_dir()
     files = [file for file in cache.rglob("*") if file.is_file()] if cache.is_dir() else []
     used = sum(file.stat().st_size for file in files)

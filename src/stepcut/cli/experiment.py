@@ -11,6 +11,7 @@ from typing import Any
 from stepcut.cli.common import add_engine, add_progress, add_seed, progress_hook
 from stepcut.cli.feature_options import add_features, said, spec_of
 from stepcut.errors import OptionError
+from stepcut.files.cache import cache_dir
 
 EXAMPLES = """examples:
   stepcut experiment main --data toy --out toy-main                           on videos that stepcut films itself
@@ -104,8 +105,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _place(out: str | None) -> Path:
-    from stepcut.files.cache import cache_dir
-
     return cache_dir() / "experiments" if out is None else Path(out)
 
 

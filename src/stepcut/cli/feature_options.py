@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from stepcut.features.spec import DEFAULT, as_spec
+
 if TYPE_CHECKING:
     from stepcut.features.spec import FeatureSpec
 
@@ -71,8 +73,6 @@ def said(args: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> FeatureSpec:
     """The spec that the options ask for; those that were not given are as in `like`."""
-    from stepcut.features.spec import DEFAULT, as_spec
-
     given = {name: getattr(args, option) for name, option in SPEC.items()}
     name = given.pop("backbone")
     return as_spec(name if name is not None else like or DEFAULT, **given)

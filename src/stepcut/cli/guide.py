@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepcut.cli.feature_options import add_device, add_trust
+from stepcut.features.spec import need_spec
 
 if TYPE_CHECKING:
     from stepcut.guidance.guide import State
@@ -76,7 +77,6 @@ def follow(
 ) -> Iterator[State]:
     """The states of a procedure's guide on a feature file, a video, a camera or an address."""
     from stepcut.features.backbones import load_backbone
-    from stepcut.features.spec import need_spec
     from stepcut.guidance.follow import follow_pictures, follow_rows
     from stepcut.guidance.sources import is_live
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook, say
 from stepcut.cli.feature_options import add_features, said, spec_of
 from stepcut.errors import OptionError
+from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
+from stepcut.parallel.ranks import is_first_process
 from stepcut.progress import silent
 
 if TYPE_CHECKING:
@@ -87,7 +89,6 @@ def run(args: argparse.Namespace) -> int:
 
 def run_task(args: argparse.Namespace) -> int:
     """Learn one procedure; several processes started by torchrun learn it together."""
-    from stepcut.parallel.ranks import is_first_process
     from stepcut.procedure.learning import learn
 
     warn(args)
@@ -157,7 +158,6 @@ def run_tasks(args: argparse.Namespace) -> int:
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `learn`: those of --like, then what was said here."""
-    from stepcut.features.spec import FeatureSpec
     from stepcut.methods import METHODS
     from stepcut.procedure.folder import read_config
 

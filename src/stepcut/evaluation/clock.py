@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError
+from stepcut.formats import video_name
 from stepcut.timeline import Timeline
 
 CLOCK = 2.0
@@ -147,8 +148,6 @@ def _vocabularies(found: list[Timeline], clusters: list[str]) -> list[str]:
 
 
 def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:
-    from stepcut.formats import video_name
-
     plain: dict[str, str] = {}
     for name in timelines:
         key = video_name(name).casefold()

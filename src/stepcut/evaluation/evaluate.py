@@ -17,9 +17,16 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
+from stepcut.evaluation.metrics import edge_rates
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
+from stepcut.formats import read_folder
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.order import graph_of_labels
+from stepcut.order.likelihood import close_order, reduce_order
+from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.procedure import load
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
@@ -228,8 +235,6 @@ def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any], clusters:
 
 def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:
     """The labels of a row that looks at no video, for videos as long as these arrays."""
-    from stepcut.methods.segmenters import SEGMENTERS
-
     # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
     videos = [np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)]
     labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)
@@ -278,9 +283,6 @@ def _cells(scores: Sequence[Score], edges: set[tuple[str, str]] | None) -> list[
 
 def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
     """F1 of the edges of the graph of the found labels after the matching, in percent; both sides reduced."""
-    from stepcut.evaluation.metrics import edge_rates
-    from stepcut.order import graph_of_labels
-
     mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
     labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
     if not any((steps >= 0).any() for steps in labels.values()):
@@ -295,8 +297,6 @@ def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
     [('a', 'b'), ('b', 'c')]
     """
-    from stepcut.order.likelihood import close_order, reduce_order
-
     given = set(edges)
     steps = sorted({step for edge in given for step in edge})
     matrix = np.zeros((len(steps), len(steps)), dtype=bool)
@@ -314,10 +314,6 @@ def _as_list(given: Any) -> list[Any]:
 def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
     """Timelines by video, the names of all steps, and the seed, as far as they are known."""
     if isinstance(found, str | os.PathLike):
-        from stepcut.formats import read_folder
-        from stepcut.procedure.folder import is_procedure
-        from stepcut.procedure.procedure import load
-
         found = load(found) if is_procedure(as_path(found)) else read_folder(found)
     if isinstance(found, Mapping):
         return found, (), "unknown"
@@ -333,8 +329,6 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
         choose("data set", kind, DATASETS)
         return {name: timeline for task in load(kind, root) for name, timeline in task.timelines.items()}, kind
     if isinstance(truth, str | os.PathLike):
-        from stepcut.formats import read_folder
-
         return read_folder(truth), Path(truth).name or str(truth)
     if isinstance(truth, Mapping):
         return truth, "given"

@@ -13,6 +13,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from stepcut.colours import colour
+from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats.capabilities import Capabilities, whole_units
 from stepcut.formats.options import NONE, Options, as_rate
@@ -101,7 +102,6 @@ def video_rate(video: str) -> Fraction | None:
     """The frame rate of a video file; None where the name is that of no file, or of one that cannot be opened."""
     if not Path(video).is_file():
         return None
-    from stepcut.errors import VideoError
     from stepcut.features.video.probe import probe
 
     try:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, unknown
+from stepcut.formats import read_folder, video_name
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.timeline import Timeline
 
@@ -46,8 +47,6 @@ class Labelled:
 def read_labels(given: Given) -> Mapping[str, Timeline | NDArray[Any]]:
     """Timelines, or arrays of numbers, by video; files are read in any format of `stepcut.formats`."""
     if isinstance(given, str | os.PathLike):
-        from stepcut.formats import read_folder
-
         return read_folder(given)
     if not isinstance(given, Mapping) or not given:
         raise OptionError(
@@ -119,8 +118,6 @@ def check_enough(labelled: Labelled, rate: Fraction) -> None:
 
 def _find(name: str, samples: Mapping[str, int], count: int) -> str:
     """The video that a label is of: by its name, with or without folder and suffix."""
-    from stepcut.formats import video_name
-
     if name in samples:
         return name
     plain = [video for video in samples if video_name(video) == video_name(name)]

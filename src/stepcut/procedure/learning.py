@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepcut.errors import OptionError, OutputError
+from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.methods import METHODS
 from stepcut.methods.contract import StepCount, as_step_count, build
+from stepcut.parallel import open_engine
+from stepcut.parallel.ranks import first_process_first, is_first_process
 from stepcut.plugins import find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
@@ -99,9 +102,6 @@ def learn(
     (60,)
     """
     from stepcut.features.read import read_source
-    from stepcut.features.spec import FeatureSpec, as_spec
-    from stepcut.parallel import open_engine
-    from stepcut.parallel.ranks import first_process_first
 
     if output is not None:
         check_output(output)
@@ -159,9 +159,6 @@ def learn_features(
 ) -> Procedure:
     """The second half of `learn`: from features to a procedure, with the same settings; `source` says where feature
     files lie."""
-    from stepcut.features.spec import VECTORS
-    from stepcut.parallel.ranks import is_first_process
-
     per_second = features[0].rate
     lesson = None if labels is None else _lesson(features, labels, steps, names)
     if lesson is not None:

@@ -15,6 +15,8 @@ from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.features.video.find import find_videos, natural
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.contract import Engine
+from stepcut.procedure.folder import check_output
+from stepcut.procedure.learning import learn_features
 from stepcut.progress import Hook, Stage, silent
 from stepcut.tables import Cell, Table
 
@@ -102,9 +104,6 @@ def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
 
 def learn_task(task: Task) -> TaskResult:
     """Learn one task: what a worker does."""
-    from stepcut.procedure.folder import check_output
-    from stepcut.procedure.learning import learn_features
-
     start = time.perf_counter()
     settings = dict(task.settings)
     rate, strict = settings.pop("rate", 1), settings.pop("strict")

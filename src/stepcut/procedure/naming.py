@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.features.backbones.lite0 import weights_file
+from stepcut.features.backbones.weights import read_weights
 from stepcut.methods.contract import Labels
 
 if TYPE_CHECKING:
@@ -94,9 +96,6 @@ def _picture(path: str, labels: Labels, step: int, rate: float) -> NDArray[np.ui
 @lru_cache(maxsize=1)
 def _classifier() -> tuple[NDArray[Any], NDArray[Any]]:
     """The last layer of the default backbone for things, not animals, which are the first 398 classes."""
-    from stepcut.features.backbones.lite0 import weights_file
-    from stepcut.features.backbones.weights import read_weights
-
     arrays = read_weights(weights_file())[0]
     things = slice(-len(_names()), None)
     return np.asarray(arrays["_fc.weight"][things], np.float64), np.asarray(arrays["_fc.bias"][things], np.float64)

@@ -11,8 +11,10 @@ import numpy as np
 
 from stepcut.colours import colour
 from stepcut.errors import OptionError, unknown
+from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import whole_path
 from stepcut.methods.contract import OPEN, build
+from stepcut.methods.default.suggest import suggest
 from stepcut.procedure.corrections.operations import apply
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.labels import Given
@@ -20,7 +22,7 @@ from stepcut.procedure.lesson import known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import damaged, read, save
 from stepcut.progress import Hook, silent
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, draw_axis, legend
 
 if TYPE_CHECKING:
     from stepcut.checking.check import Report
@@ -99,8 +101,6 @@ class Procedure(Record):
         n       how many to name
         source  where the features are, when this program cannot find them; as for `teach`
         """
-        from stepcut.methods.default.suggest import suggest
-
         features = self.at_hand if source is None and self.at_hand else self._find_features(source, silent)
         names, known = list(self.samples), known_rows(self)
         # A video of which most is known needs no more labels.
@@ -139,8 +139,6 @@ class Procedure(Record):
     @property
     def spec(self) -> FeatureSpec | None:
         """How features are made of videos; None where it was learned from features of which nothing else is known."""
-        from stepcut.features.spec import FeatureSpec
-
         return FeatureSpec.from_json(self.config["backbone"], self.trusted)
 
     def features(self, video: Video, device: str = "auto", progress: Hook = silent) -> Features:
@@ -244,9 +242,6 @@ class Procedure(Record):
     def _repr_html_(self) -> str:
         """The names on their colours, and the timelines of all videos on one scale, for notebooks."""
         from html import escape
-
-        from stepcut.colours import colour
-        from stepcut.timeline import draw_axis, legend
 
         chips = legend({name: colour(number) for number, name in enumerate(self.steps)})
         end = max((timeline.end for timeline in self.timelines.values()), default=0.0)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checking.severity import FILE, parse_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.features.spec import FeatureSpec
@@ -227,7 +228,6 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
 def _expectations(folder: Path, steps: Sequence[str]) -> Expectations:
     """What a normal video looks like, with what a user says of the steps in severity.json."""
     from stepcut.checking.calibrate import Expectations
-    from stepcut.checking.severity import FILE, parse_severity
 
     expected = Expectations.from_json(read_json(folder / "check.json"))
     if not (folder / FILE).exists():

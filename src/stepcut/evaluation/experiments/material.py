@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.datasets import DATASETS, examine, load
+from stepcut.datasets.egoprocel import VIEWS
+from stepcut.datasets.toy import make_kitchen
 from stepcut.errors import DataError, OptionError, StepcutError, unknown
+from stepcut.evaluation.evaluate import fingerprint
+from stepcut.evaluation.experiments.published import PART_OF
 from stepcut.features.extract import extract, load_features
 from stepcut.features.files import spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
+from stepcut.features.store import content_hash
+from stepcut.files.cache import cache_dir
 from stepcut.progress import Hook, silent
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Timeline
@@ -130,11 +137,7 @@ def _load(
     roots: Sequence[str | os.PathLike[str]], views: bool, folder: Path, toy: Mapping[str, Any], progress: Hook
 ) -> tuple[str, dict[str, list[Task]]]:
     """The name of the data set, and its tasks from each camera."""
-    from stepcut.datasets import DATASETS, load
-
     if [str(root) for root in roots] == ["toy"]:
-        from stepcut.datasets.toy import make_kitchen
-
         places = {view: folder / f"toy-{eye}" for view, eye in (TOY_VIEWS if views else {"": "ego"}).items()}
         for view, place in places.items():
             make_kitchen(place, view=TOY_VIEWS.get(view, "ego"), progress=progress, **toy)
@@ -147,8 +150,6 @@ def _load(
         return name, {"": [task for _, place in kinds for task in load(name, place)]}
     if name != "egoprocel":
         raise OptionError(f"views: {name!r} has one camera only. Choose egoprocel (CMU-MMAC), or --data toy.")
-    from stepcut.datasets.egoprocel import VIEWS
-    from stepcut.evaluation.experiments.published import PART_OF
 
     seen = {view: load(name, root, view=view) for view in VIEWS}
     cmu = {view: [task for task in found if PART_OF.get(task.name) == "CMU-MMAC"] for view, found in seen.items()}
@@ -159,8 +160,6 @@ def _load(
 
 def _which(data: str) -> tuple[str, str]:
     """The kind and the folder of a data set: as given in NAME:DIR, or the first kind that finds tasks there."""
-    from stepcut.datasets import DATASETS, examine
-
     name, colon, root = data.partition(":")
     if colon and name in DATASETS:
         return name, root
@@ -291,9 +290,5 @@ def _describe(kind: str | FeatureSpec | None, first: Material) -> tuple[str | No
 
 
 def _fingerprint(truth: Mapping[str, Timeline], files: Mapping[str, Path], rate: float) -> str:
-    from stepcut.evaluation.evaluate import fingerprint
-    from stepcut.features.store import content_hash
-    from stepcut.files.cache import cache_dir
-
     contents = {name: content_hash(path, cache_dir()) for name, path in sorted(files.items())}
     return hashlib.sha256(json.dumps([fingerprint(truth), contents, rate]).encode()).hexdigest()[:16]

@@ -17,6 +17,8 @@ from stepcut.evaluation.experiments.plan import EXPERIMENTS, Cell, Experiment, p
 from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.evaluation.experiments.work import Settings, embedding_key, run_cell, train_embedder
 from stepcut.features.spec import FeatureSpec
+from stepcut.files.cache import cache_dir
+from stepcut.methods import METHODS
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine
 from stepcut.parallel.local import free_memory
@@ -175,8 +177,6 @@ def _check(experiment: Experiment, seeds: int, steps: int | str, rows: Sequence[
 
 def _known(experiment: Experiment, rows: list[str]) -> tuple[list[str], list[str]]:
     """The rows that this installation can fill, and a note for a method that it does not have."""
-    from stepcut.methods import METHODS
-
     absent = [row for row, embedding, name in experiment.rows if embedding == "method" and name not in METHODS]
     notes = [f"{row}: this method is not part of this installation." for row in absent if row in rows]
     return [row for row in rows if row not in absent], notes
@@ -194,8 +194,6 @@ def _describe(material: Material) -> dict[str, Any]:
 
 
 def _folder() -> Path:
-    from stepcut.files.cache import cache_dir
-
     return cache_dir() / "experiments"
 
 

@@ -21,7 +21,12 @@ from stepcut.evaluation.experiments.plan import Cell
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.methods import METHODS
+from stepcut.methods.arithmetic import as_vectors
+from stepcut.methods.baselines.smooth import smooth_embedding
+from stepcut.methods.cnc.method import AS_PUBLISHED
 from stepcut.methods.contract import build
+from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import needs
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
@@ -39,8 +44,6 @@ class Settings:
     @classmethod
     def of(cls, train: Mapping[str, Any], cut: Mapping[str, Any], as_published: bool, device: str) -> Settings:
         """With the paper's own text beneath them, where that is asked for."""
-        from stepcut.methods.cnc.method import AS_PUBLISHED
-
         below = AS_PUBLISHED if as_published else {"train": {}, "cut": {}}
         cool = {"temperature": 1 / train.get("dim", 128)} if as_published else {}
         place = None if device == "auto" else device
@@ -86,16 +89,12 @@ def predict(cell: Cell, material: Material, folder: Path, settings: Settings) ->
     if cell.embedding == "none":
         return {name: Timeline(duration=seconds, steps=_names(cell)) for name, seconds in material.durations.items()}
     if cell.embedding == "method":
-        from stepcut.methods import METHODS
-
         rows = material.read()
         # A method is more than the contract's verbs: its class takes the settings that all methods share.
         maker: Any = METHODS[cell.segmenter]
         fitted = maker(steps=cell.steps, rate=material.rate, seed=cell.seed).fit(list(rows.values()))
         labels = dict(zip(rows, fitted.labels_, strict=True))
     else:
-        from stepcut.methods.segmenters import SEGMENTERS
-
         embedded = embed(cell, material, folder, settings)
         maker = SEGMENTERS[cell.segmenter]
         known = {name: value for name, value in settings.cut.items() if name in inspect.signature(maker).parameters}
@@ -112,9 +111,6 @@ def predict(cell: Cell, material: Material, folder: Path, settings: Settings) ->
 
 def embed(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
     """The rows that the segmenter is given: raw features, smooth ones, or those of a trained embedder."""
-    from stepcut.methods.arithmetic import as_vectors
-    from stepcut.methods.baselines.smooth import smooth_embedding
-
     if cell.embedding == "raw":
         return {name: as_vectors(rows) for name, rows in material.read().items()}
     if cell.embedding == "smooth":

@@ -15,6 +15,7 @@ from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Array, Choice, Labels, Online, Window, build
 from stepcut.methods.segmenter import Segmenter
+from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import find, find_saved, name_of, needs
 from stepcut.progress import Hook, silent
 
@@ -96,8 +97,6 @@ class CnC:
         return build(Embedder, {**named, **published, **given})
 
     def _make_segmenter(self) -> Segmenter:
-        from stepcut.methods.segmenters import SEGMENTERS
-
         if not isinstance(self.segmenter, str):
             own: Segmenter = self.segmenter
             return own
@@ -139,8 +138,6 @@ class CnC:
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given; a segmenter object becomes its class and its settings."""
-        from stepcut.methods.segmenters import SEGMENTERS
-
         own = not isinstance(self.segmenter, str)
         return {
             "steps": self.steps,
@@ -176,7 +173,6 @@ class CnC:
         with needs("cnc"):
             from stepcut.methods.cnc.embedder import Embedder
         from stepcut.methods.cnc.training import Curve
-        from stepcut.methods.segmenters import SEGMENTERS
 
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from stepcut.errors import OptionError, unknown
+from stepcut.methods.segmenters import SEGMENTERS
 
 
 def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -17,7 +18,6 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     unknown one is answered with the nearest name.
     """
     from stepcut.methods.cnc.embedder import LOSS_SETTINGS, Embedder
-    from stepcut.methods.segmenters import SEGMENTERS
 
     trained = [each.name for each in fields(Embedder) if each.name not in ("loss", "rate", "seed", "backbone")]
     cuts = {name for kind in SEGMENTERS.values() for name in inspect.signature(kind).parameters}
