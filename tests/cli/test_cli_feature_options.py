@@ -37,7 +37,10 @@ def test_both_commands_take_all_of_them(command: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_they_arrive_at_the_backbone(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.mp4").touch()
-    words = [command, str(tmp_path / "a.mp4"), "-o", str(tmp_path / "out"), "--quiet"]
+    videos = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
+    for video in videos:
+        video.touch()
+    words = [command, *map(str, videos), "-o", str(tmp_path / "out"), "--quiet"]
     assert main([*words, "--layer", "conv4c", "--family", "v1"]) == 2
     assert "layer='conv4c', family='v1': efficientnet-lite0 has no such choice" in capsys.readouterr().err
     assert main([*words, "--backbone", "resnet50", "--weights", "absent.pth"]) == 2
