@@ -36,7 +36,6 @@ def test_both_commands_take_all_of_them(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_they_arrive_at_the_backbone(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.mp4").touch()
     videos = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
     for video in videos:
         video.touch()

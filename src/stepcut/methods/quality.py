@@ -57,6 +57,9 @@ class Quality:
     shared: tuple[float, ...]
     """Of each step, the share of the videos in which it is done."""
 
+    def __str__(self) -> str:
+        return f"{self.grade}: {self.reason}"
+
     @property
     def reliability(self) -> float:
         """The share of segments that are expected to be right where the method itself is sure; 1 if not measured."""

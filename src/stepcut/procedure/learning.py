@@ -31,7 +31,7 @@ from stepcut.procedure.naming import Namer
 from stepcut.procedure.procedure import Procedure, as_procedure, load
 from stepcut.procedure.recipe import Ingredient, read_recipe
 from stepcut.procedure.storage import check_keepable
-from stepcut.progress import Hook, silent
+from stepcut.progress import Hook, default_hook, silent
 from stepcut.version import __version__
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def learn(
     output: AnyPath | None = None,
     strict: bool = False,
     false_alarms: float = 0.05,
-    progress: Hook = silent,
+    progress: Hook | None = None,
     engine: str | Engine | None = None,
     workers: int | None = None,
     address: str | None = None,
@@ -90,7 +90,7 @@ def learn(
     cache    where features are kept
     output   where to keep the procedure; when the same one is there already, it is read and nothing is done again
     strict   stop at the first video that cannot be used, instead of leaving it out
-    progress hears how far the work is
+    progress hears how far the work is; left out, a notebook shows a bar
     engine   where features are computed: "local" (this machine) or "ray" (a cluster, at `address`), by `workers`
     false_alarms  the share of normal videos that `check` may call wrong; few videos cannot vouch for a small one
     options  settings of the method, such as `loss="tcc"` for cnc
@@ -103,6 +103,7 @@ def learn(
     """
     from stepcut.features.read import read_source
 
+    progress = default_hook() if progress is None else progress
     if output is not None:
         check_output(output)
     if isinstance(method, str):

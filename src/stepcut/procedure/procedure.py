@@ -21,7 +21,7 @@ from stepcut.procedure.labels import Given
 from stepcut.procedure.lesson import known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import damaged, read, save
-from stepcut.progress import Hook, silent
+from stepcut.progress import Hook, default_hook, silent
 from stepcut.timeline import Timeline, draw_axis, legend
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Procedure(Record):
         labels: Given | None = None,
         steps: int | None = None,
         source: Source | None = None,
-        progress: Hook = silent,
+        progress: Hook | None = None,
     ) -> Procedure:
         """Learn again from what a person says of some videos, and from the others as they are; gives a new procedure.
 
@@ -72,8 +72,9 @@ class Procedure(Record):
                   labels that it was taught before count, too
         steps     how many steps there are to be; more than are named leaves room for steps without a name
         source    where the features are (videos, feature files or arrays), when this program cannot find them
-        progress  hears how far the work is
+        progress  hears how far the work is; left out, a notebook shows a bar
         """
+        progress = default_hook() if progress is None else progress
         features = self.at_hand if source is None and self.at_hand else self._find_features(source, progress)
         said = lesson(self, labels, None if steps is None else int(steps))
         settings = {**self.method.settings(), "steps": len(said.names)}
