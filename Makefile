@@ -13,7 +13,7 @@ demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, wri
 test: $(VENV)/.ready  ## the default suite, under three minutes on two cores
 	OMP_NUM_THREADS=1 $(PYTEST) -n 2
 
-test-slow: $(VENV)/.ready  ## what takes longer
+test-slow: $(VENV)/.docs  ## what takes longer
 	$(PYTEST) -m slow
 
 test-data: $(VENV)/.ready  ## what reads the real data in ../shared/data; skipped, saying so, where it is absent

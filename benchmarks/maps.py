@@ -58,13 +58,13 @@ def pack(videos: Path, out: Path) -> None:
 def train(frames: Path, weights: Path, out: Path, seeds: int, iterations: int, device: str) -> None:
     """Maps of all frames, and embeddings of every loss and seed."""
     from PIL import Image
-    from safetensors.numpy import load_file
-    from stepcut.features.backbones.torch_engine import TorchEngine
 
-    from stepcut.features.backbones.resnet50 import resnet50
+    from stepcut.features.backbones import load_backbone
+    from stepcut.features.spec import FeatureSpec
     from stepcut.methods.cnc.embedder import Embedder
 
-    engine = TorchEngine(resnet50(load_file(weights), "conv4c", "v1"), device)
+    spec = FeatureSpec("resnet50", weights=str(weights), layer="conv4c", family="v1")
+    backbone = load_backbone(spec, device=device)
     packed = np.load(frames)
     names = sorted({key.rpartition("/")[0] for key in packed})
     maps = []
@@ -72,7 +72,7 @@ def train(frames: Path, weights: Path, out: Path, seeds: int, iterations: int, d
         for name in names:
             parts = np.split(packed[f"{name}/jpeg"], np.cumsum(packed[f"{name}/sizes"])[:-1])
             pictures = pool.map(lambda part: np.asarray(Image.open(io.BytesIO(part.tobytes())).convert("RGB")), parts)
-            maps.append(engine(np.stack(list(pictures))))
+            maps.append(backbone.extract(np.stack(list(pictures))))
     out.mkdir(parents=True, exist_ok=True)
     pooled = {name: each.astype(np.float32).mean((2, 3)) for name, each in zip(names, maps, strict=True)}
     np.savez(out / "pooled.npz", **{name: rows.astype(np.float16) for name, rows in pooled.items()})
