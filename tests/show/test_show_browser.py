@@ -352,7 +352,7 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
 
 
 def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitchen: Path) -> None:
-    from stepcut.checking.check import Finding, Report
+    from stepcut.checking.check import Finding, Report, StepSeen
     from stepcut.procedure.corrections.document import Part
     from stepcut.show.viewer.checks import CheckedVideo
 
@@ -360,7 +360,8 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),
         Finding("unknown", 3.0, 4.5, None, "", 0.7, "2 s match no known step"),
     ]
-    report = Report("new", 6.0, findings, 2.0, {"missed": 2.0, "unknown": 1.5}, 0.25, 0.05)
+    steps = [StepSeen(1, "spread butter", "not seen", (), 1.0)]
+    report = Report("new", 6.0, findings, 2.0, steps, 0.25, 0.05)
     film = str(sorted((kitchen / "videos").iterdir())[0])
     new = CheckedVideo("new", film, 6.0, (Part(0.0, 2.0, 0), Part(4.5, 6.0, 2)), report.to_json())
     with Served(place, [new]) as served:
@@ -371,6 +372,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         assert tab.locator("#stage .track .findings .finding").count() == 2
         assert tab.locator(".found p").inner_text() == "new: 1 missed, 1 unknown."
         assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
+        assert "not seen: spread butter (100 %" in tab.locator(".found .unseen").inner_text()
         assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()

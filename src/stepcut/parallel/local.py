@@ -41,9 +41,10 @@ class Local:
         work: Callable[[Item], Answer],
         items: Sequence[Item],
         done: Callable[[int, Answer | Exception], None] | None = None,
-        gpu: bool = False,  # noqa: ARG002
+        gpu: bool = False,
     ) -> list[Answer | Exception]:
-        """See `Engine.map`; the GPUs of one machine are shared by all workers."""
+        """See `Engine.map`."""
+        del gpu  # the GPUs of one machine are shared by all workers
         answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         begun = dict.fromkeys(waiting, 0)

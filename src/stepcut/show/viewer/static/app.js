@@ -17,7 +17,7 @@ function draw({ detail }) {
   if (comparing()) refreshCompare();
   else {
     drawStage();
-    drawGrid();
+    drawGrid(choose);
   }
   drawHead();
 }

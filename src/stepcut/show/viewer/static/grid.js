@@ -3,14 +3,14 @@
 import { Bar } from "./bar.js";
 import { clock, el } from "./dom.js";
 import { shines, store } from "./store.js";
-import { choose } from "./stage.js";
 
 const cards = [];
 
-export function drawGrid() {
+// `choose(place, time)` is called when a person picks a video, or a time in it.
+export function drawGrid(choose) {
   const grid = document.getElementById("grid");
   const { videos } = store.data;
-  while (cards.length < videos.length) cards.push(makeCard(cards.length));
+  while (cards.length < videos.length) cards.push(makeCard(cards.length, choose));
   if (grid.childElementCount !== cards.length) grid.replaceChildren(...cards.map((card) => card.node));
   videos.forEach((video, place) => {
     const card = cards[place];
@@ -27,7 +27,7 @@ export function moveCursor(place, time) {
   cards[place]?.bar.point(time);
 }
 
-function makeCard(place) {
+function makeCard(place, choose) {
   const video = store.data.videos[place];
   const bar = new Bar({ onpick: (time) => choose(place, time) });
   const picture = video.there

@@ -130,7 +130,9 @@ function drawFound(report) {
   const lines = listFindings(report).map((each) => el("li", {}, el("button", { type: "button", onclick: () => seek(each.start) },
     el("span", { class: `finding ${each.kind}`, text: each.kind }), el("span", { class: "what", text: each.reason }),
     el("span", { class: "when", text: clock(each.start) }))));
-  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), el("ul", {}, ...lines));
+  const steps = (report.steps || []).filter((step) => step.seen !== "seen").map((step) =>
+    el("li", { class: "unseen", text: `${step.seen}: ${step.name} (${Math.round(100 * step.share_of_videos)} % of the videos do it)` }));
+  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), el("ul", {}, ...lines, ...steps));
 }
 
 function drawActs(video) {
