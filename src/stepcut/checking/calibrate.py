@@ -80,7 +80,7 @@ class Expectations:
     def forecast(self) -> str:
         """What a check will be able to find with these videos, in one sentence; an estimate from changed videos."""
         if not self.detects:
-            return "With a single video nothing can be said of what a check will find."
+            return "What a check will find was not measured; learn again, from two videos or more, to know."
         found = ", ".join(f"{name} {share:.0%}" for name, share in self.detects.items())
         return f"With {counted(self.usual.graph.videos)}, a check finds about: {found} of the time."
 

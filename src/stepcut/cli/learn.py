@@ -126,7 +126,8 @@ def _say_choice(procedure: Procedure) -> None:
     if choice is not None:
         print(f"\n{choice.reason}")
         print("scores: " + ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates))
-    print(f"\nquality: {quality.grade}; {quality.reason}")
+    print(f"\nquality: {quality}")
+    print(f"check: {procedure.expectations.forecast}")
 
 
 def warn(args: argparse.Namespace) -> None:

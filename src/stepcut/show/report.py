@@ -46,7 +46,7 @@ def make_report(
     compared = None if truth is None else compare(procedure, truth)
     parts = [
         _section("What was learned", f"<p>{escape(_in_words(procedure))}</p>"),
-        _section("How far to trust it", f"<p>{escape(f'{procedure.quality.grade}: {procedure.quality.reason}')}</p>"),
+        _section("How far to trust it", _trust(procedure)),
         _section("The steps", _gallery(procedure, find_moments(procedure, pictures, height=360))),
         _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
@@ -74,6 +74,11 @@ def make_report(
         f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>Made by stepcut {__version__}, offline, from the videos "
         "alone. The steps were found without labels: look before you trust.</footer></main></body></html>"
     )
+
+
+def _trust(procedure: Procedure) -> str:
+    """The quality of the steps, and what a check will be able to find."""
+    return f"<p>{escape(str(procedure.quality))}</p><p>{escape(procedure.expectations.forecast)}</p>"
 
 
 def _in_words(procedure: Procedure) -> str:
