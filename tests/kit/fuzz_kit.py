@@ -137,10 +137,11 @@ def other_targets(folder: Path) -> dict[str, Target]:
     return found
 
 
-def main(seconds: float) -> int:
-    """Mutate until the time is up; 1 if anything failed, with the files kept in fuzz-failures/."""
+def main(seconds: float, seed: int | None = None) -> int:
+    """Mutate until the time is up, from `seed` on (left out: the clock's); 1 if anything failed, with the files kept in
+    fuzz-failures/."""
     signal.signal(signal.SIGALRM, _too_long)
-    kept, failures, seed = Path("fuzz-failures"), 0, int(time.time())
+    kept, failures, seed = Path("fuzz-failures"), 0, int(time.time()) if seed is None else seed
     with tempfile.TemporaryDirectory() as place:
         targets = {**label_targets(Path(place) / "labels"), **other_targets(Path(place) / "others")}
         counts, end = dict.fromkeys(targets, 0), time.monotonic() + seconds

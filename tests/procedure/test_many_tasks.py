@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from stepcut.evaluation import evaluate
 from stepcut.parallel.local import Local
 from stepcut.procedure.many_tasks import learn_tasks, summarise
 
-QUICK = {"method": "cnc", "steps": 3, "train": {"iterations": 20}}
-WORDS = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--quiet"]
+QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
+WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,10 @@ class TaskModel:
         """What `to_json` gave, read again; without it, nothing is ever another task."""
         if record is None:
             return cls(np.zeros((0, 0)), math.inf)
-        return cls(np.asarray(record["centres"], dtype=np.float64).reshape(len(record["centres"]), -1), record["limit"])
+        centres = np.asarray(record["centres"], dtype=np.float64).reshape(len(record["centres"]), -1)
+        if not (np.abs(centres) <= 1.001).all():
+            raise ValueError("the looks of the steps are not of length 1")
+        return cls(centres, record["limit"])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TaskModel):

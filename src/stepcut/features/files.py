@@ -170,10 +170,12 @@ def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
         _check_size(file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
+            with open(file, "rb") as opened:
+                if opened.read(2) == b"PK":  # ours to close, whatever the archive turns out to be
+                    opened.seek(0)
+                    with np.load(opened, allow_pickle=False) as arrays:
+                        return _only_array(file, arrays), {}
             loaded = np.load(file, mmap_mode="r", allow_pickle=False)
-        if not isinstance(loaded, np.ndarray):
-            with loaded:
-                return _only_array(file, loaded), {}
     except FeatureError:
         raise
     except Exception as error:  # whatever a damaged file leads to
