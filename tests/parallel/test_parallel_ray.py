@@ -119,7 +119,7 @@ def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: P
 
 def test_learning_on_ray_gives_the_same_procedure(films: Path, tmp_path: Path, engine: Ray) -> None:
     assert engine.workers == 2  # it is running, so that what follows joins it
-    quick: dict[str, Any] = {"method": "cnc", "steps": 3, "train": {"iterations": 5}, "device": "cpu"}
+    quick: dict[str, Any] = {"steps": 3, "restarts": 2, "device": "cpu"}
     here = sc.learn(films, cache=tmp_path / "here", **quick)
     there = sc.learn(films, cache=tmp_path / "there", engine="ray", **quick)
     assert here == there
@@ -127,7 +127,7 @@ def test_learning_on_ray_gives_the_same_procedure(films: Path, tmp_path: Path, e
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "films").symlink_to(films)
     words = ["learn", "--tasks", str(tmp_path / "root"), "--cache", str(tmp_path / "there"), "--device", "cpu"]
-    words += ["--quiet", "--method", "cnc", "-k", "3", "--set", 'train={"iterations": 5}', "--workers", "2"]
+    words += ["--quiet", "-k", "3", "--set", "restarts=2", "--workers", "2"]
     assert main([*words, "-o", str(tmp_path / "local")]) == 0
     assert main([*words, "-o", str(tmp_path / "ray"), "--engine", "ray"]) == 0
     assert sc.load(tmp_path / "local" / "films.proc") == sc.load(tmp_path / "ray" / "films.proc")

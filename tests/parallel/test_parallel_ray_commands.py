@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 STEPS = ("pour", "stir", "serve")
-QUICK = ["--method", "cnc", "-k", "3", "--set", 'train={"iterations": 5}', "--quiet"]
+QUICK = ["-k", "3", "--set", "restarts=2", "--quiet"]
 
 Both = Callable[..., tuple[Path, Path]]
 
@@ -75,7 +75,7 @@ def root(tmp_path_factory: pytest.TempPathFactory, films: Path, labelled_video: 
         (root / "filmed" / f"{name}.mp4").symlink_to(films / f"{name}.mp4")
     write_folder(root / "filmed" / "annotations", dict.fromkeys(("v0", "v1", "v2"), half), "json")
     (root / "bad.mp4").write_bytes(b"not a video")
-    sc.learn(root / "tasks" / "tea", 3, output=root / "tea.proc", method="cnc", train={"iterations": 5})
+    sc.learn(root / "tasks" / "tea", 3, output=root / "tea.proc", restarts=2)
     return root
 
 
@@ -140,7 +140,7 @@ def test_learn_many_tasks_of_which_two_fail(both: Both) -> None:
 
 def test_learn_in_python(address: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    quick: dict[str, Any] = {"steps": 3, "method": "cnc", "train": {"iterations": 5}, "device": "cpu"}
+    quick: dict[str, Any] = {"steps": 3, "restarts": 2, "device": "cpu"}
     here = sc.learn(root / "films", cache=tmp_path / "here", **quick)
     there = sc.learn(root / "films", cache=tmp_path / "there", engine="ray", address=address, workers=2, **quick)
     assert here == there
@@ -158,14 +158,14 @@ def test_segment(both: Both) -> None:
     here, there = both("segment", "in/tea.proc", *videos, "-o", "OUT/{name}.csv", "--quiet")
     assert contents(here) == contents(there)
     assert len(contents(here)) == 3
-    here, there = both("segment", "in/tea.proc", *videos, "in/bad.mp4", "-o", "OUT/again-{name}.csv", code=2)
+    here, there = both("segment", "in/tea.proc", *videos, "in/bad.mp4", "-o", "OUT/again-{name}.csv", "--quiet", code=2)
     assert len(contents(there)) == 6  # the bad one stops nobody
 
 
 def test_check(both: Both) -> None:
     videos = [f"in/tasks/tea/v{number}.npy" for number in range(3)]
-    both("check", "in/tea.proc", *videos, "--json")
-    both("check", "in/tea.proc", "in/bad.mp4", *videos, "--json", code=2)
+    both("check", "in/tea.proc", *videos, "--json", "--quiet")
+    both("check", "in/tea.proc", "in/bad.mp4", *videos, "--json", "--quiet", code=2)
 
 
 def test_evaluate(both: Both) -> None:
@@ -175,7 +175,7 @@ def test_evaluate(both: Both) -> None:
     both("evaluate", "in/nowhere.proc", *truth, code=2)
 
 
-TRAIN = ["--set", "steps=3", "components=4", "dim=4"]
+TRAIN = ["--set", "train.iterations=3", "train.components=4", "train.dim=4"]
 
 
 def figures(folder: Path) -> Any:
