@@ -10,7 +10,7 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.datasets import DATASETS, load
-from stepcut.datasets.egoprocel_json import TASKS
+from stepcut.datasets.egoprocel import TASKS
 from stepcut.datasets.statistics import count
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.data,
     pytest.mark.skipif(not SHARED.is_dir(), reason="the real data in ../shared/data are not here"),
 ]
-DEFECT = {title for title, defects in TASKS.values() if defects}
+DEFECT = {title for title, info in TASKS.items() if info.defects}
 
 
 def test_egoprocel_statistics_are_the_published_ones() -> None:

@@ -20,7 +20,8 @@ def put(path: Path, text: str = "") -> Path:
 
 def egoprocel_tree(root: Path) -> Path:
     """The published tree with one recording per task; CMU-MMAC with five views."""
-    for title, place in egoprocel.FOLDERS.items():
+    for title, info in egoprocel.TASKS.items():
+        place = info.folder
         folder = root / "annotations" / place
         if place.startswith("CMU"):
             task = place.partition("/")[2]

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from stepcut.datasets import captaincook4d, crosstask, egoprocel, plain, procel, rendered
-from stepcut.datasets.dataset import DataSet, Loaded, TaskInfo
+from stepcut.datasets import captaincook4d, crosstask, egoprocel, plain, procel
+from stepcut.datasets.dataset import DATASETS, DataSet, Loaded, TaskInfo
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import DataError, choose
 
 log = logging.getLogger("stepcut")
 
-DATASETS: dict[str, DataSet] = {
-    each.name: each
-    for each in [
-        egoprocel.DATA_SET,
-        crosstask.DATA_SET,
-        procel.DATA_SET,
-        captaincook4d.DATA_SET,
-        rendered.DATA_SET,
-        plain.DATA_SET,
-    ]
+READERS: dict[str, Callable[..., Loaded]] = {
+    "egoprocel": egoprocel.read,
+    "crosstask": crosstask.read,
+    "procel": procel.read,
+    "captaincook4d": captaincook4d.read,
+    "toy": plain.read_kitchen,
+    "folder": plain.read,
 }
 
 
@@ -54,7 +51,7 @@ def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) 
     roots = [root] if isinstance(root, str | Path) else list(root)
     loaded = Loaded()
     for each in roots:
-        part = data_set.read(each, **options)
+        part = READERS[name](each, **options)
         loaded.tasks += part.tasks
         loaded.missing += part.missing
         loaded.problems += part.problems

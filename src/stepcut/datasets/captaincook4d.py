@@ -8,75 +8,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from stepcut.datasets.dataset import (
-    DataSet,
-    Loaded,
-    TaskInfo,
-    existing_root,
-    find_features,
-    find_videos,
-    first_of,
-    plain_name,
-)
-from stepcut.datasets.task import Task, TaskVideo
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, first_of, plain_name
+from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
 from stepcut.formats.text import fail, read_json, read_text
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment
 
-CITATION = """@inproceedings{peddi2024captaincook4d,
-  title     = {{CaptainCook4D}: A Dataset for Understanding Errors in Procedural Activities},
-  author    = {Peddi, Rohith and Arya, Shivvrat and Challa, Bharath and Pallapothula, Likhitha and Vyas, Akshay and
-               Gouripeddi, Bhavya and Wang, Jikai and Zhang, Qifan and Komaragiri, Vasundhara and Ragan, Eric and
-               Ruozzi, Nicholas and Xiang, Yu and Gogate, Vibhav},
-  booktitle = {Advances in Neural Information Processing Systems (Datasets and Benchmarks)},
-  year      = {2024}
-}"""
-SOURCES = {
-    "project": "https://captaincook4d.github.io/captain-cook/",
-    "annotations": "https://github.com/CaptainCook4D/annotations",
-    "videos": "https://github.com/CaptainCook4D/downloader",
-}
-TREE = """ROOT/
-  annotations/complete_step_annotations.json     (or annotations/annotation_json/...)
-  annotations/error_annotations.json
-  task_graphs/<recipe>.json                      microwaveeggsandwich.json, coffee.json, ...
-  features/<backbone>/<recording>.npy            (seconds, d), one row a second; optional
-  videos/<recording>_360p.mp4                    or <recording>.mp4; optional
-  index.csv                                      recording_id, seconds; optional, gives the lengths"""
-# Recipe -> recordings in the published set, where known.
-TASKS = {
-    "Microwave Egg Sandwich": TaskInfo(18),
-    "Dressed Up Meatballs": TaskInfo(16),
-    "Microwave Mug Pizza": TaskInfo(13),
-    "Ramen": TaskInfo(17),
-    "Coffee": TaskInfo(15),
-    "Breakfast Burritos": TaskInfo(16),
-    "Spiced Hot Chocolate": TaskInfo(16),
-    "Microwave French Toast": TaskInfo(14),
-    "Pinwheels": TaskInfo(12),
-    "Tomato Mozzarella Salad": TaskInfo(18),
-    "Butter Corn Cup": TaskInfo(),
-    "Tomato Chutney": TaskInfo(),
-    "Scrambled Eggs": TaskInfo(),
-    "Cucumber Raita": TaskInfo(),
-    "Zoodles": TaskInfo(),
-    "Sauted Mushrooms": TaskInfo(),
-    "Blender Banana Pancakes": TaskInfo(),
-    "Herb Omelet with Fried Tomatoes": TaskInfo(),
-    "Broccoli Stir Fry": TaskInfo(),
-    "Pan Fried Tofu": TaskInfo(),
-    "Mug Cake": TaskInfo(),
-    "Cheese Pimiento": TaskInfo(),
-    "Spicy Tuna Avocado Wraps": TaskInfo(),
-    "Caprese Bruschetta": TaskInfo(),
-}
-CHECKSUMS = {
-    "task_graphs/microwaveeggsandwich.json": "43581e60fa783dc5fb8541c013121abefd00cb186edfd54142fb215e355bf7b7",
-    "task_graphs/microwavefrenchtoast.json": "4147418c0f0794855aaa54312aac2afb2ff4bc1e6ba5d4b48de3770eb5a6d92b",
-    "task_graphs/scrambledeggs.json": "2da72a2d0f683d3aa5b47eb0e8f85f5b08546843f1196418eafbdc2147ae9689",
-    "task_graphs/spicedhotchocolate.json": "06fdf99acfb85378c923f4ac845fa87409c25b980a00d589a0295a274577038e",
-    "task_graphs/tomatomozzarellasalad.json": "5aadd8668a3d9d281e8aeb900fc3bf62a39507670d0a0a2a2be8a32cf9e3833e",
-}
+ABOUT = DATASETS["captaincook4d"]
 RATE = Fraction(1)  # the published features: one row a second
 ANNOTATIONS = "annotations/complete_step_annotations.json"
 
@@ -93,11 +31,13 @@ def read(root: str | Path) -> Loaded:
         if (steps_file := _steps_file(each)) is not None:
             _read_recipes(each, steps_file, loaded)
     if not loaded.tasks:
-        loaded.missing.append(f"{place / ANNOTATIONS}: absent. Copy it from {SOURCES['annotations']}.")
+        loaded.missing.append(f"{place / ANNOTATIONS}: absent. Copy it from {ABOUT.sources['annotations']}.")
         return loaded
-    absent = [recipe for recipe in TASKS if recipe not in {task.name for task in loaded.tasks}]
+    absent = [recipe for recipe in ABOUT.tasks if recipe not in {task.name for task in loaded.tasks}]
     if absent:
-        loaded.missing.append(f"{place}: {len(absent)} of {len(TASKS)} recipes are not in it: {', '.join(absent)}.")
+        loaded.missing.append(
+            f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are not in it: {', '.join(absent)}."
+        )
     return loaded
 
 
@@ -109,32 +49,26 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
     """Add the recipes of one folder."""
     found = len(loaded.tasks)
     errors = _read_errors(place, loaded)
-    lengths = _read_lengths(place)
-    features, videos = find_features(place), _videos(place)
+    # The published files are called `1_7_360p.mp4`.
+    films = {name.removesuffix("_360p"): path for name, path in find_videos(place / "videos").items()}
+    shelf = Shelf(place, films)
+    shelf.lengths = _read_lengths(place)
     recipes: dict[str, list[dict[str, Any]]] = {}
     for recording in _recordings(steps_file):
         recipes.setdefault(str(recording["activity_name"]), []).append(recording)
     for recipe, recordings in recipes.items():
         names, graph = _read_graph(place, recipe, recordings, loaded)
-        task_videos = []
+        steps = tuple(dict.fromkeys(names.values()))
+        videos = []
         for recording in recordings:
             name = str(recording["recording_id"])
-            timeline, left_out = _timeline(recording, names, lengths.get(name), steps_file, loaded)
+            segments, left_out = _segments(recording, names, steps_file, loaded)
             mistakes = errors.get(name, []) or [(description, "missing step") for description in left_out]
-            task_videos.append(
-                TaskVideo(
-                    name,
-                    videos.get(name),
-                    features.get(name, {}),
-                    RATE if name in features else None,
-                    lengths.get(name),
-                    timeline,
-                    {key: str(recording[key]) for key in ("person_id", "environment") if key in recording},
-                    tuple((names.get(step, step_name(step)), what) for step, what in mistakes),
-                )
-            )
-        loaded.tasks.append(Task(recipe, task_videos, tuple(dict.fromkeys(names.values())), graph))
-    _report_strays(loaded, loaded.tasks[found:], features, videos)
+            wrong = tuple((names.get(step, step_name(step)), what) for step, what in mistakes)
+            about = {str(key): str(recording[key]) for key in ("person_id", "environment") if key in recording}
+            videos.append(shelf.video([name], segments, steps, RATE, about=about, errors=wrong))
+        loaded.tasks.append(Task(recipe, videos, steps, graph))
+    _report_strays(loaded, loaded.tasks[found:], shelf)
 
 
 def step_name(description: str) -> str:
@@ -188,9 +122,10 @@ def _read_graph(
     return names, graph
 
 
-def _timeline(
-    recording: Mapping[str, Any], names: Mapping[str, str], length: float | None, path: Path, loaded: Loaded
-) -> tuple[Timeline, list[str]]:
+def _segments(
+    recording: Mapping[str, Any], names: Mapping[str, str], path: Path, loaded: Loaded
+) -> tuple[list[Segment], list[str]]:
+    """What was done, and the descriptions of the steps that were left out."""
     segments, left_out = [], []
     for step in recording["steps"]:
         start, end, description = float(step["start_time"]), float(step["end_time"]), str(step["description"])
@@ -201,8 +136,7 @@ def _timeline(
             segments.append(Segment(start, end, names[description]))
         except AnnotationError as error:
             loaded.problems.append(f"{path}: recording {recording['recording_id']}: {error}")
-    steps = tuple(dict.fromkeys(names.values()))
-    return Timeline(segments, length, steps, str(recording["recording_id"])), left_out
+    return segments, left_out
 
 
 def _read_errors(root: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]:
@@ -210,7 +144,7 @@ def _read_errors(root: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]
     path = first_of(root, "annotations/error_annotations.json", "annotations/annotation_json/error_annotations.json")
     if path is None:
         loaded.missing.append(
-            f"{root}/annotations/error_annotations.json: absent. Copy it from {SOURCES['annotations']}."
+            f"{root}/annotations/error_annotations.json: absent. Copy it from {ABOUT.sources['annotations']}."
         )
         return {}
     found: dict[str, list[tuple[str, str]]] = {}
@@ -230,34 +164,11 @@ def _read_lengths(root: Path) -> dict[str, float]:
     return {row["recording_id"]: float(row["seconds"]) for row in csv.DictReader(read_text(path).splitlines())}
 
 
-def _videos(root: Path) -> dict[str, Path]:
-    """Recording -> file; the published files are called `1_7_360p.mp4`."""
-    return {name.removesuffix("_360p"): path for name, path in find_videos(root / "videos").items()}
-
-
-def _report_strays(
-    loaded: Loaded, tasks: list[Task], features: Mapping[str, Mapping[str, Path]], videos: Mapping[str, Path]
-) -> None:
+def _report_strays(loaded: Loaded, tasks: list[Task], shelf: Shelf) -> None:
     known = {video.name for task in tasks for video in task}
-    for name in sorted((set(features) | set(videos)) - known):
-        path = videos.get(name) or next(iter(features[name].values()))
+    there = set(shelf.features) | set(shelf.videos)
+    for name in sorted(there - known):
+        path = shelf.videos.get(name) or next(iter(shelf.features[name].values()))
         loaded.problems.append(f"{path}: no recording of this name is annotated.")
-    for name in sorted(known - set(features) - set(videos)):
+    for name in sorted(known - there):
         loaded.missing.append(f"videos/{name}_360p.mp4 or features/<backbone>/{name}.npy: neither is there.")
-
-
-DATA_SET = DataSet(
-    name="captaincook4d",
-    title="CaptainCook4D",
-    about="384 recordings of 24 recipes with a head-mounted camera, in ten kitchens; half with deliberate mistakes. "
-    "Steps, error labels and the true task graphs.",
-    citation=CITATION,
-    sources=SOURCES,
-    licence="Apache 2.0 by the authors' README, MIT by their LICENSE file",
-    obtain="Clone the annotations repository; fetch the 360p videos with the authors' downloader, or their features.",
-    tree=TREE,
-    tasks=TASKS,
-    rate="videos 30 fps; features one row a second",
-    read=read,
-    checksums=CHECKSUMS,
-)

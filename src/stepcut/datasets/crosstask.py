@@ -3,67 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from stepcut.datasets.dataset import (
-    DataSet,
-    Loaded,
-    TaskInfo,
-    existing_root,
-    find_features,
-    find_videos,
-    first_of,
-    read_durations,
-    video_duration,
-)
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, TaskInfo, existing_root, first_of
 from stepcut.datasets.numbered import read_numbered, tell_apart
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import AnnotationError
 from stepcut.formats.text import fail, read_text
-from stepcut.timeline import Timeline
 
-CITATION = """@inproceedings{zhukov2019crosstask,
-  author    = {Zhukov, Dimitri and Alayrac, Jean-Baptiste and Cinbis, Ramazan Gokberk and Fouhey, David and
-               Laptev, Ivan and Sivic, Josef},
-  title     = {Cross-task weakly supervised learning from instructional videos},
-  booktitle = {IEEE Conference on Computer Vision and Pattern Recognition (CVPR)},
-  year      = {2019}
-}"""
-SOURCES = {
-    "annotations and features": "https://github.com/DmZhukov/CrossTask",
-    "videos": "YouTube, by the addresses in videos.csv",
-}
-TREE = """ROOT/
-  crosstask_release/tasks_primary.txt            six lines a task: id, title, address, number of steps, steps, blank
-  crosstask_release/videos.csv                   task,video,address
-  crosstask_release/annotations/<task>_<video>.csv    step number,start,end
-  crosstask_features/<video>.npy                 (seconds, 3200), one row a second; optional
-  features/<backbone>/<task>_<video>.npy         optional
-  videos/<task>_<video>.mp4 or videos/<video>.mp4     optional"""
-# Title -> published number of annotated videos and steps.
-TASKS = {
-    "Make Jello Shots": TaskInfo(182, 6),
-    "Build Simple Floating Shelves": TaskInfo(153, 5),
-    "Make Taco Salad": TaskInfo(170, 8),
-    "Grill Steak": TaskInfo(228, 11),
-    "Make Kimchi Fried Rice": TaskInfo(120, 6),
-    "Make Meringue": TaskInfo(154, 6),
-    "Make a Latte": TaskInfo(157, 6),
-    "Make Bread and Butter Pickles": TaskInfo(106, 11),
-    "Make Lemonade": TaskInfo(131, 8),
-    "Make French Toast": TaskInfo(252, 10),
-    "Jack Up a Car": TaskInfo(89, 3),
-    "Make Kerala Fish Curry": TaskInfo(149, 7),
-    "Make Banana Ice Cream": TaskInfo(170, 5),
-    "Add Oil to Your Car": TaskInfo(137, 8),
-    "Change a Tire": TaskInfo(99, 11),
-    "Make Irish Coffee": TaskInfo(185, 5),
-    "Make French Strawberry Cake": TaskInfo(86, 9),
-    "Make Pancakes": TaskInfo(182, 8),
-}
+ABOUT = DATASETS["crosstask"]
 GIVEN = "crosstask"  # what the published features are called here
 RATE = Fraction(1)
 
@@ -84,7 +34,7 @@ def read(root: str | Path) -> Loaded:
     if release is None:
         where = place / "crosstask_release" / "tasks_primary.txt"
         loaded.missing.append(
-            f"{where}: absent. Unpack crosstask_release.zip there, from {SOURCES['annotations and features']}."
+            f"{where}: absent. Unpack crosstask_release.zip there, from {ABOUT.sources['annotations and features']}."
         )
         return loaded
     folder = release.parent / "annotations"
@@ -100,18 +50,22 @@ def read(root: str | Path) -> Loaded:
         else:
             loaded.problems.append(f"{path}: the task {number} is not in {release.name}.")
     listed = _listed(release.parent, loaded)
-    features, videos, lengths = _features(place), find_videos(place / "videos"), read_durations(place)
+    shelf = Shelf(place)
+    for path in sorted((place / "crosstask_features").glob("*.npy")):
+        shelf.features.setdefault(path.stem, {})[GIVEN] = path
     for number, entry in entries.items():
-        task_videos = [_video(path, entry, features, videos, lengths, loaded) for path in files[number]]
+        task_videos = [_video(path, entry, shelf, loaded) for path in files[number]]
         loaded.tasks.append(Task(entry.title, task_videos, entry.steps))
-        expected = TASKS.get(entry.title, TaskInfo()).videos
+        expected = ABOUT.tasks.get(entry.title, TaskInfo()).videos
         if expected and len(task_videos) < expected:
             loaded.missing.append(f"{folder}/{number}_*.csv: {len(task_videos)} of {expected} files of {entry.title}.")
         if listed:
             loaded.problems += [f"{p}: the video is not in videos.csv." for p in files[number] if p.stem not in listed]
     known = {video.name for task in loaded.tasks for video in task}
     names = known | {name.partition("_")[2] for name in known}
-    loaded.problems += [f"{path}: a video without annotations." for name, path in videos.items() if name not in names]
+    loaded.problems += [
+        f"{path}: a video without annotations." for name, path in shelf.videos.items() if name not in names
+    ]
     bare = [v.name for task in loaded.tasks for v in task if v.path is None and not v.features]
     if bare:
         loaded.missing.append(f"{place}/videos/: {len(bare)} of {len(known)} videos have neither video nor features.")
@@ -135,33 +89,14 @@ def read_tasks(path: Path) -> list[Entry]:
     return entries
 
 
-def _video(
-    path: Path,
-    entry: Entry,
-    features: Mapping[str, Mapping[str, Path]],
-    videos: Mapping[str, Path],
-    lengths: Mapping[str, float],
-    loaded: Loaded,
-) -> TaskVideo:
-    name = path.stem
-    short = name.partition("_")[2]
+def _video(path: Path, entry: Entry, shelf: Shelf, loaded: Loaded) -> TaskVideo:
     try:
         segments = read_numbered(path, entry.steps, loaded)
     except AnnotationError as error:
         loaded.problems.append(str(error))
         segments = []
-    film = videos.get(name) or videos.get(short)
-    given = {**features.get(short, {}), **features.get(name, {})}
-    length = lengths.get(name) or lengths.get(short) or (None if film is None else video_duration(film))
-    timeline = Timeline(segments, length, entry.steps, name)
-    return TaskVideo(name, film, given, RATE if GIVEN in given else None, length, timeline)
-
-
-def _features(root: Path) -> dict[str, dict[str, Path]]:
-    found = find_features(root)
-    for path in sorted((root / "crosstask_features").glob("*.npy")):
-        found.setdefault(path.stem, {})[GIVEN] = path
-    return found
+    names = [path.stem, path.stem.partition("_")[2]]
+    return shelf.video(names, segments, entry.steps, RATE if GIVEN in shelf.find(names)[1] else None)
 
 
 def _listed(folder: Path, loaded: Loaded) -> set[str]:
@@ -172,19 +107,3 @@ def _listed(folder: Path, loaded: Loaded) -> set[str]:
         return set()
     rows = [line.split(",") for line in read_text(path).split("\n") if line.strip()]
     return {f"{row[0].strip()}_{row[1].strip()}" for row in rows if len(row) >= 2}
-
-
-DATA_SET = DataSet(
-    name="crosstask",
-    title="CrossTask",
-    about="2,750 annotated third-person how-to videos of 18 primary tasks (and 65 related ones without annotation).",
-    citation=CITATION,
-    sources=SOURCES,
-    licence="BSD 3-clause for the code; the videos belong to their authors on YouTube",
-    obtain="Download crosstask_release.zip (and crosstask_features.zip) from the repository; fetch the videos yourself "
-    "where their authors still offer them.",
-    tree=TREE,
-    tasks=TASKS,
-    rate="videos vary; the published features have one row a second",
-    read=read,
-)

@@ -1,28 +1,35 @@
-"""DataSet: a data set as a table of facts, and the little shared code that finds its videos and features."""
+"""DataSet: a data set as a table of facts (`about.toml`), and the shared code that finds its videos and features."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from stepcut.datasets.task import Task
+from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import DataError
 from stepcut.formats import VIDEO_SUFFIXES
 from stepcut.formats.text import read_text
+from stepcut.timeline import Segment, Timeline
 
 
 class TaskInfo(NamedTuple):
-    """What was published about one task."""
+    """What was published about one task, and how the files call it."""
 
     videos: int | None = None
     steps: int | None = None
     foreground: float | None = None
     missing: float | None = None
     repeated: float | None = None
+    part: str = ""
+    folder: str = ""
+    key: str = ""
+    defects: Sequence[str] = ()
 
 
 @dataclass
@@ -45,22 +52,71 @@ class DataSet:
     about: str
     citation: str
     """BibTeX."""
-    sources: Mapping[str, str]
-    """What -> where on the web it is offered; nobody may redistribute the videos."""
     licence: str
     obtain: str
     """How to obtain it, in words."""
     tree: str
     """The folder tree that is expected under the root."""
-    tasks: Mapping[str, TaskInfo]
     rate: str
     """Frame rates, in words."""
-    read: Callable[..., Loaded]
+    tasks: Mapping[str, TaskInfo]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """What -> where on the web it is offered; nobody may redistribute the videos."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """File -> SHA-256, where the publisher's files are known."""
 
     def __repr__(self) -> str:
         return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
+
+
+def read_facts() -> dict[str, DataSet]:
+    """All data sets of `about.toml`."""
+    found = {}
+    for name, about in tomllib.loads((Path(__file__).parent / "about.toml").read_text(encoding="utf-8")).items():
+        tasks = {task: TaskInfo(**info) for task, info in about.pop("tasks", {}).items()}
+        found[name] = DataSet(name, tasks=tasks, **about)
+    return found
+
+
+DATASETS = read_facts()
+
+
+class Shelf:
+    """What lies under a root beside the annotations: videos, features and lengths by the name of a video.
+
+    `videos` are given where they do not simply lie in `videos/`.
+    """
+
+    def __init__(self, root: Path, videos: Mapping[str, Path] | None = None) -> None:
+        self.videos = find_videos(root / "videos") if videos is None else videos
+        self.features = find_features(root)
+        self.lengths = read_durations(root)
+
+    def find(self, names: Sequence[str]) -> tuple[Path | None, dict[str, Path], float | None]:
+        """The file, the features and the listed length of a video that goes by any of these names."""
+        film = next((self.videos[name] for name in names if name in self.videos), None)
+        features = {kind: path for name in reversed(names) for kind, path in self.features.get(name, {}).items()}
+        return film, features, next((self.lengths[name] for name in names if name in self.lengths), None)
+
+    def video(
+        self,
+        names: Sequence[str],
+        segments: Iterable[Segment] | None,
+        steps: tuple[str, ...],
+        rate: Fraction | None = None,
+        length: float | None = None,
+        about: Mapping[str, str] | None = None,
+        errors: tuple[tuple[str, str], ...] = (),
+    ) -> TaskVideo:
+        """The video that goes by any of `names`, the first its own, with its true `segments`, where there are some.
+
+        rate    rows a second of its features, where the data set says so
+        length  seconds, where neither a list of lengths nor the file says it
+        """
+        film, features, listed = self.find(names)
+        length = listed or (None if film is None else video_duration(film)) or length
+        timeline = None if segments is None else Timeline(segments, length, steps, names[0])
+        return TaskVideo(names[0], film, features, rate if features else None, length, timeline, about or {}, errors)
 
 
 def existing_root(root: str | Path, what: str) -> Path:
@@ -81,10 +137,9 @@ def first_of(root: Path, *places: str) -> Path | None:
 def find_videos(root: Path) -> dict[str, Path]:
     """Video name (without suffix) -> file, for all videos below a folder."""
     found: dict[str, Path] = {}
-    if root.is_dir():
-        for path in sorted(root.rglob("*")):
-            if path.suffix[1:].lower() in VIDEO_SUFFIXES and path.is_file():
-                found.setdefault(path.name[: -len(path.suffix)], path)
+    for path in sorted(root.rglob("*")):
+        if path.suffix[1:].lower() in VIDEO_SUFFIXES and path.is_file():
+            found.setdefault(path.name[: -len(path.suffix)], path)
     return found
 
 

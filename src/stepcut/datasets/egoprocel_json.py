@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.datasets.dataset import Loaded
+from stepcut.datasets.dataset import DATASETS, Loaded
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.formats.text import fail, read_json, read_text
 from stepcut.timeline import Segment, Timeline
@@ -20,25 +20,7 @@ VIEWS = 6  # no recording has more lists than this
 SLACK = 50  # frames: how far the starts of one step lie apart in two views of a recording
 BACKGROUND = "0"
 
-# key in the file -> (the task, what is wrong with it)
-TASKS = {
-    "pc_assembly": ("PC Assembly", ()),
-    "pc_disassembly": ("PC Disassembly", ()),
-    "meccano": ("Toy Bike (MECCANO)", ("17 of its 20 videos are here",)),
-    "tent": ("Tent", ("same-named key-steps were merged: 11 of 12 are left",)),
-    "BaconAndEggs.egtea": ("Bacon and Eggs", ()),
-    "Cheeseburger.egtea": ("Cheese Burger", ("same-named key-steps were merged: 8 of 10 are left",)),
-    "ContinentalBreakfast.egtea": ("Continental Breakfast", ("same-named key-steps were merged: 9 of 10 are left",)),
-    "GreekSalad.egtea": ("Greek Salad", ()),
-    "PastaSalad.egtea": ("Pasta Salad", ("same-named key-steps were merged: 7 of 8 are left",)),
-    "Pizza.egtea": ("Hot Dog Pizza", ()),
-    "TurkeySandwich.egtea": ("Turkey Sandwich", ()),
-    "Brownie.cmu": ("Brownie", ("same-named key-steps were merged: 8 of 9 are left",)),
-    "Eggs.cmu": ("Eggs", ()),
-    "Pizza.cmu": ("Pepperoni Pizza", ()),
-    "Salad.cmu": ("Salad", ("same-named key-steps were merged: 6 of 9 are left",)),
-    "Sandwich.cmu": ("Sandwich", ()),
-}
+TASKS = DATASETS["egoprocel"].tasks
 
 
 class Frames(NamedTuple):
@@ -61,12 +43,12 @@ def read_json_form(root: Path) -> Loaded:
     record = read_json(path)
     if not isinstance(record, dict):
         fail(path, "it must be an object with a task per key", "Copy the file again")
-    for key, (title, defects) in TASKS.items():
-        if key not in record:
-            loaded.missing.append(f"{path}: the task {key!r} ({title}) is not in it.")
-            continue
-        loaded.tasks.append(_read_task(title, defects, record[key], names, path))
-    for key in sorted(set(record) - set(TASKS)):
+    for title, info in TASKS.items():
+        if info.key in record:
+            loaded.tasks.append(_read_task(title, info.defects, record[info.key], names, path))
+        else:
+            loaded.missing.append(f"{path}: the task {info.key!r} ({title}) is not in it.")
+    for key in sorted(set(record) - {info.key for info in TASKS.values()}):
         loaded.problems.append(f"{path}: the task {key!r} is not known.")
     return loaded
 
@@ -103,7 +85,7 @@ def _same_recording(one: list[tuple[str, int, int]], other: list[tuple[str, int,
 
 
 def _read_task(
-    title: str, defects: tuple[str, ...], entry: Mapping[str, Any], names: Mapping[str, str], path: Path
+    title: str, defects: Sequence[str], entry: Mapping[str, Any], names: Mapping[str, str], path: Path
 ) -> Task:
     try:
         lists = [

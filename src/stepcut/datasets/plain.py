@@ -1,30 +1,18 @@
-"""A plain folder of videos, with or without label files in any format: what most people have."""
+"""A folder of videos, with or without label files in any format: what most people have; and the toy kitchen's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from stepcut.datasets.dataset import (
-    DataSet,
-    Loaded,
-    existing_root,
-    find_features,
-    find_videos,
-    first_of,
-    read_durations,
-    video_duration,
-)
-from stepcut.datasets.task import Task, TaskVideo
+from stepcut.datasets.dataset import Loaded, Shelf, existing_root, find_videos, first_of
+from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
+from stepcut.files.atomic import read_json
 from stepcut.formats import Rate, read_all, video_name
 from stepcut.formats.guess import label_files
 from stepcut.timeline import Timeline
 
-TREE = """ROOT/                                           one task; or a folder per task, each like this:
-  *.mp4                                          videos, here or in videos/
-  *.csv, *.eaf, *.json, *.vtt, ...               a label file per video and of its name, here or in annotations/
-  features/<backbone>/<name>.npy                 optional"""
 LABELS = ("annotations", "labels", "groundTruth")
 
 
@@ -40,37 +28,41 @@ def read(root: str | Path, rate: Rate = None) -> Loaded:
     return loaded
 
 
-def read_task(folder: Path, loaded: Loaded, rate: Rate = None) -> Task:
-    """One folder as a task; what does not fit together is reported."""
-    videos = find_videos(folder / "videos" if (folder / "videos").is_dir() else folder)
+def read_task(folder: Path, loaded: Loaded, rate: Rate = None, steps: tuple[str, ...] = ()) -> Task:
+    """One folder as a task of these steps, or of those that occur; what does not fit together is reported."""
+    shelf = Shelf(folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder))
     timelines = _timelines(folder, loaded, rate)
-    features, lengths = find_features(folder), read_durations(folder)
-    names = list(dict.fromkeys([*videos, *features, *timelines]))
-    steps = tuple(dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps))
+    steps = steps or tuple(dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps))
     if timelines:
-        loaded.missing += [f"{videos[name]}: a video without a label file." for name in videos if name not in timelines]
-    if videos or features:
-        strays = [name for name in timelines if name not in videos and name not in features]
+        loaded.missing += [
+            f"{shelf.videos[n]}: a video without a label file." for n in shelf.videos if n not in timelines
+        ]
+    if shelf.videos or shelf.features:
+        strays = [name for name in timelines if name not in shelf.videos and name not in shelf.features]
         loaded.problems += [f"{folder}: the label file of {name!r} matches no video." for name in strays]
-    return Task(
-        folder.name, [_video(name, videos, features, lengths, timelines, steps) for name in sorted(names)], steps
-    )
+    videos = []
+    for name in sorted({*shelf.videos, *shelf.features, *timelines}):
+        given = timelines.get(name)
+        known = (None, None) if given is None else (given.segments, given.duration)
+        videos.append(shelf.video([name], known[0], steps, length=known[1]))
+    return Task(folder.name, videos, steps)
 
 
-def _video(
-    name: str,
-    videos: Mapping[str, Path],
-    features: Mapping[str, Mapping[str, Path]],
-    lengths: Mapping[str, float],
-    timelines: Mapping[str, Timeline],
-    steps: tuple[str, ...],
-) -> TaskVideo:
-    film, given = videos.get(name), timelines.get(name)
-    length = lengths.get(name) or (None if film is None else video_duration(film))
-    if length is None and given is not None:
-        length = given.duration
-    timeline = None if given is None else Timeline(given.segments, length, steps, name)
-    return TaskVideo(name, film, features.get(name, {}), None, length, timeline)
+def read_kitchen(root: str | Path) -> Loaded:
+    """Read a folder that `stepcut.datasets.toy.make_kitchen` filmed; steps and true order come from `graph.json`."""
+    place = Path(root)
+    loaded = Loaded()
+    if not (place / "graph.json").is_file():
+        loaded.missing.append(
+            f"{place}/graph.json: absent. Film a kitchen there: "
+            f"python -c 'from stepcut.datasets.toy import make_kitchen; make_kitchen({str(place)!r})'"
+        )
+        return loaded
+    graph = read_json(place / "graph.json")
+    edges = tuple((str(before), str(after)) for before, after in graph["edges"])
+    task = read_task(place, loaded, steps=tuple(str(step) for step in graph["steps"]))
+    loaded.tasks.append(replace(task, name="breakfast", graph=edges))
+    return loaded
 
 
 def _timelines(folder: Path, loaded: Loaded, rate: Rate) -> dict[str, Timeline]:
@@ -92,18 +84,3 @@ def _is_task(folder: Path) -> bool:
     if first_of(folder, "videos", *LABELS):
         return True
     return bool(label_files(folder)) or any(path.parent == folder for path in find_videos(folder).values())
-
-
-DATA_SET = DataSet(
-    name="folder",
-    title="A folder of your own",
-    about="Videos with or without label files in any format that stepcut reads (docs/formats.md).",
-    citation="",
-    sources={},
-    licence="yours",
-    obtain="Put your videos in a folder, and beside them label files of the same names, where there are some.",
-    tree=TREE,
-    tasks={},
-    rate="any; read from each file",
-    read=read,
-)

@@ -7,58 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.datasets.dataset import (
-    DataSet,
-    Loaded,
-    TaskInfo,
-    existing_root,
-    find_features,
-    find_videos,
-    match_videos,
-    read_durations,
-    video_duration,
-)
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, match_videos
 from stepcut.datasets.numbered import read_numbered, tell_apart
-from stepcut.datasets.task import Task, TaskVideo
+from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
 from stepcut.formats.mstcn import read_mapping
 from stepcut.formats.text import build_segment, fail, read_text
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment
 
-CITATION = """@inproceedings{elhamifar2019procel,
-  author    = {Elhamifar, Ehsan and Naing, Zwe},
-  title     = {Unsupervised Procedure Learning via Joint Dynamic Summarization},
-  booktitle = {IEEE International Conference on Computer Vision (ICCV)},
-  year      = {2019}
-}"""
-SOURCES = {
-    "project and annotations": "https://www.khoury.northeastern.edu/home/eelhami/procel.htm",
-    "videos": "YouTube, by the addresses in each task's readme.txt",
-}
-TREE = """ROOT/                                           (ROOT may also hold ProceL_dataset/)
-  <task>/data.mat                                grammar and key_steps_time
-  <task>/readme.txt                              a line per video: number, name, address, parted by tabs
-  <task>/videos/<name>.mp4                       optional
-  durations.csv                                  name,seconds; optional, where there are no videos
-or, instead of data.mat,
-  <task>/mapping.txt                             number and step, a line each
-  <task>/annotations/<name>.csv                  step number,start,end
-with the tasks assemble_clarinet, change_iphone_battery, change_tire, change_toilet_seat, jump_car, make_coffee,
-make_pbj_sandwich, make_smoke_salmon_sandwich, perform_cpr, repot_plant, setup_chromecast, tie_tie"""
-TASKS = {
-    "assemble_clarinet": TaskInfo(steps=16),
-    "change_iphone_battery": TaskInfo(steps=14),
-    "change_tire": TaskInfo(steps=18),
-    "change_toilet_seat": TaskInfo(steps=21),
-    "jump_car": TaskInfo(steps=14),
-    "make_coffee": TaskInfo(steps=12),
-    "make_pbj_sandwich": TaskInfo(steps=10),
-    "make_smoke_salmon_sandwich": TaskInfo(steps=9),
-    "perform_cpr": TaskInfo(steps=8),
-    "repot_plant": TaskInfo(steps=10),
-    "setup_chromecast": TaskInfo(steps=12),
-    "tie_tie": TaskInfo(steps=14),
-}
+ABOUT = DATASETS["procel"]
+SOURCE = ABOUT.sources["project and annotations"]
 
 
 def read(root: str | Path) -> Loaded:
@@ -66,29 +24,22 @@ def read(root: str | Path) -> Loaded:
     place = existing_root(root, "procel")
     base = place / "ProceL_dataset" if (place / "ProceL_dataset").is_dir() else place
     loaded = Loaded()
-    features, lengths = find_features(place), read_durations(place)
-    for name in TASKS:
+    shelf = Shelf(place)
+    for name in ABOUT.tasks:
         folder = base / name
         if (folder / "data.mat").is_file():
             steps, timed = _read_mat(folder, loaded)
         elif (folder / "mapping.txt").is_file():
             steps, timed = _read_texts(folder, loaded)
         else:
-            loaded.missing.append(
-                f"{folder}/data.mat: absent. Unpack the annotations there, from {SOURCES['project and annotations']}"
-            )
+            loaded.missing.append(f"{folder}/data.mat: absent. Unpack the annotations there, from {SOURCE}")
             continue
-        videos = find_videos(folder / "videos")
-        task_videos = []
-        for video, segments in timed.items():
-            film = videos.get(video)
-            length = lengths.get(video) or (None if film is None else video_duration(film))
-            timeline = Timeline(segments, length, steps, video)
-            task_videos.append(TaskVideo(video, film, features.get(video, {}), None, length, timeline))
-        absent, extra = match_videos(videos, timed, str(folder / "videos"))
+        shelf.videos = find_videos(folder / "videos")
+        absent, extra = match_videos(shelf.videos, timed, str(folder / "videos"))
         loaded.missing += absent
         loaded.problems += extra
-        loaded.tasks.append(Task(name, task_videos, steps))
+        videos = [shelf.video([video], segments, steps) for video, segments in timed.items()]
+        loaded.tasks.append(Task(name, videos, steps))
     return loaded
 
 
@@ -139,18 +90,3 @@ def _text(cell: Any) -> str:
     while isinstance(cell, np.ndarray):
         cell = cell.ravel()[0]
     return " ".join(str(cell).split())
-
-
-DATA_SET = DataSet(
-    name="procel",
-    title="ProceL",
-    about="720 third-person how-to videos of 12 tasks, 60 each, with narration and key-steps.",
-    citation=CITATION,
-    sources=SOURCES,
-    licence="for research; the videos belong to their authors on YouTube",
-    obtain="Download the annotations from the project page; fetch the videos yourself where they are still offered.",
-    tree=TREE,
-    tasks=TASKS,
-    rate="videos vary: each file is asked",
-    read=read,
-)

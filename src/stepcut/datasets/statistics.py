@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from stepcut.datasets.dataset import TaskInfo
@@ -20,20 +21,23 @@ MORE = ["segments", "hours", "video minutes", "segment seconds"]
 class Counts:
     """What is counted in some videos; sums, so that tasks add up to a total."""
 
-    videos: int
-    steps: int
-    ratios: tuple[float, ...]
+    videos: int = 0
+    steps: int = 0
+    ratios: tuple[float, ...] = ()
     """Foreground per video, for those whose length is known."""
-    distinct: int
+    distinct: int = 0
     """Sum over videos of u_n, the distinct steps in video n."""
-    possible: int
+    possible: int = 0
     """Sum over videos of K, the steps of the task."""
-    segments: int
+    segments: int = 0
     """Sum over videos of g_n, the segments in video n."""
-    seconds: float
+    seconds: float = 0.0
     """Length of the videos whose length is known."""
-    active: float
+    active: float = 0.0
     """Summed length of the segments."""
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*map(operator.add, astuple(self), astuple(other)))
 
     @property
     def foreground(self) -> float | None:
@@ -76,21 +80,6 @@ def covered(timeline: Timeline) -> float:
     return total
 
 
-def add(counts: Iterable[Counts]) -> Counts:
-    """The counts of several tasks together."""
-    each = list(counts)
-    return Counts(
-        videos=sum(c.videos for c in each),
-        steps=sum(c.steps for c in each),
-        ratios=tuple(ratio for c in each for ratio in c.ratios),
-        distinct=sum(c.distinct for c in each),
-        possible=sum(c.possible for c in each),
-        segments=sum(c.segments for c in each),
-        seconds=sum(c.seconds for c in each),
-        active=sum(c.active for c in each),
-    )
-
-
 def statistics(
     tasks: Sequence[Task], title: str = "", more: bool = False, published: Mapping[str, TaskInfo] | None = None
 ) -> Table:
@@ -99,7 +88,7 @@ def statistics(
     What is known to be wrong with the files stands in the notes.
     """
     counted = [(task.name, count(task)) for task in tasks]
-    rows = [_row(name, c, more) for name, c in [*counted, ("total", add(c for _, c in counted))]]
+    rows = [_row(name, c, more) for name, c in [*counted, ("total", sum((c for _, c in counted), Counts()))]]
     columns = [*COLUMNS, *(MORE if more else [])]
     if more and published:
         columns += ["published F", "published M", "published R"]
