@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Read everything in IN and write it to OUT; what the format cannot hold is said on standard error."""
     from stepcut.errors import unknown
     from stepcut.formats import FORMATS, losses, write, write_folder
-    from stepcut.formats.guess import format_to_write
+    from stepcut.formats.kinds import format_to_write
 
     found = read_timelines(args.source, args.source_format, args.rate, args.annotator, args.columns)
     if args.video is not None:

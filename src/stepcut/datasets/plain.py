@@ -10,7 +10,7 @@ from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import read_json
 from stepcut.formats import Rate, read_all, video_name
-from stepcut.formats.guess import label_files
+from stepcut.formats.kinds import label_files
 from stepcut.timeline import Timeline
 
 LABELS = ("annotations", "labels", "groundTruth")

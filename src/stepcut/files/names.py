@@ -1,4 +1,4 @@
-"""Names that become files: what a video or a feature file is called may come from a stranger."""
+"""Names of videos and files: how labels and videos find each other, and how a stranger's name becomes a file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,24 @@ from pathlib import PurePosixPath
 
 from stepcut.errors import printable
 
+VIDEO_SUFFIXES = frozenset((
+    "mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "m2v", "ts", "mts", "m2ts", "vob", "wmv", "asf", "flv",
+    "f4v", "3gp", "3g2", "ogv", "ogm", "mxf", "divx", "h264", "264", "h265", "265", "hevc", "ivf", "y4m", "dv",
+))  # fmt: skip
+"""What the names of video files usually end in, without the dot."""
 _MOST = 200
 """Bytes of one part of a name; file systems take 255, and a suffix follows."""
+
+
+def video_name(video: str) -> str:
+    """The name of a video without folder and suffix.
+
+    >>> video_name("films/a.b.mp4"), video_name("S07_Eggs_7151062-1110"), video_name("01.tent.090617.gopro")
+    ('a.b', 'S07_Eggs_7151062-1110', '01.tent.090617.gopro')
+    """
+    name = video.replace("\\", "/").rsplit("/", 1)[-1]
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot and suffix.lower() in VIDEO_SUFFIXES else name
 
 
 def safe_name(name: str) -> PurePosixPath:

@@ -11,87 +11,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
-from stepcut.formats import (
-    activitynet,
-    audacity,
-    boris,
-    egoprocel,
-    elan,
-    fiftyone,
-    label_studio,
-    mstcn,
-    native,
-    subtitles,
-    tables,
-    textgrid,
-    xes,
-)
-from stepcut.formats.capabilities import Capabilities, actual_losses, as_read_back, check_writable, stated_losses
-from stepcut.formats.guess import format_to_write, guess_format, label_files
-from stepcut.formats.names import VIDEO_SUFFIXES, video_name
-from stepcut.formats.options import Options, Rate, as_columns, as_rate
+from stepcut.files.names import VIDEO_SUFFIXES, safe_name, video_name
+from stepcut.formats.capabilities import Capabilities, actual_losses, as_read_back, check_writable
+from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
+from stepcut.formats.options import Options, Rate, as_columns, frame_rate
 from stepcut.formats.text import refusals
 from stepcut.timeline import Timeline
 
-Reader = Callable[[Path, Options], list[Timeline]]
-Writer = Callable[[Path, Sequence[Timeline], Options], None]
 AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
 Columns = str | Mapping[str, str] | None
-
-
-@dataclass(frozen=True)
-class Format:
-    """One format: how to read it (None: it is only written), how to write it, and what survives that."""
-
-    name: str
-    title: str
-    suffix: str
-    read: Reader | None
-    write: Writer
-    capabilities: Capabilities
-    many: bool = False
-    """Whether one file may hold the timelines of several videos."""
-
-    @property
-    def losses(self) -> list[str]:
-        """What it does not keep, in words."""
-        return stated_losses(self.capabilities)
-
-
-def _format(name: str, title: str, suffix: str, home: ModuleType, many: bool, can: str = "CAPABILITIES") -> Format:
-    """A format whose module has `read_NAME`, unless it is only written, and `write_NAME`."""
-    word = "native" if home is native else name.replace("-", "_")
-    reader: Reader | None = getattr(home, f"read_{word}", None)
-    return Format(name, title, suffix, reader, getattr(home, f"write_{word}"), getattr(home, can), many)
-
-
-FORMATS: dict[str, Format] = {
-    each.name: each
-    for each in (
-        _format("json", "stepcut JSON", ".json", native, True),
-        _format("csv", "CSV", ".csv", tables, True),
-        _format("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables, True),
-        _format("elan", "ELAN", ".eaf", elan, False),
-        _format("boris", "BORIS project", ".boris", boris, True, "PROJECT"),
-        _format("boris-events", "BORIS tabular events", ".tsv", boris, True, "EVENTS"),
-        _format("label-studio", "Label Studio tasks with predictions, and its export", ".json", label_studio, True),
-        _format("textgrid", "Praat TextGrid", ".TextGrid", textgrid, False),
-        _format("xes", "XES event log, for process mining", ".xes", xes, True),
-        _format("egoprocel", "EgoProceL CSV", ".csv", egoprocel, False),
-        _format("activitynet", "ActivityNet JSON", ".json", activitynet, True),
-        _format("mstcn", "MS-TCN frames", ".txt", mstcn, False),
-        _format("vtt", "WebVTT", ".vtt", subtitles, False, "VTT"),
-        _format("srt", "SRT", ".srt", subtitles, False, "SRT"),
-        _format("fiftyone", "FiftyOne temporal detections", ".json", fiftyone, True),
-        _format("audacity", "Audacity labels", ".txt", audacity, False),
-    )
-}
 
 
 def read(
@@ -134,17 +66,15 @@ def read_all(
     columns: Columns = None,
 ) -> list[Timeline]:
     """Read all timelines in one file; the parameters are those of `read`."""
-    place, options = Path(path), Options(as_rate(rate), annotator, as_columns(columns))
-    chosen = choose("format", format, FORMATS) if format else None
-    if chosen is None:
-        with refusals(place, "a label file"):
-            chosen = FORMATS[guess_format(place, options)]
-    if chosen.read is None:
-        raise AnnotationError(f"{place}: the format {chosen.name!r} is only written. Read what it was made from.")
+    place, options = Path(path), Options(frame_rate(rate), annotator, as_columns(columns))
+    named = choose("format", format, FORMATS) if format else None
+    with refusals(place, named.title if named else "a label file"):
+        chosen, content = load(place, options, format)
     if options.columns and chosen.name not in ("csv", "tsv"):
         raise OptionError(f"{place}: columns={columns!r} is for tables, and this is {chosen.title}. Leave it out.")
     with refusals(place, chosen.title):
-        return chosen.read(place, options)
+        assert chosen.read is not None
+        return chosen.read(content, place, options)
 
 
 def read_folder(
@@ -200,7 +130,7 @@ def write(
             "Write a folder instead: stepcut.formats.write_folder(), or stepcut convert IN FOLDER --to FORMAT."
         )
     check_writable(timelines, chosen.capabilities, chosen.name)
-    chosen.write(place, timelines, Options(as_rate(rate), annotator, spreadsheet=spreadsheet))
+    chosen.write(place, timelines, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
 
 
 def write_folder(
@@ -215,7 +145,7 @@ def write_folder(
     chosen = choose("format", format, FORMATS)
     paths: list[Path] = []
     for place, timeline in enumerate(as_list(timelines)):
-        name = printable(video_name(timeline.video)) or f"video{place + 1}"
+        name = safe_name(video_name(timeline.video) or f"video{place + 1}").name
         path = Path(folder) / f"{name}{chosen.suffix}"
         if path in paths:
             raise OptionError(f"{path}: two timelines are of the video {timeline.video!r}. Name the videos apart.")
@@ -231,7 +161,7 @@ def losses(timelines: Sequence[Timeline], format: str, rate: Rate = None) -> lis
     >>> losses([Timeline([Segment(0, 1.0004, "pour")])], "vtt")
     ['times are rounded to a millisecond']
     """
-    can, options = choose("format", format, FORMATS).capabilities, Options(as_rate(rate))
+    can, options = choose("format", format, FORMATS).capabilities, Options(frame_rate(rate))
     return list(dict.fromkeys(text for each in timelines for text in actual_losses(each, can, options)))
 
 
@@ -245,9 +175,7 @@ def as_list(timelines: AnyTimelines) -> list[Timeline]:
 
 
 def _with_video(timeline: Timeline, video: str) -> Timeline:
-    return (
-        timeline if timeline.video == video else Timeline(timeline.segments, timeline.duration, timeline.steps, video)
-    )
+    return Timeline(timeline.segments, timeline.duration, timeline.steps, video)
 
 
 __all__ = [

@@ -9,17 +9,14 @@ from typing import Any
 from stepcut.files.atomic import write_json
 from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, fail, number, optional, read_json
+from stepcut.formats.text import build_segment, fail, number, optional
 from stepcut.timeline import Timeline
 
-CAPABILITIES = Capabilities(steps="order")
+CAN = Capabilities(steps="order")
 
 
-def read_activitynet(path: Path, _options: Options = NONE) -> list[Timeline]:
+def read(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read every video of a ground truth (`database`) or of a submission (`results`)."""
-    record = read_json(path)
-    if not is_activitynet(record):
-        fail(path, "has neither 'database' nor 'results' with videos", "Is it another format?")
     videos = {
         str(name): (entry, None) if "results" in record else (entry["annotations"], entry.get("duration"))
         for name, entry in (record.get("database") or record.get("results")).items()
@@ -30,7 +27,7 @@ def read_activitynet(path: Path, _options: Options = NONE) -> list[Timeline]:
     return [_timeline(name, each, length, steps, path) for name, (each, length) in videos.items()]
 
 
-def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a ground truth; the vocabulary is its taxonomy, and a confidence stands as `score`."""
     steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
     taxonomy: list[dict[str, Any]] = [{"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None}]
@@ -57,7 +54,7 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
     write_json(path, {"version": "stepcut", "database": database, "taxonomy": taxonomy})
 
 
-def is_activitynet(record: Any) -> bool:
+def matches(record: Any) -> bool:
     """Whether a JSON value has the shape of ActivityNet."""
     return isinstance(record, dict) and any(isinstance(record.get(key), dict) for key in ("database", "results"))
 

@@ -8,18 +8,18 @@ from pathlib import Path
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.text import build_segment, fail, seconds
 from stepcut.timeline import Timeline
 
-CAPABILITIES = Capabilities(
+CAN = Capabilities(
     times="micro", names="line", steps="none", duration=False, video="file", confidence=False, empty=False
 )
 
 
-def read_audacity(path: Path, _options: Options = NONE) -> list[Timeline]:
+def read(content: str, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read a label track; lines that begin with a backslash hold frequencies and are passed over."""
     segments = []
-    for line, text in enumerate(read_text(path).split("\n"), start=1):
+    for line, text in enumerate(content.split("\n"), start=1):
         if not text.strip() or text.startswith("\\"):
             continue
         cells = text.split("\t", 2)
@@ -34,17 +34,17 @@ def read_audacity(path: Path, _options: Options = NONE) -> list[Timeline]:
     return [Timeline(segments, video=path.stem)]
 
 
-def write_audacity(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a label track."""
     (timeline,) = timelines
     lines = []
     for segment in timeline:
         start, end = (units / UNIT["micro"] for units in whole_units(segment, UNIT["micro"]))
-        lines.append(f"{start:.6f}\t{end:.6f}\t{written_name(segment.step, CAPABILITIES)}\n")
+        lines.append(f"{start:.6f}\t{end:.6f}\t{written_name(segment.step, CAN)}\n")
     write_text(path, "".join(lines))
 
 
-def looks_like(text: str) -> bool:
+def matches(text: str) -> bool:
     """Whether the first line of a text begins with two times and a tab."""
     cells = text.lstrip().split("\n", 1)[0].split("\t")
     return len(cells) >= 2 and all(seconds(cell) is not None for cell in cells[:2])

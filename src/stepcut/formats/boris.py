@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepcut.files.atomic import write_json
-from stepcut.formats.capabilities import Capabilities, written_name
-from stepcut.formats.names import video_name
+from stepcut.files.names import video_name
+from stepcut.formats.capabilities import Capabilities, without_overlap, written_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.tables import Row, parse_time, plain, read_rows, simplify, write_rows
-from stepcut.formats.text import build_segment, fail, number, optional, read_json
-from stepcut.formats.tiers import without_overlap
+from stepcut.formats.tables import Row, parse_time, plain, simplify, write_rows
+from stepcut.formats.text import build_segment, fail, number, optional
 from stepcut.timeline import Segment, Timeline
 
-PROJECT = Capabilities(confidence=False)
+CAN = Capabilities(confidence=False)
 EVENTS = Capabilities(names="trimmed", steps="none", duration=False, confidence=False, empty=False)
 VERSION = "7.0"
 HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
@@ -34,11 +33,8 @@ class Event(NamedTuple):
     modifier: str = ""
 
 
-def read_boris(path: Path, options: Options = NONE) -> list[Timeline]:
+def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read every observation; several media files played one after the other become a timeline each."""
-    record = read_json(path)
-    if not is_boris(record):
-        fail(path, "has no 'observations' and 'behaviors_conf'", "Save the project again in BORIS")
     conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda item: int(item[0]))]
     points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
     steps = [str(each["code"]) for each in conf]
@@ -59,7 +55,7 @@ def read_boris(path: Path, options: Options = NONE) -> list[Timeline]:
     return timelines
 
 
-def write_boris(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a project: the steps as its ethogram of state events, and an observation per video."""
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -109,17 +105,15 @@ def write_boris(path: Path, timelines: Sequence[Timeline], _options: Options = N
     write_json(path, project)
 
 
-def is_boris(record: Any) -> bool:
+def matches(record: Any) -> bool:
     """Whether a JSON value is a project of BORIS."""
     return isinstance(record, dict) and all(isinstance(record.get(k), dict) for k in ("observations", "behaviors_conf"))
 
 
-def read_boris_events(path: Path, options: Options = NONE) -> list[Timeline]:
+def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
     """Read tabular events, of old versions (one observation, with a preamble) or new ones."""
-    rows = read_rows(path)
     place = header_place(rows)
-    if place is None:
-        fail(path, "has no header with Time, Behavior, and Status or Behavior type", "Export tabular events in BORIS")
+    assert place is not None
     names = [simplify(cell) for cell in rows[place].cells]
     columns = {name: names.index(name) for name in names}
     columns["status"] = columns[next(name for name in STATUS if name in columns)]
@@ -140,7 +134,7 @@ def read_boris_events(path: Path, options: Options = NONE) -> list[Timeline]:
     return [Timeline(pair(states, path) + points, video=video) for video, (states, points) in videos.items()]
 
 
-def write_boris_events(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+def write_events(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
     """Write tabular events with the columns of current versions that a timeline can fill."""
     rows = [HEADER]
     for timeline in timelines:
@@ -158,6 +152,11 @@ def header_place(rows: Sequence[Row]) -> int | None:
         if {"time", "behavior"} <= names and names & set(STATUS):
             return place
     return None
+
+
+def matches_events(rows: Sequence[Row]) -> bool:
+    """Whether a table has a header with Time, Behavior, and Status or Behavior type."""
+    return header_place(rows) is not None
 
 
 def pair(events: Iterable[Event], path: Path) -> list[Segment]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.names import video_name
+from stepcut.files.names import video_name
 from stepcut.formats.options import NONE, Options
 from stepcut.formats.text import LONGEST
 from stepcut.timeline import Segment, Timeline
@@ -84,6 +85,28 @@ def whole_units(segment: Segment, unit: int | Fraction, instants: bool = True) -
     """
     first, last = round(Fraction(segment.start) * unit), round(Fraction(segment.end) * unit)
     return first, last if instants else max(last, first + 1)
+
+
+def without_overlap(
+    timeline: Timeline, ends: Callable[[Segment], tuple[float, float]] = lambda s: (s.start, s.end)
+) -> list[list[Segment]]:
+    """The segments in as few rows as do not overlap, each in the order of time; at least one row.
+
+    timeline  whose segments
+    ends      start and end of a segment in the format's own unit
+    """
+    rows: list[list[Segment]] = [[]]
+    busy: list[tuple[float, int]] = [(-math.inf, 0)]  # until when, and which row
+    for segment in timeline:
+        start, end = ends(segment)
+        if busy[0][0] <= start:
+            row = heapq.heappop(busy)[1]
+        else:
+            row = len(rows)
+            rows.append([])
+        rows[row].append(segment)
+        heapq.heappush(busy, (end, row))
+    return rows
 
 
 def per_frame(timeline: Timeline, rate: Fraction) -> Timeline:

@@ -14,7 +14,7 @@ from stepcut.formats.tables import Row, is_header, parse_time, plain, read_rows,
 from stepcut.formats.text import build_segment, fail, seconds
 from stepcut.timeline import Segment, Timeline
 
-CAPABILITIES = Capabilities(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
+CAN = Capabilities(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
 _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
 
@@ -28,25 +28,25 @@ class Numbered:
     name: str
 
 
-def read_egoprocel(path: Path, _options: Options = NONE) -> list[Timeline]:
+def read(rows: Sequence[Row], path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read one video's steps; the vocabulary is in the order of the numbers."""
-    lines = parse(path)
+    lines = parse(path, rows)
     names = name_numbers(lines)
     segments = [Segment(line.start, line.end, names[line.number]) for line in lines]
     return [Timeline(segments, steps=tuple(names.values()), video=path.stem)]
 
 
-def write_egoprocel(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write one video's steps; a step's number is its place in the vocabulary, counted from 1."""
     (timeline,) = timelines
     number = {step: k for k, step in enumerate(timeline.steps, start=1)}
-    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {written_name(s.step, CAPABILITIES)}"] for s in timeline]
+    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {written_name(s.step, CAN)}"] for s in timeline]
     write_rows(path, rows)
 
 
-def parse(path: Path) -> list[Numbered]:
-    """The lines of a file, names without their numbers."""
-    rows = read_rows(path)
+def parse(path: Path, given: Sequence[Row] | None = None) -> list[Numbered]:
+    """The lines of a file, names without their numbers; `given`: its rows, where they are read already."""
+    rows = read_rows(path) if given is None else given
     if rows and is_header(rows[0]):
         rows = rows[1:]
     lines = []
@@ -81,7 +81,7 @@ def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
     return names
 
 
-def looks_like(rows: Sequence[Row]) -> bool:
+def matches(rows: Sequence[Row]) -> bool:
     """Whether a table has no header and every label in it begins with a number."""
     if not rows or None in map(seconds, rows[0].cells[:2]):
         return False

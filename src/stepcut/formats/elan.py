@@ -14,14 +14,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import UNIT, Capabilities, check_writable, whole_units, written_name
-from stepcut.formats.names import VIDEO_SUFFIXES, video_name
-from stepcut.formats.options import NONE, Options
+from stepcut.files.names import VIDEO_SUFFIXES, video_name
+from stepcut.formats.capabilities import UNIT, Capabilities, check_writable, whole_units, without_overlap, written_name
+from stepcut.formats.options import NONE, PROPOSAL, Options, choose_tier
 from stepcut.formats.text import build_segment, fail, read_text, seconds
-from stepcut.formats.tiers import PROPOSAL, choose_tier, without_overlap
 from stepcut.timeline import Segment, Timeline
 
-CAPABILITIES = Capabilities(times="milli", names="line", instants=False, confidence=False)
+CAN = Capabilities(times="milli", names="line", instants=False, confidence=False)
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <ANNOTATION_DOCUMENT AUTHOR="stepcut" DATE="{date}" FORMAT="2.8" VERSION="2.8"
  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -33,23 +32,24 @@ TYPE = """<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="step" 
 <CONTROLLED_VOCABULARY CV_ID="steps"><DESCRIPTION LANG_REF="und">the steps of the procedure</DESCRIPTION>"""
 
 
-def read_elan(path: Path, options: Options = NONE) -> list[Timeline]:
+def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read the tier of one annotator: the one that is named, or the only person's, or else the proposal."""
-    return [choose_tier(read_tiers(path), options, path)]
+    return [choose_tier(read_tiers(path, content), options, path)]
 
 
-def write_elan(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
     """Write one annotator's tier."""
     (timeline,) = timelines
     write_tiers(path, {options.annotator or PROPOSAL: timeline})
 
 
-def read_tiers(path: Path) -> dict[str, Timeline]:
+def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     """Annotator -> timeline, for all independent tiers; tiers that depend on another are passed over.
 
-    The annotator is the tier's own attribute or, where that is empty, the tier's name.
+    The annotator is the tier's own attribute or, where that is empty, the tier's name. `content`: the text of the file,
+    where it is read already.
     """
-    root = _parse(path)
+    root = _parse(path, read_text(path) if content is None else content)
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
     media = next((each.attrib["MEDIA_URL"] for each in root.iter("MEDIA_DESCRIPTOR")), path.stem)
@@ -74,7 +74,7 @@ def read_tiers(path: Path) -> dict[str, Timeline]:
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     """Write the timelines of several annotators of one video, a tier for each."""
-    check_writable(list(tiers.values()), CAPABILITIES, "elan")
+    check_writable(list(tiers.values()), CAN, "elan")
     videos = {timeline.video for timeline in tiers.values()}
     if len(videos) != 1:
         raise AnnotationError(f"{path}: an .eaf file is of one video; got {sorted(videos)}. Write a file for each.")
@@ -86,7 +86,7 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     times = [_milliseconds(segment) for _, _, row in rows for segment in row]
     ends = sorted((times[i][side], 1 - side, i) for i in range(len(times)) for side in (0, 1))
     slots = {(i, 1 - starts): place for place, (_, starts, i) in enumerate(ends, start=1)}
-    steps = dict.fromkeys(written_name(step, CAPABILITIES) for timeline in tiers.values() for step in timeline.steps)
+    steps = dict.fromkeys(written_name(step, CAN) for timeline in tiers.values() for step in timeline.steps)
     lines = [HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00"))]
     lines += _header(path, next(iter(tiers.values())), len(times))
     lines.append("</HEADER>\n<TIME_ORDER>")
@@ -98,7 +98,7 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
         lines.append(f'<TIER {who} LINGUISTIC_TYPE_REF="step">')
         for segment in row:
             place = f'TIME_SLOT_REF1="ts{slots[number, 0]}" TIME_SLOT_REF2="ts{slots[number, 1]}"'
-            value = escape(written_name(segment.step, CAPABILITIES))
+            value = escape(written_name(segment.step, CAN))
             number += 1
             lines.append(
                 f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{number}" {place}>'
@@ -144,12 +144,11 @@ def _media(path: Path, video: str) -> Path | None:
 
 
 def _milliseconds(segment: Segment) -> tuple[int, int]:
-    return whole_units(segment, UNIT["milli"], CAPABILITIES.instants)
+    return whole_units(segment, UNIT["milli"], CAN.instants)
 
 
-def _parse(path: Path) -> etree.Element:
-    """Parse a file that is text, is XML, and defines no entities."""
-    text = read_text(path)
+def _parse(path: Path, text: str) -> etree.Element:
+    """Parse a file that is XML and defines no entities."""
     declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
     if declared:
         line = text.count("\n", 0, declared.start()) + 1

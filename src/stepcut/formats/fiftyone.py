@@ -8,20 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.files.atomic import write_json
+from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities
-from stepcut.formats.names import video_name
-from stepcut.formats.options import NONE, Options, as_rate
-from stepcut.formats.text import build_segment, fail, number, optional, read_json
+from stepcut.formats.options import NONE, Options, frame_rate
+from stepcut.formats.text import build_segment, fail, number, optional
 from stepcut.timeline import Segment, Timeline
 
-CAPABILITIES = Capabilities(duration=False, video="name")
+CAN = Capabilities(duration=False, video="name")
 
 
-def read_fiftyone(path: Path, options: Options = NONE) -> list[Timeline]:
+def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read every video; `timestamps` are seconds, a `support` is [first, last] frame and needs a rate."""
-    record = read_json(path)
-    if not is_fiftyone(record):
-        fail(path, "has neither 'labels' nor 'samples' with temporal detections", "Is it another format?")
     if "samples" in record:
         return [_sample(sample, options, path) for sample in record["samples"]]
     classes = [str(name) for name in record.get("classes") or ()]
@@ -31,7 +28,7 @@ def read_fiftyone(path: Path, options: Options = NONE) -> list[Timeline]:
     ]
 
 
-def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write `labels.json` in seconds; put the videos beside it in `data/`."""
     classes = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
     place = {step: k for k, step in enumerate(classes)}
@@ -51,7 +48,7 @@ def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options 
     write_json(path, {"classes": classes, "labels": labels})
 
 
-def is_fiftyone(record: Any) -> bool:
+def matches(record: Any) -> bool:
     """Whether a JSON value has the shape of FiftyOne."""
     if not isinstance(record, dict):
         return False
@@ -76,7 +73,7 @@ def _segment(detection: Mapping[str, Any], classes: Sequence[str], options: Opti
 def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:
     """The first field of a sample that holds temporal detections; its metadata know the frame rate and the length."""
     metadata = sample.get("metadata") or {}
-    rate = as_rate(metadata.get("frame_rate"))
+    rate = frame_rate(metadata.get("frame_rate"))
     known = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}")) if rate else options
     fields = [each for each in sample.values() if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"]
     detections = fields[0]["detections"] if fields else ()

@@ -16,24 +16,21 @@ from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats.capabilities import Capabilities, whole_units
-from stepcut.formats.options import NONE, Options, as_rate
-from stepcut.formats.text import build_segment, fail, number, optional, read_json
+from stepcut.formats.options import NONE, Options, frame_rate
+from stepcut.formats.text import build_segment, fail, number, optional
 from stepcut.timeline import Segment, Timeline
 
-CAPABILITIES = Capabilities(times="frames", instants=False)
+CAN = Capabilities(times="frames", instants=False)
 MODEL = "stepcut"
 CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
 
-def read_label_studio(path: Path, options: Options = NONE) -> list[Timeline]:
+def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read tasks or an export: an annotator's work where there is some, else the predictions."""
-    record = read_json(path)
-    if not is_label_studio(record):
-        fail(path, "is not a list of tasks with 'data'", "Export from Label Studio as JSON (not JSON-MIN)")
     return [_timeline(task, options, path) for task in record]
 
 
-def write_label_studio(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
     """Write a task with predictions per video, and beside it the labelling configuration, `<name>.config.xml`."""
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
     write_json(path, [_task(timeline, options) for timeline in timelines])
@@ -59,7 +56,7 @@ def labelling_config(steps: Sequence[str]) -> str:
     )
 
 
-def is_label_studio(record: Any) -> bool:
+def matches(record: Any) -> bool:
     """Whether a JSON value is a list of tasks."""
     return (
         isinstance(record, list)
@@ -72,7 +69,7 @@ def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
     rate = options.agreed_rate(video_rate(timeline.video), timeline.video or "timeline")
     regions = []
     for place, segment in enumerate(timeline):
-        first, last = whole_units(segment, rate, CAPABILITIES.instants)
+        first, last = whole_units(segment, rate, CAN.instants)
         region: dict[str, Any] = {
             "id": f"step{place}",
             "from_name": CONTROL,
@@ -114,7 +111,7 @@ def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline
     data = task["data"]
     name = str(data.get("name") or data.get("video") or path.stem)
     # What a person adds has no rate of its own; the task's data know it, unless someone else made the task.
-    rate = as_rate(data.get("rate") or data.get("fps"))
+    rate = frame_rate(data.get("rate") or data.get("fps"))
     known = Options(options.agreed_rate(rate, f"{path}, task of {name}")) if rate else options
     segments: list[Segment] = []
     for region in _regions(task, options, f"{path}, task of {name}"):

@@ -14,17 +14,15 @@ from stepcut.formats.options import NONE, Options
 from stepcut.formats.text import fail, read_text
 from stepcut.timeline import BACKGROUND, Timeline
 
-CAPABILITIES = Capabilities(
-    times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False
-)
+CAN = Capabilities(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False)
 NOTHING = ("background", "SIL")
 """What the data sets in this form call a frame without a step; the first is what is written."""
 
 
-def read_mstcn(path: Path, options: Options = NONE) -> list[Timeline]:
+def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read the frames of one video; `mapping.txt`, beside it or one folder up, gives the order of the steps."""
     rate = options.frame_rate(str(path))
-    frames = [line.strip() for line in read_text(path).rstrip("\n").split("\n")]
+    frames = [line.strip() for line in content.rstrip("\n").split("\n")]
     mapping = find_mapping(path)
     steps = read_mapping(mapping) if mapping else list(dict.fromkeys(f for f in frames if f and not is_nothing(f)))
     place = {step: k for k, step in enumerate(steps)}
@@ -38,14 +36,14 @@ def read_mstcn(path: Path, options: Options = NONE) -> list[Timeline]:
     return [Timeline.from_labels(numbers, float(rate), steps, video=path.stem)]
 
 
-def write_mstcn(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
     """Write one video's frames, and its steps into `mapping.txt`; numbers that are there already stay."""
     (timeline,) = timelines
     rate = options.frame_rate(str(path))
-    taken = [step for step in timeline.steps if is_nothing(written_name(step, CAPABILITIES))]
+    taken = [step for step in timeline.steps if is_nothing(written_name(step, CAN))]
     if taken:
         fail(path, f"the step {taken[0]!r} has the name of the background", "Rename the step first")
-    steps = as_read_back(timeline, CAPABILITIES, options=options).steps
+    steps = as_read_back(timeline, CAN, options=options).steps
     framed = per_frame(timeline, rate)
     if not framed.duration:
         fail(path, "the timeline has no length, so there is no frame to write", "Give its duration")

@@ -10,18 +10,15 @@ from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_json
 from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import fail, number, optional, read_json
+from stepcut.formats.text import fail, number, optional
 from stepcut.timeline import Segment, Timeline
 
-CAPABILITIES = Capabilities()
+CAN = Capabilities()
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
-def read_native(path: Path, _options: Options = NONE) -> list[Timeline]:
+def read(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the timelines of a native JSON file."""
-    record = read_json(path)
-    if not is_native(record):
-        fail(path, f"is JSON, but its 'format' is not {ONE!r} or {MANY!r}", "Name its format, or write it again")
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         fail(path, f"was written by a newer stepcut (version {version!r})", "Update stepcut")
@@ -31,7 +28,7 @@ def read_native(path: Path, _options: Options = NONE) -> list[Timeline]:
     return [from_dict(each, default_video=path.stem) for each in many]
 
 
-def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write timelines as native JSON."""
     if len(timelines) == 1:
         write_json(path, {"format": ONE, "version": VERSION, **to_dict(timelines[0])})
@@ -39,7 +36,7 @@ def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = 
         write_json(path, {"format": MANY, "version": VERSION, "timelines": [to_dict(t) for t in timelines]})
 
 
-def is_native(record: Any) -> bool:
+def matches(record: Any) -> bool:
     """Whether a JSON value is native."""
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 

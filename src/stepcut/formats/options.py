@@ -1,14 +1,20 @@
-"""Options: what a reader or writer may be told beside the path."""
+"""Options: what a reader or writer may be told beside the path, and whose labels are then read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError
+from stepcut.formats.text import fail
+from stepcut.rate import as_rate
+from stepcut.timeline import Timeline
 
 Rate = float | str | Fraction | None
+PROPOSAL = "stepcut"
+"""The annotator of what stepcut itself proposes; a person's tier goes before it when a file has both."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +58,9 @@ class Options:
 NONE = Options()
 
 
-def as_rate(rate: Rate) -> Fraction | None:
-    """A frame rate as a fraction: 30, "30000/1001", or the float 29.97, which is meant to be 30000/1001.
-
-    >>> as_rate("30000/1001"), as_rate(29.97), as_rate(25)
-    (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(25, 1))
-    """
-    if rate is None:
-        return None
-    advice = "Give frames per second: 30, 29.97, 30000/1001."
-    try:
-        exact = Fraction(rate)
-    except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
-        raise OptionError(f"rate={str(rate)[:40]!r} is not a frame rate. {advice}") from error
-    if not 0 < exact <= 1_000_000:
-        raise OptionError(f"rate={str(rate)[:40]} must be above zero and at most a million. {advice}")
-    for ntsc in (Fraction(24000, 1001), Fraction(30000, 1001), Fraction(60000, 1001)):
-        if abs(exact - ntsc) < Fraction(1, 200) and exact.denominator != 1:
-            return ntsc
-    return exact.limit_denominator(1_000_000)
+def frame_rate(rate: Rate) -> Fraction | None:
+    """A frame rate that somebody gave, or a file states, as a fraction; None stays None."""
+    return None if rate is None else as_rate(rate, "rate", 1_000_000)
 
 
 def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
@@ -85,3 +75,21 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
         raise OptionError(f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label.")
     return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+
+
+def choose_tier(tiers: Mapping[str, Timeline], options: Options, path: Path) -> Timeline:
+    """The timeline of the annotator that is named, or of the only person, or else the proposal.
+
+    tiers    annotator -> timeline
+    options  may name the annotator
+    path     the file, for the error
+    """
+    if options.annotator is not None and set(tiers) != {""}:
+        if options.annotator not in tiers:
+            fail(path, f"no tier of {options.annotator!r}; it has {', '.join(map(repr, tiers))}", "Name one of these")
+        return tiers[options.annotator]
+    people = [name for name, timeline in tiers.items() if name != PROPOSAL and timeline.segments]
+    people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
+    if len(people) > 1:
+        fail(path, f"has tiers of several annotators: {', '.join(map(repr, people))}", "Say which: annotator=NAME")
+    return tiers[people[0]]

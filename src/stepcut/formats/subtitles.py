@@ -11,7 +11,7 @@ from pathlib import Path
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.text import build_segment, fail, seconds
 from stepcut.timeline import Segment, Timeline
 
 VTT = Capabilities(
@@ -21,9 +21,8 @@ SRT = replace(VTT, empty=False)
 _TAG = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
 
 
-def read_vtt(path: Path, _options: Options = NONE) -> list[Timeline]:
+def read_vtt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the cues of a WebVTT file; markup within them is left out."""
-    text = read_text(path)
     if not re.match(r"WEBVTT(\s|$)", text):
         fail(path, "does not begin with WEBVTT", "Write that as its first line", line=1)
     cues = [(start, end, html.unescape(_TAG.sub("", cue)), line) for start, end, cue, line in _cues(path, text)]
@@ -37,9 +36,9 @@ def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NON
     write_text(path, "\n".join(["WEBVTT\n", *cues]))
 
 
-def read_srt(path: Path, _options: Options = NONE) -> list[Timeline]:
+def read_srt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the cues of an SRT file."""
-    return _timelines(path, list(_cues(path, read_text(path))))
+    return _timelines(path, list(_cues(path, text)))
 
 
 def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import Capabilities, written_name
-from stepcut.formats.options import NONE, Options
+from stepcut.formats.options import NONE, Options, choose_tier
 from stepcut.formats.text import build_segment, fail, read_text, seconds
-from stepcut.formats.tiers import choose_tier
 from stepcut.timeline import Segment, Timeline
 
-CAPABILITIES = Capabilities(names="trimmed", steps="none", duration=False, video="file")
+CAN = Capabilities(names="trimmed", steps="none", duration=False, video="file")
 
 # What people call the columns, in lower case and with underscores; docs/formats.md lists these.
 COLUMNS = {
@@ -60,9 +59,8 @@ class Row:
         return self.cells[columns[name]].strip()
 
 
-def read_csv(path: Path, options: Options = NONE) -> list[Timeline]:
+def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
     """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
-    rows = read_rows(path)
     if not rows or not is_header(rows[0]):
         columns = bare_columns(rows[0].cells)
         if options.columns:
@@ -80,19 +78,6 @@ def read_csv(path: Path, options: Options = NONE) -> list[Timeline]:
         choose_tier({name: Timeline(each, video=video) for name, each in tiers.items()}, options, path)
         for video, tiers in found.items()
     ]
-
-
-read_tsv = read_csv
-
-
-def write_csv(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write `start,end,label` (and confidence where there is one, and video where there are several)."""
-    _write(path, timelines, ",", options)
-
-
-def write_tsv(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    """Write the same table with tabs."""
-    _write(path, timelines, "\t", options)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -234,7 +219,14 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
     return rows
 
 
-def _write(path: Path, timelines: Sequence[Timeline], delimiter: str, options: Options) -> None:
+def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ",") -> None:
+    """Write `start,end,label` (and confidence where there is one, and video where there are several).
+
+    path       the file to write
+    timelines  its rows are their segments
+    options    may ask for a table that is safe in a spreadsheet
+    delimiter  what parts the cells
+    """
     many = len(timelines) != 1
     sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
     header = [*(["video"] if many else []), "start", "end", "label", *(["confidence"] if sure else [])]
@@ -244,7 +236,7 @@ def _write(path: Path, timelines: Sequence[Timeline], delimiter: str, options: O
 def _rows(timelines: Iterable[Timeline], many: bool, sure: bool) -> Iterable[list[str]]:
     for timeline in timelines:
         for segment in timeline:
-            row = [plain(segment.start), plain(segment.end), written_name(segment.step, CAPABILITIES)]
+            row = [plain(segment.start), plain(segment.end), written_name(segment.step, CAN)]
             if many:
                 row.insert(0, timeline.video)
             if sure:

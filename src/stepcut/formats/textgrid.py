@@ -8,21 +8,20 @@ from itertools import pairwise
 from pathlib import Path
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Capabilities, written_name
-from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, fail, read_text, seconds
-from stepcut.formats.tiers import PROPOSAL, choose_tier, without_overlap
+from stepcut.formats.capabilities import Capabilities, without_overlap, written_name
+from stepcut.formats.options import NONE, PROPOSAL, Options, choose_tier
+from stepcut.formats.text import build_segment, fail, seconds
 from stepcut.timeline import Segment, Timeline
 
-CAPABILITIES = Capabilities(names="trimmed", steps="none", video="file", duration="end", confidence=False)
+CAN = Capabilities(names="trimmed", steps="none", video="file", duration="end", confidence=False)
 MORE = re.compile(r"(.+) \((?:\d+|points)\)")
 """Further tiers of an annotator, for what overlaps and for instants."""
 _TOKEN = re.compile(r'"([^"]*(?:""[^"]*)*)"|(?<!\S)(-?\d[\d.]*(?:[eE][+-]?\d+)?)(?!\S)|(<exists>|<absent>)')
 
 
-def read_textgrid(path: Path, options: Options = NONE) -> list[Timeline]:
+def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read the tier that is named, or the only one; the long form and the short one hold the same values in order."""
-    values = _values(path)
+    values = _values(content, path)
     if not next(values).startswith("ooTextFile") or next(values) != "TextGrid":
         fail(path, "does not begin as a TextGrid of Praat does", "Save it in Praat as a text file")
     _, length, there = (next(values) for _ in range(3))
@@ -44,7 +43,7 @@ def read_textgrid(path: Path, options: Options = NONE) -> list[Timeline]:
     return [choose_tier(tiers, options, path)]
 
 
-def write_textgrid(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
     """Write the long form."""
     (timeline,) = timelines
     name, length = options.annotator or PROPOSAL, max([timeline.end, *(s.end for s in timeline)])
@@ -77,12 +76,12 @@ def _intervals(row: Sequence[Segment], length: float) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    return '"' + written_name(text, CAPABILITIES).replace('"', '""') + '"'
+    return '"' + written_name(text, CAN).replace('"', '""') + '"'
 
 
-def _values(path: Path) -> Iterator[str]:
+def _values(content: str, path: Path) -> Iterator[str]:
     """The texts and figures of a file in their order; where they end too soon, the file is refused."""
-    for match in _TOKEN.finditer(read_text(path)):
+    for match in _TOKEN.finditer(content):
         yield match[1].replace('""', '"') if match[1] is not None else match[2] or match[3]
     fail(path, "ends too soon", "Save it again in Praat")
 

@@ -8,18 +8,18 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from stepcut.files.atomic import write_text
+from stepcut.files.names import video_name
 from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
-from stepcut.formats.names import video_name
 from stepcut.formats.options import NONE, Options
 from stepcut.timeline import Timeline
 
-CAPABILITIES = Capabilities(times="micro", names="line", steps="none", video="name", duration=False)
+CAN = Capabilities(times="micro", names="line", steps="none", video="name", duration=False)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """A video has no date: its first frame stands here."""
 EXTENSIONS = {"Concept": "concept", "Time": "time", "Lifecycle": "lifecycle"}
 
 
-def write_xes(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a log; each event has a name, a time, a transition, and the number of the segment it belongs to."""
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<log xes.version="1.0" xmlns="http://www.xes-standard.org/">']
     for name, prefix in EXTENSIONS.items():
@@ -35,7 +35,7 @@ def write_xes(path: Path, timelines: Sequence[Timeline], _options: Options = NON
             segment = timeline.segments[number]
             lines += [
                 "<event>",
-                _value("string", "concept:name", written_name(segment.step, CAPABILITIES)),
+                _value("string", "concept:name", written_name(segment.step, CAN)),
                 _value("string", "lifecycle:transition", "complete" if side else "start"),
                 _value("date", "time:timestamp", (EPOCH + timedelta(microseconds=units)).isoformat()),
                 _value("string", "concept:instance", str(number)),

@@ -1,0 +1,183 @@
+"""The formats by name, and which of them a file has: by its suffix and, where that is not enough, by its content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from stepcut.errors import choose
+from stepcut.formats import (
+    activitynet,
+    audacity,
+    boris,
+    egoprocel,
+    elan,
+    fiftyone,
+    label_studio,
+    mstcn,
+    native,
+    subtitles,
+    tables,
+    textgrid,
+    xes,
+)
+from stepcut.formats.capabilities import Capabilities, stated_losses
+from stepcut.formats.options import Options
+from stepcut.formats.text import fail, read_json, read_text
+from stepcut.timeline import Timeline
+
+Reader = Callable[[Any, Path, Options], list[Timeline]]
+Writer = Callable[[Path, Sequence[Timeline], Options], None]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format: how to read it (None: it is only written), how to write it, and what survives that."""
+
+    name: str
+    title: str
+    suffix: str
+    read: Reader | None
+    write: Writer
+    capabilities: Capabilities
+    many: bool = False
+    """Whether one file may hold the timelines of several videos."""
+    load: Callable[[Path], Any] = read_text
+    """What its reader is given of the file: text, the value of a JSON file, or the rows of a table."""
+    matches: Callable[[Any], bool] | None = None
+    """Whether what was loaded is of this format; None: whatever has its suffix is."""
+
+    @property
+    def losses(self) -> list[str]:
+        """What it does not keep, in words."""
+        return stated_losses(self.capabilities)
+
+
+_JSON: Any = {"many": True, "load": read_json}
+_ROWS: Any = {"load": tables.read_rows}
+_TSV = partial(tables.write, delimiter="\t")
+
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        Format("json", "stepcut JSON", ".json", native.read, native.write, native.CAN, **_JSON, matches=native.matches),
+        Format("csv", "CSV", ".csv", tables.read, tables.write, tables.CAN, True, **_ROWS),
+        Format("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables.read, _TSV, tables.CAN, True, **_ROWS),
+        Format("elan", "ELAN", ".eaf", elan.read, elan.write, elan.CAN),
+        Format("boris", "BORIS project", ".boris", boris.read, boris.write, boris.CAN, **_JSON, matches=boris.matches),
+        Format(
+            "boris-events", "BORIS tabular events", ".tsv", boris.read_events, boris.write_events, boris.EVENTS, True,
+            **_ROWS, matches=boris.matches_events,
+        ),
+        Format(
+            "label-studio", "Label Studio tasks with predictions, and its export", ".json",
+            label_studio.read, label_studio.write, label_studio.CAN, **_JSON, matches=label_studio.matches,
+        ),
+        Format("textgrid", "Praat TextGrid", ".TextGrid", textgrid.read, textgrid.write, textgrid.CAN),
+        Format("xes", "XES event log, for process mining", ".xes", None, xes.write, xes.CAN, True),
+        Format(
+            "egoprocel", "EgoProceL CSV", ".csv", egoprocel.read, egoprocel.write, egoprocel.CAN,
+            **_ROWS, matches=egoprocel.matches,
+        ),
+        Format(
+            "activitynet", "ActivityNet JSON", ".json", activitynet.read, activitynet.write, activitynet.CAN,
+            **_JSON, matches=activitynet.matches,
+        ),
+        Format("audacity", "Audacity labels", ".txt", audacity.read, audacity.write, audacity.CAN),
+        Format("mstcn", "MS-TCN frames", ".txt", mstcn.read, mstcn.write, mstcn.CAN),
+        Format("vtt", "WebVTT", ".vtt", subtitles.read_vtt, subtitles.write_vtt, subtitles.VTT),
+        Format("srt", "SRT", ".srt", subtitles.read_srt, subtitles.write_srt, subtitles.SRT),
+        Format(
+            "fiftyone", "FiftyOne temporal detections", ".json", fiftyone.read, fiftyone.write, fiftyone.CAN,
+            **_JSON, matches=fiftyone.matches,
+        ),
+    )
+}  # fmt: skip
+
+SUFFIXES: dict[str, str] = {}
+for _form in FORMATS.values():
+    SUFFIXES.setdefault(_form.suffix.lower(), _form.name)
+"""What a suffix is when a file is written; what the content may change when it is read."""
+FRAMES = "groundTruth"  # the folder of MS-TCN's files
+_NO_LABELS = re.compile(
+    r"(readme|licen[cs]e|requirements|mapping|notice).*\.txt|durations\.csv|index\.csv|time-budget\.csv", re.IGNORECASE
+)
+
+
+def load(path: Path, options: Options, name: str | None = None) -> tuple[Format, Any]:
+    """The format of a file, and what it holds.
+
+    path     a file that exists
+    options  a table whose columns they name is no other program's
+    name     of the format; None: by suffix and content
+    """
+    suffix = path.suffix.lower()
+    if name is None and suffix not in SUFFIXES:
+        read_text(path)  # a folder, a missing or an empty file is told as such first
+        refuse_suffix(path)
+    if name is None and suffix == ".txt":
+        name = _text_format(path, options)
+    kind = choose("format", name or SUFFIXES[suffix], FORMATS)
+    if kind.read is None:
+        fail(path, f"the format {kind.name!r} is only written", "Read what it was made from")
+    content = kind.load(path)
+    if name is not None:
+        # The reader of EgoProceL names the line that is none.
+        if kind.matches is not None and kind.name != "egoprocel" and not kind.matches(content):
+            fail(path, f"is not {kind.title}: its names or its shape are others", "Is it another format?")
+        return kind, content
+    alike = [form for form in FORMATS.values() if form.matches is not None and form.load == kind.load]
+    if kind.load == tables.read_rows:
+        alike = [] if options.columns else [form for form in alike if form.suffix in (suffix, ".tsv")]
+    found = next((form for form in alike if form.matches is not None and form.matches(content)), None)
+    if found is None and kind.load == read_json:
+        names = ", ".join(form.name for form in alike)
+        fail(path, "is JSON of no kind that is known here", f"Known are {names} (docs/formats.md)")
+    return found or kind, content
+
+
+def format_to_write(path: Path) -> str:
+    """The format that a new file of this name gets."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        refuse_suffix(path)
+    return "mstcn" if suffix == ".txt" and path.parent.name == FRAMES else SUFFIXES[suffix]
+
+
+def refuse_suffix(path: Path) -> NoReturn:
+    """Say that no format has this suffix."""
+    fail(path, f"the suffix {path.suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
+
+
+def label_files(path: Path) -> list[Path]:
+    """The label files of a folder (of `groundTruth/` where there is one), or the one file that was given."""
+    if not path.is_dir():
+        return [path]
+    folder = path / FRAMES if (path / FRAMES).is_dir() else path
+    return sorted(p for p in folder.iterdir() if p.is_file() and _may_hold_labels(p))
+
+
+def _may_hold_labels(path: Path) -> bool:
+    known = path.suffix.lower() in SUFFIXES and path.suffix.lower() != ".xes"
+    return known and path.name[0] != "." and not _NO_LABELS.fullmatch(path.name)
+
+
+def _text_format(path: Path, options: Options) -> str:
+    """A label track of Audacity, a tab-delimited export of ELAN or BORIS, or frames of MS-TCN."""
+    text = read_text(path)
+    if audacity.matches(text):
+        return "audacity"
+    if "\t" in text.split("\n", 1)[0]:
+        rows = tables.read_rows(path)
+        if boris.matches_events(rows):
+            return "boris-events"
+        if any(tables.is_timed(row.cells) for row in rows[:2]):
+            return "tsv"
+    if path.parent.name != FRAMES and options.rate is None and mstcn.find_mapping(path) is None:
+        what = "is neither a label track of Audacity nor tab-delimited, nor in a folder 'groundTruth'"
+        fail(path, what, "Name its format")
+    return "mstcn"
