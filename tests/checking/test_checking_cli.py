@@ -19,7 +19,8 @@ from stepcut.guidance.follow import follow_pictures
 @pytest.fixture(autouse=True)
 def loaded(tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a folder is tested elsewhere; here the tiny task stands for any procedure."""
-    monkeypatch.setattr("stepcut.procedure.procedure.load", lambda *_, **__: tiny_task.procedure)
+    for module in ("procedure.many_videos", "cli.guide"):
+        monkeypatch.setattr(f"stepcut.{module}.load", lambda *_, **__: tiny_task.procedure)
 
 
 def feature_file(folder: Path, order: list[int]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 
 import stepcut as sc
-from stepcut.cli.feature_options import spec_of
+from stepcut.cli.common import spec_of
 from stepcut.cli.learn import settings
 from stepcut.cli.main import main
+from stepcut.cli.parser import make_parser
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.atomic import read_json, write_json
 
@@ -22,9 +22,7 @@ ALL = {"backbone": "resnet50", "weights": "/w.pth", "layer": "conv3a", "family":
 
 
 def parse(command: str, *words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    importlib.import_module(f"stepcut.cli.{command}").add_arguments(parser)
-    return parser.parse_args(["films/", "-o", "out", *words])
+    return make_parser(command).parse_args(["films/", "-o", "out", *words])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

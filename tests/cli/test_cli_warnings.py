@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,9 @@ def test_one_video_two_videos_and_very_many_steps(tmp_path: Path, capsys: pytest
     assert main(["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc")]) == 2
     assert "is one video; steps are found by what videos share" in capsys.readouterr().err
     np.save(tmp_path / "b.npy", np.ones((60, 4)))
-    warn(argparse.Namespace(videos=[str(tmp_path)], steps=500, quiet=False))
+    warn([str(tmp_path)], 500, quiet=False)
     told = capsys.readouterr().err
     assert "two videos: what they share may be chance" in told
     assert "-k 500: procedures have 5 to 20 steps" in told
-    warn(argparse.Namespace(videos=[str(tmp_path)], steps=500, quiet=True))
+    warn([str(tmp_path)], 500, quiet=True)
     assert capsys.readouterr().err == ""

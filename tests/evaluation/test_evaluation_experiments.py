@@ -283,7 +283,7 @@ def test_the_command_runs_keeps_and_makes_again(data: Path, tmp_path: Path, caps
     assert main(["experiment", "main"]) == 2
     assert "--data is missing" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
-    assert "'updates' is not a setting; write KEY=VALUE" in capsys.readouterr().err
+    assert "'updates' has no '='; write it as NAME=VALUE" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "cut.smothness=5"]) == 2
     assert "did you mean 'cut.smoothness'?" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "train.steps=5"]) == 2

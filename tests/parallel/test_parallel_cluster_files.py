@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepcut.cli.main import COMMANDS
+from stepcut.cli.parser import COMMANDS, make_parser
 
 CLUSTER = Path(__file__).resolve().parents[2] / "examples" / "cluster"
 
@@ -25,14 +25,9 @@ def read(name: str) -> dict[str, Any]:
 
 def check_command(words: list[str]) -> None:
     """The command in an example is one that stepcut understands."""
-    import argparse
-    import importlib
-
     assert words[0] == "stepcut"
     assert words[1] in COMMANDS
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    importlib.import_module(f"stepcut.cli.{COMMANDS[words[1]][0]}").add_arguments(parser)
-    args = parser.parse_args(words[2:])
+    args = make_parser(words[1]).parse_args(words[2:])
     assert (args.engine, args.address) == ("ray", "auto")
 
 

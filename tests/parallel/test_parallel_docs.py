@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import re
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepcut.cli.main import COMMANDS
+from stepcut.cli.parser import make_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,6 +35,4 @@ def test_the_commands_are_understood() -> None:
     for line in lines:
         words = shlex.split(re.split(r"   +", line)[0])
         name = words[words.index("stepcut.cli.main") + 1] if words[0] == "torchrun" else words[1]
-        parser = argparse.ArgumentParser(exit_on_error=False)
-        importlib.import_module(f"stepcut.cli.{COMMANDS[name][0]}").add_arguments(parser)
-        parser.parse_args(words[words.index(name) + 1 :])
+        make_parser(name).parse_args(words[words.index(name) + 1 :])

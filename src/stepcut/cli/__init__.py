@@ -1,1 +1,12 @@
-"""The command line: one small file per command."""
+"""The command line: one small file per command, and the words of each in `words/`."""
+
+from __future__ import annotations
+
+import sys
+
+from stepcut.errors import printable
+
+
+def say(text: str) -> None:
+    """One line on standard error."""
+    print(f"stepcut: {printable(' '.join(text.split()))}", file=sys.stderr)

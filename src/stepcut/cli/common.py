@@ -1,33 +1,30 @@
-"""What commands have in common: --seed, --quiet, --log and the hook they choose, --engine, and how they speak."""
+"""What commands have in common: progress, features, the engine, timelines from anywhere, and how they speak."""
 
 from __future__ import annotations
 
 import argparse
-import sys
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from stepcut import parallel
-from stepcut.errors import StepcutError, printable
+from stepcut.cli import say
+from stepcut.errors import OptionError, StepcutError
+from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
+from stepcut.formats import read_folder
+from stepcut.parallel.contract import Engine
+from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.many_videos import for_each_video
+from stepcut.procedure.procedure import load
 from stepcut.progress import Bar, Hook, JsonLog, silent
+from stepcut.timeline import Timeline
 
-if TYPE_CHECKING:
-    from stepcut.parallel.contract import Engine
-    from stepcut.timeline import Timeline
-
-
-def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add --seed, where something is drawn at random."""
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same result on one machine (default 0)")
-
-
-def add_progress(parser: argparse.ArgumentParser) -> None:
-    """Add --quiet and --log, where there is progress to show; see `progress_hook`."""
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument("--log", choices=["bar", "json"], default="bar", help="progress for people or for machines")
+SPEC = {name: name for name in ("backbone", "fps", "weights", "layer", "family", "mean", "scale", "colour", "times")}
+SPEC |= {"size": "input_size", "output": "output_name", "clip_frames": "clip_frames", "clip_fps": "clip_fps"}
+"""The settings of a `FeatureSpec`, and the options that say them."""
 
 
 def progress_hook(args: argparse.Namespace) -> Hook:
@@ -37,21 +34,41 @@ def progress_hook(args: argparse.Namespace) -> Hook:
     return JsonLog() if args.log == "json" else Bar()
 
 
-def add_engine(parser: argparse.ArgumentParser, *also: str) -> None:
-    """Where the work is done; `also` are further words for --workers."""
-    group = parser.add_argument_group("where the work is done")
-    group.add_argument("--engine", default="local", help="local (default: this machine) or ray, a cluster")
-    group.add_argument(
-        "--address", help="with --engine ray: the cluster (auto: this machine's); left out, one starts here"
-    )
-    group.add_argument(
-        "--workers",
-        *also,
-        dest="workers",
-        type=int,
-        metavar="N",
-        help="do N at once, each in a process of its own (left out: as the engine sees fit; see docs/parallel.md)",
-    )
+def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> FeatureSpec:
+    """The spec that the options ask for; those that were not given are as in `like`."""
+    given = {name: getattr(args, option) for name, option in SPEC.items()}
+    if args.fast:
+        given["times"] = "fast"
+    name = given.pop("backbone")
+    return as_spec(name if name is not None else like or DEFAULT, **given)
+
+
+def said(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Those of these options that were given."""
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
+def read_settings(words: Sequence[str]) -> dict[str, Any]:
+    """`NAME=VALUE` words as a dict; values are read as JSON where they are JSON.
+
+    >>> read_settings(["loss=tcc", "train.iterations=200"])
+    {'loss': 'tcc', 'train.iterations': 200}
+    """
+    settings = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise OptionError(f"{word!r} has no '='; write it as NAME=VALUE, for example train.iterations=200.")
+        settings[name] = read_value(value)
+    return settings
+
+
+def read_value(text: str) -> Any:
+    """What a word stands for where it is JSON; else the word."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractContextManager[Engine | None]:
@@ -59,16 +76,21 @@ def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractConte
     return parallel.open_engine(args.engine, args.workers, args.address, always)
 
 
-def tell_failures(answers: Sequence[object]) -> bool:
-    """Print what went wrong with some of many items; where it is one thing with all of them, raise it."""
+def ask_procedure(
+    args: argparse.Namespace, verb: str, videos: Sequence[str], engine: Engine | None = None
+) -> tuple[list[tuple[str, Any]], bool]:
+    """What a procedure's verb gives for each video, and whether some could not be done, which are told; where it is
+    one thing with all of them, it is raised."""
+    answers = for_each_video(verb, args.procedure, videos, engine, args.device, progress_hook(args), args.trust)
     errors = [answer for answer in answers if isinstance(answer, Exception)]
-    if errors and (len({str(error) for error in errors}) == 1 and len(errors) == len(answers)):
+    if errors and len(errors) == len(answers) and len({str(error) for error in errors}) == 1:
         raise errors[0]
     for error in errors:
         if not isinstance(error, StepcutError):
             raise error
         say(str(error))
-    return bool(errors)
+    done = [pair for pair in zip(videos, answers, strict=True) if not isinstance(pair[1], Exception)]
+    return done, bool(errors)
 
 
 def read_timelines(
@@ -79,17 +101,8 @@ def read_timelines(
     columns: str | None = None,
 ) -> dict[str, Timeline]:
     """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
-    from stepcut.formats import read_folder
-    from stepcut.procedure.folder import is_procedure
-    from stepcut.procedure.procedure import load
-
     if format is None and is_procedure(Path(source)):
         procedure = load(source)
         found = procedure.timelines.items()
         return {name: replace(each, video=procedure.videos.get(name) or name) for name, each in found}
     return read_folder(source, format, rate, annotator, columns)
-
-
-def say(text: str) -> None:
-    """One line on standard error."""
-    print(f"stepcut: {printable(' '.join(text.split()))}", file=sys.stderr)

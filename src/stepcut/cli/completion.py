@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
-from stepcut.cli.parser import COMMANDS, make_parser
-
-EXAMPLES = """examples:
-  eval "$(stepcut completion bash)"                                   in ~/.bashrc
-  eval "$(stepcut completion zsh)"                                    in ~/.zshrc, after compinit
-  stepcut completion fish > ~/.config/fish/completions/stepcut.fish
-"""
+from stepcut.cli.parser import COMMANDS, make_parser, summary
 
 BASH = """_stepcut() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} command=${{COMP_WORDS[1]}} last=${{COMP_WORDS[COMP_CWORD-1]}} words=
@@ -44,37 +37,22 @@ ZSH = """_stepcut() {{
 compdef _stepcut stepcut"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `stepcut completion`."""
-    parser.add_argument("shell", choices=list(SHELLS), help="the shell to write the script for")
-
-
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    print(SHELLS[args.shell]())
+    print(fish() if args.shell == "fish" else _cases(*{"bash": (BASH, "words"), "zsh": (ZSH, "found")}[args.shell]))
     return 0
 
 
 def actions() -> dict[str, list[argparse.Action]]:
     """Command -> everything that its parser understands."""
-    return {name: make_parser(name)[0]._actions for name in COMMANDS}
-
-
-def bash() -> str:
-    """The script for bash."""
-    return _cases(BASH, "words")
-
-
-def zsh() -> str:
-    """The script for zsh."""
-    return _cases(ZSH, "found")
+    return {name: make_parser(name)._actions for name in COMMANDS}
 
 
 def fish() -> str:
     """The script for fish, which also shows what each option is for."""
     lines = []
-    for name, (_, summary) in COMMANDS.items():
-        lines.append(f"complete -c stepcut -n __fish_use_subcommand -f -a {name} -d {_quote(summary)}")
+    for name in COMMANDS:
+        lines.append(f"complete -c stepcut -n __fish_use_subcommand -f -a {name} -d {_quote(summary(name))}")
     for name, each in actions().items():
         for action in each:
             words = [f"{'-l' if word[:2] == '--' else '-s'} {word.lstrip('-')}" for word in action.option_strings]
@@ -86,9 +64,6 @@ def fish() -> str:
                 about = f"-d {_quote(action.help or '')}"
                 lines.append(f"complete -c stepcut -n '__fish_seen_subcommand_from {name}' {' '.join(words)} {about}")
     return "\n".join(lines)
-
-
-SHELLS: dict[str, Callable[[], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
 def _cases(script: str, variable: str) -> str:

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING
 
-from stepcut.errors import OptionError
-
-if TYPE_CHECKING:
-    from stepcut.datasets import DataSet, Loaded
-
-EXAMPLES = """examples:
-  stepcut data list                                    what there is
-  stepcut data info egoprocel                          how to obtain it, and where to put what
-  stepcut data check egoprocel --root DIR              what is missing, exactly
-  stepcut data stats egoprocel --root DIR --format csv
-  stepcut data cite captaincook4d >> references.bib
-"""
-ACTIONS = ("list", "info", "check", "stats", "cite")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the words of the command."""
-    parser.add_argument("action", choices=ACTIONS, help="what to do")
-    parser.add_argument("name", nargs="?", help="the data set; `folder` is any folder of videos and label files")
-    parser.add_argument("--root", help="where the data set lies")
-    parser.add_argument("--format", default="text", help="text, csv, latex or json (list and stats)")
-    parser.add_argument("--all", action="store_true", help="stats: also segments, hours, lengths, published figures")
-    parser.add_argument("--plot", metavar="FILE", help="stats: also draw them, as .png, .svg or .pdf")
-    parser.add_argument("--view", help="EgoProceL: the camera of CMU-MMAC (egocentric, top, back, left, right)")
-    parser.add_argument("--rate", help="folder: frames per second, for label files that count frames")
+from stepcut.cli import say
+from stepcut.datasets import DATASETS, DataSet, Loaded, examine
+from stepcut.datasets.statistics import plot_statistics, statistics
+from stepcut.errors import DataError, OptionError, choose
+from stepcut.tables import Cell, Table
 
 
 def run(args: argparse.Namespace) -> int:
     """Do one of the actions."""
-    from stepcut.datasets import DATASETS
-    from stepcut.errors import choose
-
     if args.action == "list":
         print(_listing(args.format), end="" if args.format != "text" else "\n")
         return 0
@@ -57,8 +32,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(args: argparse.Namespace) -> Loaded:
-    from stepcut.datasets import examine
-
     given = {key: getattr(args, key) for key in ("view", "rate") if getattr(args, key) is not None}
     takes = {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set())
     wrong = sorted(set(given) - takes)
@@ -68,9 +41,6 @@ def _load(args: argparse.Namespace) -> Loaded:
 
 
 def _listing(form: str) -> str:
-    from stepcut.datasets import DATASETS
-    from stepcut.tables import Cell, Table
-
     rows: list[list[Cell]] = [[d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()]
     return Table(["name", "title", "tasks", "licence"], rows).format(form)
 
@@ -99,14 +69,8 @@ def _info(data_set: DataSet) -> str:
 def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     videos = [video for task in loaded.tasks for video in task]
     print(f"{data_set.title} in {args.root}:")
-    timed, filmed, seen = (
-        (
-            sum(map(bool, flags))
-            for flags in zip(*((v.timeline is not None, v.path is not None, v.features) for v in videos), strict=True)
-        )
-        if videos
-        else (0, 0, 0)
-    )
+    timed, filmed = (sum(getattr(video, part) is not None for video in videos) for part in ("timeline", "path"))
+    seen = sum(bool(video.features) for video in videos)
     print(f"  {len(loaded.tasks)} of {len(data_set.tasks) or len(loaded.tasks)} tasks, {len(videos)} recordings:")
     print(f"  {timed} with a timeline, {filmed} with a video, {seen} with features")
     for task in loaded.tasks:
@@ -123,9 +87,6 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
 
 
 def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
-    from stepcut.datasets.statistics import plot_statistics, statistics
-    from stepcut.errors import DataError
-
     if not any(task.timelines for task in loaded.tasks):
         absent = " ".join(loaded.missing[:3]) or "It has no timelines."
         raise DataError(
@@ -135,9 +96,9 @@ def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     print(table.format(args.format), end="\n" if args.format == "text" else "")
     if args.format == "csv":  # it has no place for notes
         for note in table.notes:
-            print(f"stepcut: {note}", file=sys.stderr)
+            say(note)
     if loaded.problems:
-        print(f"stepcut: {len(loaded.problems)} problems; 'stepcut data check' lists them.", file=sys.stderr)
+        say(f"{len(loaded.problems)} problems; 'stepcut data check' lists them.")
     if args.plot:
         plot_statistics(table, args.plot)
     return 0

@@ -6,30 +6,19 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from stepcut.cli.common import add_progress, add_seed, progress_hook
+import numpy as np
 
-EXAMPLES = """examples:
-  stepcut demo                    about two minutes on two cores; writes the folder demo
-  stepcut demo -o /tmp/kitchen    somewhere else
-"""
+import stepcut as sc
+from stepcut.cli.common import progress_hook
+from stepcut.datasets.toy import EDGES, STEPS, make_kitchen
+from stepcut.show.report import write_report
 
 FLAWED = 6
 """How many flawed videos are checked: each kind of flaw twice."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `stepcut demo`."""
-    parser.add_argument("-o", "--output", default="demo", help="the folder to write (default demo)")
-    add_seed(parser)
-    add_progress(parser)
-
-
 def draw_flaws(seed: int) -> list[str]:
     """The flaws of the videos to check, drawn by `seed`: two steps left out, two done too early, two done too often."""
-    import numpy as np
-
-    from stepcut.datasets.toy import EDGES, STEPS
-
     random = np.random.default_rng(seed)
     early = sorted({after for _, after in EDGES})
     steps = {"skip": STEPS, "swap": early, "repeat": STEPS}
@@ -38,15 +27,9 @@ def draw_flaws(seed: int) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Film a toy kitchen, learn its procedure, and use it."""
-    import stepcut as sc
-    from stepcut.datasets.toy import make_kitchen
-    from stepcut.show.report import write_report
-
     folder, hook = Path(args.output), progress_hook(args)
     print("1. Filming a toy kitchen: twelve people make the same breakfast, each in their own kitchen and way.")
-    film = partial(
-        make_kitchen, skip=0, repeat=0, shuffle=0.5, progress=hook
-    )  # every step once, in an order of their own
+    film = partial(make_kitchen, skip=0, repeat=0, shuffle=0.5, progress=hook)  # each step once, in their own order
     kitchen = film(folder / "kitchen", videos=12, seed=args.seed)
 
     print("\n2. Learning the procedure from the videos alone. No label is read.")

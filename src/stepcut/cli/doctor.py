@@ -18,11 +18,6 @@ from stepcut.errors import StepcutError
 from stepcut.files.cache import cache_dir
 from stepcut.version import __version__
 
-EXAMPLES = """examples:
-  stepcut doctor           look at this machine
-  stepcut doctor --json    the same for a program, or for a bug report
-"""
-
 CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
 
 
@@ -36,11 +31,6 @@ class Finding:
     """What to do; empty when all is well."""
     fatal: bool = False
     """Whether stepcut cannot work on videos without it."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words that `stepcut doctor` understands."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,35 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from stepcut.cli.common import add_engine, add_progress, open_engine, progress_hook
-from stepcut.cli.feature_options import add_features, said, spec_of
-
-EXAMPLES = """examples:
-  stepcut features sandwich/ -o features/              then: stepcut learn features/ -k 7 -o s.proc
-  stepcut features a.mp4 'more/*.mkv' --fps 4 -o out/  other videos, four rows per second
-  stepcut features s3://films/ -o s3://out/ --engine ray --address auto   on a cluster, from shared storage
-  stepcut features sandwich/ -o maps/ --backbone resnet50 --weights resnet50.pth   the paper's conv4c maps
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words that `stepcut features` understands."""
-    parser.add_argument("videos", nargs="+", help="folders, video files or globs")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="DIR", help="folder for NAME.safetensors, one per video"
-    )
-    add_features(parser)
-    parser.add_argument(
-        "--strict", action="store_true", help="stop at the first video that cannot be used, instead of leaving it out"
-    )
-    add_engine(parser)
-    add_progress(parser)
+from stepcut.cli.common import open_engine, progress_hook, said, spec_of
+from stepcut.features.extract import export, extract
 
 
 def run(args: argparse.Namespace) -> int:
     """Compute, write, and list what could not be used: exit code 2 if there was any such video."""
-    from stepcut.features.extract import export, extract
-
     with open_engine(args) as engine:
         features, failures = extract(
             args.videos,

@@ -3,79 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stepcut.cli.common import add_engine, add_progress, add_seed, open_engine, progress_hook, say
-from stepcut.cli.feature_options import add_features, said, spec_of
+from stepcut.cli import say
+from stepcut.cli.common import open_engine, progress_hook, read_settings, said, spec_of
 from stepcut.errors import OptionError
+from stepcut.features.read import count_videos
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
+from stepcut.methods import METHODS
 from stepcut.parallel.ranks import is_first_process
+from stepcut.procedure.folder import read_config
+from stepcut.procedure.learning import learn
+from stepcut.procedure.many_tasks import learn_tasks, summarise
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import silent
-
-if TYPE_CHECKING:
-    from stepcut.procedure.procedure import Procedure
 
 MANY = 40
 """Steps, beyond which somebody is warned."""
-
-EXAMPLES = """examples:
-  stepcut learn sandwich/ -k 7 -o sandwich.proc        a folder of videos, seven steps
-  stepcut learn a.mp4 b.mp4 'more/*.mkv' -o out.proc   files and globs; the number of steps is chosen
-  stepcut learn sandwich/ --labels corrected/ -o out.proc   some videos are labelled; the rest learns from them
-  stepcut learn --tasks kitchen/ -k 7 -o procs/        a procedure for each folder in kitchen/, several at once
-  stepcut learn features/ --rate 1 -k 12 -o out.proc   .npy, .npz or .safetensors, one row per second
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `stepcut learn`."""
-    parser.add_argument(
-        "videos", nargs="*", help="folders, files or globs of videos, or of feature files; or addresses"
-    )
-    parser.add_argument("--tasks", metavar="ROOT", help="learn a procedure for each sub-folder of ROOT instead")
-    parser.add_argument(
-        "-k", "--steps", type=_steps, metavar="K", help="how many steps; 8-14: chosen between these; left out, chosen"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="P", help="where to keep the procedure (default: the first folder's name + .proc)"
-    )
-    parser.add_argument("--method", help="stepcut (default) or cnc, the paper's")
-    parser.add_argument("--names", metavar="A,B,...", help="names of the steps, separated by commas")
-    parser.add_argument("--labels", metavar="DIR", help="label files, in any format, of some of the videos")
-    parser.add_argument(
-        "--recipe",
-        metavar="FILE",
-        help="names of the steps in order, one a line: 'stir; 40 s', 'wipe; any time'",
-    )
-    parser.add_argument("--rate", type=float, help="rows per second of given features that do not say it (default 1)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="any setting of the method, such as background=1; of cnc also cut.smoothness=5, train.iterations=2000",
-    )
-    parser.add_argument(
-        "--as-published", action="store_true", help="cnc: the paper's own text where ours departs from it (docs/cnc.md)"
-    )
-    parser.add_argument(
-        "--false-alarms", type=float, metavar="SHARE", help="of normal videos that check may call wrong (default 0.05)"
-    )
-    parser.add_argument(
-        "--like", metavar="P", help="take all settings from an earlier procedure; what is given here wins"
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="stop at the first video that cannot be used, instead of leaving it out"
-    )
-    add_features(parser)
-    add_engine(parser)
-    add_seed(parser)
-    parser.set_defaults(seed=None)  # so that --seed 0 is told from nothing said
-    add_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,15 +37,14 @@ def run(args: argparse.Namespace) -> int:
 
 def run_task(args: argparse.Namespace) -> int:
     """Learn one procedure; several processes started by torchrun learn it together."""
-    from stepcut.procedure.learning import learn
-
-    warn(args)
+    chosen = settings(args)
+    warn(args.videos, chosen.get("steps"), args.quiet)
     output = args.output or default_output(args.videos[0])
     with _together():
         first = is_first_process()
         hook = progress_hook(args) if first else silent
         with open_engine(args) as engine:
-            procedure = learn(args.videos, output=output, progress=hook, engine=engine, **settings(args))
+            procedure = learn(args.videos, output=output, progress=hook, engine=engine, **chosen)
     skipped = procedure.config["skipped"]
     if first:
         print(procedure)
@@ -130,23 +77,19 @@ def _say_choice(procedure: Procedure) -> None:
     print(f"check: {procedure.expectations.forecast}")
 
 
-def warn(args: argparse.Namespace) -> None:
+def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
     """What would disappoint at the end is told before any work: one video, two, or very many steps."""
-    from stepcut.features.read import count_videos
-
-    count = count_videos(args.videos)
+    count = count_videos(videos)
     if count == 1:
-        raise OptionError(f"{args.videos[0]} is one video; steps are found by what videos share. Give at least two.")
-    if count == 2 and not args.quiet:
+        raise OptionError(f"{videos[0]} is one video; steps are found by what videos share. Give at least two.")
+    if count == 2 and not quiet:
         say("two videos: what they share may be chance, and check has little to go by. Five or more are better.")
-    if isinstance(args.steps, int) and args.steps > MANY and not args.quiet:
-        say(f"-k {args.steps}: procedures have 5 to 20 steps as a rule; so many will be short and hard to tell apart.")
+    if isinstance(steps, int) and steps > MANY and not quiet:
+        say(f"-k {steps}: procedures have 5 to 20 steps as a rule; so many will be short and hard to tell apart.")
 
 
 def run_tasks(args: argparse.Namespace) -> int:
     """Learn many procedures; 2 when one of them failed or a video was left out."""
-    from stepcut.procedure.many_tasks import learn_tasks, summarise
-
     if args.labels:
         raise OptionError(f"--labels {args.labels} are of one task; with --tasks, teach each procedure: stepcut teach")
     output = args.output or f"{args.tasks.rstrip('/')}-procedures"
@@ -159,9 +102,6 @@ def run_tasks(args: argparse.Namespace) -> int:
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `learn`: those of --like, then what was said here."""
-    from stepcut.methods import METHODS
-    from stepcut.procedure.folder import read_config
-
     chosen: dict[str, Any] = {}
     spec = None
     if args.like:
@@ -173,14 +113,13 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         if spec is not None:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
-    chosen.update(said(args, "steps", "method", "rate", "false_alarms", "cache", "device"))
-    chosen.update(said(args, "labels", "recipe"))
-    if args.seed is not None:
-        chosen["seed"] = args.seed
+    if args.steps is not None:
+        chosen["steps"] = read_steps(args.steps)
+    chosen.update(said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed"))
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
         chosen.setdefault("steps", len(chosen["names"]))
-    given = dict(_setting(word) for word in args.set)
+    given = read_settings(args.set)
     grouped = {name: given.pop(name) for name in list(given) if "." in name}
     chosen.update(given)
     if grouped:
@@ -202,23 +141,12 @@ def default_output(first: str) -> str:
     return f"{path.resolve().name}.proc" if path.is_dir() else f"{path.parent.resolve().name}.proc"
 
 
-def _steps(word: str) -> int | str | tuple[int, int]:
+def read_steps(word: str) -> int | str | tuple[int, int]:
+    """What -k says: a number, a range, or auto."""
     if word == "auto":
         return word
     try:
         low, dash, high = word.partition("-")
         return (int(low), int(high)) if dash and low else int(word)
     except ValueError:
-        message = f"{word!r} is no whole number; give one, a range such as 8-14, or 'auto'"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def _setting(word: str) -> tuple[str, Any]:
-    """`name=value`, the value read as JSON where it can be and as a word otherwise."""
-    name, equals, value = word.partition("=")
-    if not equals:
-        raise OptionError(f"--set {word!r} has no '='; write it as NAME=VALUE, for example --set loss=tcc.")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
+        raise OptionError(f"-k {word!r} is no whole number; give one, a range such as 8-14, or 'auto'.") from None

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 
-from stepcut.cli.common import say
-from stepcut.cli.parser import COMMANDS, make_parser
+from stepcut.cli import say
+from stepcut.cli.parser import COMMANDS, make_parser, read_words, summary
 from stepcut.errors import StepcutError, unknown
 from stepcut.version import __version__
-
-EXAMPLES = """examples:
-  stepcut demo                              see everything at work on an embedded example
-  stepcut learn sandwich/ -k 7 -o s.proc    learn a procedure from a folder of videos
-  stepcut check s.proc new.mp4              is it done right?
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(unknown("command", name, COMMANDS))
         return 2
     if asked:
-        print(make_parser(name)[0].format_help(), end="")
+        print(make_parser(name).format_help(), end="")
         return 0
     try:
         return run_command(name, words[1:])
@@ -72,20 +67,17 @@ def explain(error: Exception) -> str:
 
 
 def run_command(name: str, words: Sequence[str]) -> int:
-    """Import the file of one command, read its words and run it."""
-    parser, module = make_parser(name)
-    code: int = module.run(parser.parse_args(words))
+    """Read the words of one command, then import its file and run it: help is quick."""
+    args = make_parser(name).parse_args(words)
+    code: int = importlib.import_module(f"stepcut.cli.{name}").run(args)
     return code
 
 
 def overview() -> str:
     """What `stepcut -h` prints: examples first, then the commands."""
-    lines = [EXAMPLES, "usage: stepcut COMMAND [options] ...", "", "commands:"]
-    lines += [f"  {name:<11} {summary}" for name, (_, summary) in COMMANDS.items()]
-    lines += [
-        "",
-        "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows the traceback of an error.",
-    ]
+    lines = [f"{read_words('stepcut').partition('commands:')[0]}commands:"]
+    lines += [f"  {name:<11} {summary(name)}" for name in COMMANDS]
+    lines += ["", "stepcut help COMMAND tells more; stepcut --version; STEPCUT_DEBUG=1 shows an error's traceback."]
     return "\n".join(lines)
 
 

@@ -1,39 +1,28 @@
-"""The parser of one command: its usage, its examples, and mistakes answered in one line with the nearest option."""
+"""The parser of one command, made of its text in `words/`: what it is for, examples, and a line for each word.
+
+    PROCEDURE  [LABELS]  VIDEO...  [VIDEOS...]   what must, or may, be given; with dots more than once
+    --json                                       a flag
+    -o, --output FILE!                           an option with a value; with ! it must be given
+    --check VIDEO*  --videos DIR...  --pair A B  an option that may be repeated, takes several values, takes two
+    --log bar|json                               one of these values
+    + device engine                              the words of these sections of words/common.txt
+
+A value called N is a whole number, one called S or SHARE a number; "(default X)" at the end of the help is the default.
+"""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import importlib
+import keyword
 import re
-from types import ModuleType
-from typing import NoReturn
+from importlib import resources
+from typing import Any, NoReturn
 
-# name -> (module under stepcut.cli, one line of help). Only the module that is asked for is imported.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "everything below on an embedded example, offline"),
-    "learn": ("learn", "learn a procedure from videos (resumes)"),
-    "teach": ("teach", "learn again from labels, or from what was corrected in the viewer"),
-    "segment": ("segment", "cut one more video with a learned procedure"),
-    "check": ("check", "say what a video misses, repeats or does out of order"),
-    "watch": ("watch", "check each new video of a folder as it arrives"),
-    "guide": ("guide", "follow a video, camera or stream: the step now and what comes next"),
-    "compare": ("compare", "how two groups of people differ: durations, orders, steps left out or repeated"),
-    "evaluate": ("evaluate", "score a procedure against true timelines"),
-    "agree": ("agree", "how far two annotators, or an annotator and a proposal, say the same"),
-    "view": ("view", "look at a procedure in the browser, and correct it"),
-    "report": ("report", "write a procedure as one HTML file"),
-    "clips": ("clips", "write every segment as a clip and a picture, and where the time goes"),
-    "convert": ("convert", "turn a timeline file of any format into any other"),
-    "data": ("data", "data sets: list, info, check, stats, cite"),
-    "experiment": ("experiment", "make a table of the paper, ours beside the published one"),
-    "features": ("features", "compute features only (resumes)"),
-    "doctor": ("doctor", "versions, device, decoder, weights, cache and disk, with advice"),
-    "completion": ("completion", "let bash, zsh or fish complete the words of this command line"),
-}
+from stepcut.errors import OptionError, unknown
 
-RENAMED: dict[str, str] = {}
-"""Options of earlier versions -> what they are called now."""
+TYPES = {"N": int, "S": float, "SHARE": float}
+FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,52 +32,105 @@ class Parser(argparse.ArgumentParser):
         """One line on standard error, exit code 2; an option that is not there is answered with the nearest."""
         words = re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", message.partition("unrecognized arguments:")[2])
         if words:
-            mine, wrong = [word for action in options(self) for word in action.option_strings], words[0]
-            near = RENAMED.get(wrong) or next(iter(difflib.get_close_matches(wrong, mine, n=1)), None)
+            mine = [word for action in self._actions for word in action.option_strings]
+            near = next(iter(difflib.get_close_matches(words[0], mine, n=1)), None)
             known = f"did you mean {near}?" if near else f"it has {', '.join(w for w in mine if w[:2] == '--')}."
-            message = f"there is no option {wrong}; {known}"
-        name = self.prog.rpartition(" ")[2]
-        self.exit(
-            2, f"{self.prog}: {message.rstrip('.?')}{'?' if message[-1:] == '?' else '.'} See: stepcut help {name}\n"
-        )
+            message = f"there is no option {words[0]}; {known}"
+        name, end = self.prog.rpartition(" ")[2], "?" if message[-1:] == "?" else "."
+        self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """A value that is not in the list is answered with the nearest."""
+        if action.choices is not None and value not in action.choices:
+            raise OptionError(unknown(action.dest, value, action.choices))
 
 
-def make_parser(name: str) -> tuple[Parser, ModuleType]:
-    """The parser of a command and the module that runs it."""
-    file, summary = COMMANDS[name]
-    module = importlib.import_module(f"stepcut.cli.{file}")
+def read_words(name: str) -> str:
+    """The text of a command."""
+    return (resources.files("stepcut.cli") / "words" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+COMMANDS = tuple(read_words("stepcut").partition("commands:")[2].split())
+"""In the order of the overview; each has a module here, and a text in `words/`."""
+
+
+def summary(name: str) -> str:
+    """What a command is for, in one line."""
+    return read_words(name).partition("\n")[0]
+
+
+def make_parser(name: str) -> Parser:
+    """The parser of a command; help starts with examples."""
+    head, _, words = read_words(name).partition("\nwords:\n")
+    told, _, examples = head.partition("\n")
     parser = Parser(
         prog=f"stepcut {name}",
-        usage=argparse.SUPPRESS,  # help starts with examples
+        usage=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    module.add_arguments(parser)
-    parser.description = f"{module.EXAMPLES.rstrip()}\n\n{summary[0].upper()}{summary[1:]}.\n\nusage: {usage(parser)}"
-    return parser, module
+    _add_words(parser, words)
+    examples = examples.strip("\n")
+    parser.description = f"{examples}\n\n{told[0].upper()}{told[1:]}.\n\nusage: {usage(parser)}"
+    return parser
+
+
+def _add_words(parser: argparse._ActionsContainer, text: str) -> None:
+    """The words of a text, one after another; a line that goes on is indented."""
+    for line in re.split(r"\n(?! )", text.strip()):
+        spec, _, about = re.sub(r"\n +", " ", line).partition("  ")
+        if spec.startswith("+"):
+            sections = re.findall(r"\[(\w+)\] ?(.*)\n((?:.+\n)+)", read_words("common"))
+            found = {name: (title, words) for name, title, words in sections}
+            for title, words in (found[name] for name in spec.split()[1:]):
+                _add_words(parser.add_argument_group(title) if title else parser, words)
+        else:
+            _add_word(parser, spec, about.strip())
+
+
+def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None:
+    flags, value = FLAG.findall(spec), FLAG.sub("", spec)
+    more: dict[str, Any] = {"help": about.replace("%", "%%")}
+    name = flags[-1].lstrip("-") if flags else value.strip("[.]").split()[0]
+    dest = name.lower().replace("-", "_")
+    if not value:
+        parser.add_argument(*flags, action="store_true", **more)
+        return
+    plain = re.sub(r"[\[\]*!]|(?<!,)\.\.\.", "", value) if flags else value.partition(" ")[2]
+    if "|" in plain:
+        more["choices"] = plain.split("|")
+    elif flags:
+        more |= {"metavar": tuple(plain.split()) if " " in plain else plain, "type": TYPES.get(plain, str)}
+    if " " in plain:
+        more["nargs"] = 2
+    elif "..." in value.replace(",...", ""):
+        more["nargs"] = "*" if value.startswith("[") else "+"
+    elif value.startswith("["):
+        more["nargs"] = "?"
+    if value.endswith("*"):
+        more |= {"action": "append", "default": []}
+    if value.endswith("!"):
+        more["required"] = True
+    if default := re.search(r"\(default (\S+)\)$", about):
+        more["default"] = default[1]  # argparse reads it by the type
+    if flags:
+        parser.add_argument(*flags, dest=f"{dest}_" if keyword.iskeyword(dest) else dest, **more)
+    else:
+        parser.add_argument(dest, metavar=name, **more)
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
     """One line: what must be given, and that there is more.
 
-    >>> one = argparse.ArgumentParser(prog="cut")
-    >>> _ = one.add_argument("video", nargs="+"), one.add_argument("-o", required=True)
-    >>> usage(one)
-    'cut [options] -o O VIDEO...'
+    >>> usage(make_parser("clips"))
+    'stepcut clips [options] -o DIR PROCEDURE'
     """
     parts = [parser.prog, "[options]"]
     for action in parser._actions:
-        word = str(action.metavar or (action.dest.upper() if action.nargs != 0 else ""))
-        if action.choices is not None and action.metavar is None:
-            word = "|".join(map(str, action.choices))
-        if action.option_strings and action.required:
+        word = "|".join(map(str, action.choices)) if action.choices else str(action.metavar)
+        if action.required and action.option_strings:
             parts.append(f"{action.option_strings[0]} {word}")
         elif not action.option_strings:
             many = "..." if action.nargs in ("+", "*") else ""
             parts.append(f"[{word}{many}]" if action.nargs in ("*", "?") else f"{word}{many}")
     return " ".join(parts)
-
-
-def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """What can be said with a dash."""
-    return [action for action in parser._actions if action.option_strings]

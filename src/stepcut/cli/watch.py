@@ -9,41 +9,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import say
-from stepcut.cli.feature_options import add_device
+from stepcut.cli import say
 from stepcut.errors import OptionError
-
-EXAMPLES = """examples:
-  stepcut watch arriving/ -p sandwich.proc                          a JSON line for each video, until Ctrl-C
-  stepcut watch arriving/ -p sandwich.proc --once                   what is there now; exit code as of check
-  stepcut watch arriving/ -p s.proc --webhook https://example.org/hook   and tell somebody else
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of `stepcut watch`."""
-    parser.add_argument("folder", help="where videos arrive")
-    parser.add_argument("-p", "--procedure", required=True, metavar="P", help="a folder made by stepcut learn")
-    parser.add_argument("--once", action="store_true", help="check what is there, then end")
-    parser.add_argument(
-        "--every", type=float, default=2.0, metavar="S", help="seconds between two looks at the folder (default 2)"
-    )
-    parser.add_argument(
-        "--settle", type=float, default=5.0, metavar="S", help="seconds for which a video must not grow (default 5)"
-    )
-    parser.add_argument("--journal", metavar="FILE", help="where finished videos are written down (default: in FOLDER)")
-    parser.add_argument("--webhook", metavar="URL", help="also post each line there; nothing is sent without this")
-    add_device(parser)
+from stepcut.procedure.procedure import load
+from stepcut.procedure.watching import Watch, post
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, check, tell; 2 when a video could not be checked, 1 when one deviates, else 0."""
-    from stepcut.procedure.procedure import load
-    from stepcut.procedure.watching import Watch, post
-
     if args.webhook is not None and not args.webhook.startswith(("http://", "https://")):
         raise OptionError(f"--webhook {args.webhook!r} is no web address; it begins with http:// or https://.")
-    procedure = load(args.procedure)
+    procedure = load(args.procedure, trust=args.trust)
 
     def check(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = procedure.check(path, args.device).to_json()

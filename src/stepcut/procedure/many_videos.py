@@ -9,7 +9,7 @@ from typing import Any
 
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.parallel.contract import Engine, attempt
-from stepcut.procedure.procedure import Procedure
+from stepcut.procedure.procedure import Procedure, load
 from stepcut.progress import Hook, Stage, silent
 
 
@@ -57,6 +57,4 @@ def do(verb: str, procedure: str, word: str, trust: bool, device: str, video: st
 
 @lru_cache(maxsize=1)
 def _open(path: str, _word: str, trust: bool) -> Procedure:
-    from stepcut.procedure.procedure import load
-
     return load(path, trust=trust)
