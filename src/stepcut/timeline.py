@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,17 @@ from stepcut.tables import data_frame
 BACKGROUND = -1
 """The label of a frame that belongs to no step."""
 _WIDTH = 1000
+
+
+def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Every stretch of one label, (n, 3): the label, its first frame, the frame after its last.
+
+    >>> runs([5, 5, 0, 5]).tolist()
+    [[5, 0, 2], [0, 2, 3], [5, 3, 4]]
+    """
+    array = np.asarray(labels, dtype=np.int64)
+    starts = np.flatnonzero(np.diff(array, prepend=array[:1] - 1))
+    return np.stack([array[starts], starts, np.append(starts[1:], len(array))[: len(starts)]], axis=1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -128,15 +138,13 @@ class Timeline:
         """Segments from a step number per sampled time: label `i` stands for `[i / rate, (i + 1) / rate)`."""
         numbers = np.asarray(labels)
         length = len(numbers) / rate if duration is None else duration
-        edges = np.flatnonzero(np.diff(numbers)) + 1
-        bounds = [0, *edges.tolist(), len(numbers)]
         segments = []
-        for first, last in pairwise(bounds):
-            if first == last or numbers[first] == BACKGROUND:
+        for step, first, last in runs(numbers).tolist():
+            if step == BACKGROUND:
                 continue
             sure = None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
             end = min(last / rate, length) if last == len(numbers) else last / rate
-            segments.append(Segment(first / rate, max(end, first / rate), steps[int(numbers[first])], sure))
+            segments.append(Segment(first / rate, max(end, first / rate), steps[step], sure))
         return cls(segments, duration=length, steps=steps, video=video)
 
     # ------------------------------------------------------------------ words of the field

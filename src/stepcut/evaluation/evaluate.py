@@ -241,16 +241,20 @@ def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) 
     return labels
 
 
+def above_clock(mine: Spread, clock: float) -> str:
+    """In words: how far a figure lies above that of uniform, a clock that looks at no video."""
+    gap = mine.mean - clock
+    level = abs(gap) < max(mine.sd, 0.05)
+    place = "level with" if level else f"{abs(gap):.1f} {'above' if gap > 0 else 'below'}"
+    return f"{place} uniform ({mine.mean:.1f} against {clock:.1f} F1)"
+
+
 def verdict(scores: Mapping[str, Sequence[Score]], row: str = "ours") -> str:
     """In words: whether a row is above the clock, and by how much."""
-    mine, clock = [s.f1 for s in scores[row]], scores["uniform"][0].f1
-    gap, spread = float(np.mean(mine)) - clock, float(np.std(mine))
-    figures = f"F1 {np.mean(mine):.1f} against {clock:.1f}"
-    who = "This is" if row == "ours" else f"{row} is"
-    if abs(gap) < max(spread, 0.05):
-        return f"{who} level with uniform, a clock that looks at no video ({figures})."
-    place = "above" if gap > 0 else "below"
-    return f"{who} {abs(gap):.1f} points {place} uniform, a clock that looks at no video ({figures})."
+    figures = [each.f1 for each in scores[row]]
+    mine = Spread(float(np.mean(figures)), float(np.std(figures)))
+    who = "This" if row == "ours" else row
+    return f"{who} is {above_clock(mine, scores['uniform'][0].f1)}, a clock that looks at no video."
 
 
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:

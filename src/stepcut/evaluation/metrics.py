@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
+from stepcut.timeline import runs
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 Lengths = Sequence[float] | NDArray[np.floating[Any]]
@@ -76,19 +77,6 @@ def mof(pred: Labels, true: Labels, background: int | None = 0) -> float:
 # ---------------------------------------------------------------------- segments
 
 
-def runs(labels: Labels) -> NDArray[np.int64]:
-    """Every stretch of one label, (n, 3): the label, its first frame, the frame after its last.
-
-    >>> runs([5, 5, 0, 5]).tolist()
-    [[5, 0, 2], [0, 2, 3], [5, 3, 4]]
-    """
-    array = np.asarray(labels, dtype=np.int64)
-    if not len(array):
-        return np.empty((0, 3), dtype=np.int64)
-    bounds = np.concatenate([[0], np.flatnonzero(np.diff(array)) + 1, [len(array)]])
-    return np.stack([array[bounds[:-1]], bounds[:-1], bounds[1:]], axis=1)
-
-
 def segments(labels: Labels, background: int | None = 0) -> NDArray[np.int64]:
     """The runs that are not background."""
     every = runs(labels)
@@ -141,12 +129,6 @@ def segment_hits(
         best[near][better], place[near][better] = iou[better], number
     hits = [len(np.unique(place[(best >= overlap) & (place >= 0)])) for overlap in overlaps]
     return hits, len(found), len(actual)
-
-
-def segment_f1(pred: Labels, true: Labels, overlap: float, background: int | None = 0) -> float:
-    """F1@overlap of the segments of one video; 1 where both have none."""
-    (hits,), found, actual = segment_hits(pred, true, [overlap], background)
-    return 2 * hits / (found + actual) if found + actual else 1.0
 
 
 def length_distance(pred: Lengths, true: Lengths) -> float:

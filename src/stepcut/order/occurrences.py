@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import learn_graph, main_places
 from stepcut.order.orders import Labels
-from stepcut.timeline import BACKGROUND
+from stepcut.timeline import BACKGROUND, runs
 
 SLIVER = 0.1
 """A segment that takes less than this share of the time its video spends on the step is a slip of the cut."""
@@ -35,13 +35,11 @@ def find_occurrences(labels: Labels, rate: float, sliver: float = SLIVER) -> lis
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
-    numbers = np.asarray(labels, dtype=np.int64)
-    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)] if len(numbers) else []
-    runs = [(int(numbers[a]), a, b) for a, b in pairwise(bounds) if numbers[a] != BACKGROUND]
+    found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
     total: Counter[int] = Counter()
-    for step, a, b in runs:
+    for step, a, b in found:
         total[step] += b - a
-    kept = [(step, a, b) for step, a, b in runs if b - a >= sliver * total[step]]
+    kept = [(step, a, b) for step, a, b in found if b - a >= sliver * total[step]]
     merged = []
     for step, group in groupby(kept, key=lambda run: run[0]):
         parts = list(group)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.files.atomic import read_json
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment, Timeline, runs
 
 
 def read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
@@ -40,8 +39,7 @@ def _share(number: Any) -> float | None:
 
 def runs_of(rows: NDArray[np.int64]) -> list[list[int]]:
     """Labels as pairs: how many rows, and which step."""
-    edges = [0, *(np.flatnonzero(np.diff(rows)) + 1).tolist(), len(rows)]
-    return [[end - start, int(rows[start])] for start, end in pairwise(edges) if end > start]
+    return [[end - start, step] for step, start, end in runs(rows).tolist()]
 
 
 def read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str, NDArray[np.int64]]:
@@ -49,8 +47,8 @@ def read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str, 
     if not path.exists():
         return {}
     found = {}
-    for name, runs in read_json(path).items():
-        counts, steps = zip(*runs, strict=True)
+    for name, pairs in read_json(path).items():
+        counts, steps = zip(*pairs, strict=True)
         if sum(counts) != samples[name] or not all(-2 <= step < count for step in steps):
             raise ValueError(f"labels.json does not fit {name}")
         found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)

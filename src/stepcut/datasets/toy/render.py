@@ -224,15 +224,9 @@ def _stand(items: list[Held]) -> list[Held]:
 
 
 def _make_sprites(look: Look) -> dict[str, things.Sprite]:
-    return {
-        "left": things.hand(look.skin, look.sleeve, left=True),
-        "right": things.hand(look.skin, look.sleeve, left=False),
-        "person": things.person(look.skin, look.sleeve, look.trousers),
-        "dish": things.dish(look.ware),
-        "pour": things.stream(70, 7),
-        "tap": things.stream(100, 10),
-        **{step: things.tool(step, look.tools[step], look.ware) for step in STEPS},
-    }
+    colours = {**look.body, **look.ware}
+    plain = {thing: things.make_sprite(thing, colours) for thing in ("left", "right", "person", "dish", "pour", "tap")}
+    return plain | {step: things.make_sprite(step, {**colours, "handle": look.tools[step]}) for step in STEPS}
 
 
 # ---------------------------------------------------------------------- pictures

@@ -28,6 +28,27 @@ WORK: dict[str, tuple[str, tuple[float, float], float]] = {
     "wash dish": ("sink", (0, 0), 0.8),
 }
 
+# What stands on the counter: (thing, place, x about that place, y).
+ON_COUNTER = (
+    ("board", "board", 0, 690),
+    ("plate", "plate", -20, 700),
+    ("toast", "plate", -20, 700),
+    ("butter", "plate", -120, 640),
+    ("jar", "plate", 84, 650),
+    ("teabox", "cup", 0, 690),
+    ("cup", "cup", 0, 690),
+    ("sink", "sink", 0, 690),
+)
+# What a household may own or eat: the colours it comes in.
+WARES: dict[str, tuple[Colour, ...]] = {
+    "wood": ((190, 140, 86), (120, 76, 44), (232, 230, 222), (120, 160, 110), (224, 188, 140)),
+    "bread": ((176, 112, 52), (110, 66, 36), (206, 150, 80)),
+    "china": (things.WHITE, (110, 150, 200), (236, 200, 110), (120, 120, 128), (200, 120, 110), (150, 196, 160)),
+    "jam": ((176, 18, 40), (220, 120, 20), (84, 30, 110), (206, 160, 40)),
+    "sink": (things.STEEL, things.WHITE, (96, 100, 108), (190, 150, 110)),
+    "sponge": ((245, 205, 60), (240, 120, 160), (90, 190, 220)),
+}
+
 
 def _hsv(h: float, s: float, v: float) -> Colour:
     r, g, b = (round(255 * c) for c in colorsys.hsv_to_rgb(h % 1, s, v))
@@ -36,23 +57,25 @@ def _hsv(h: float, s: float, v: float) -> Colour:
 
 @dataclass(frozen=True)
 class Look:
-    """What is particular to one video. `places` gives the x of each place, `tools` the colour of each step's tool."""
+    """What is particular to one video.
+
+    `body` are the colours of the cook, `ware` of what the household owns and eats, `tools` of each step's tool; steps
+    look alike across kitchens in their shapes only. `places` gives the x of each place.
+    """
 
     wall: Colour
     tiles: str
     counter: Colour
     surface: str
     cupboards: Colour
-    skin: Colour
-    sleeve: Colour
-    trousers: Colour
+    body: dict[str, Colour]
     light: tuple[float, float, float]
     gamma: float
     vivid: float
     noise: float
     mirrored: bool
     closeness: float
-    ware: things.Ware
+    ware: dict[str, Colour]
     places: dict[str, float]
     tools: dict[str, Colour] = field(default_factory=dict)
 
@@ -72,16 +95,18 @@ def draw_look(seed: tuple[int, int]) -> Look:
         counter=_hsv(rng.uniform(), rng.uniform(0.05, 0.5), rng.uniform(0.25, 0.9)),
         surface=str(rng.choice(["wood", "marble", "check", "plain", "stripe"])),
         cupboards=_hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.3, 0.95)),
-        skin=skins[int(rng.integers(5))],
-        sleeve=_hsv(rng.uniform(), rng.uniform(0.2, 0.9), rng.uniform(0.2, 0.95)),
-        trousers=_hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.15, 0.6)),
+        body={
+            "skin": skins[int(rng.integers(5))],
+            "sleeve": _hsv(rng.uniform(), rng.uniform(0.2, 0.9), rng.uniform(0.2, 0.95)),
+            "trousers": _hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.15, 0.6)),
+        },
         light=(gain * (1 + warm), gain, gain * (1 - warm)),
         gamma=rng.uniform(0.6, 1.2),
         vivid=rng.uniform(0.3, 1.2),
         noise=rng.uniform(2, 9),
         mirrored=bool(rng.random() < 0.3),
         closeness=rng.uniform(0.75, 1.25),
-        ware=_draw_ware(rng),
+        ware={**{name: colours[int(rng.integers(len(colours)))] for name, colours in WARES.items()}, "tea": _any(rng)},
         places={
             name: 250 + 365 * int(k) + rng.uniform(-20, 20)
             for name, k in zip(("board", "plate", "cup", "sink"), order, strict=True)
@@ -92,21 +117,6 @@ def draw_look(seed: tuple[int, int]) -> Look:
             for step in STEPS
         },
     )  # fmt: skip
-
-
-def _draw_ware(rng: np.random.Generator) -> things.Ware:
-    def one_of(*colours: Colour) -> Colour:
-        return colours[int(rng.integers(len(colours)))]
-
-    return things.Ware(
-        wood=one_of((190, 140, 86), (120, 76, 44), (232, 230, 222), (120, 160, 110), (224, 188, 140)),
-        bread=one_of((176, 112, 52), (110, 66, 36), (206, 150, 80)),
-        china=one_of(things.WHITE, (110, 150, 200), (236, 200, 110), (120, 120, 128), (200, 120, 110), (150, 196, 160)),
-        jam=one_of((176, 18, 40), (220, 120, 20), (84, 30, 110), (206, 160, 40)),
-        sink=one_of(things.STEEL, things.WHITE, (96, 100, 108), (190, 150, 110)),
-        sponge=one_of((245, 205, 60), (240, 120, 160), (90, 190, 220)),
-        tea=_any(rng),
-    )
 
 
 def work_at(look: Look, step: str) -> tuple[float, float]:
@@ -133,15 +143,8 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
     c.texture(1 + 0.12 * gaussian_filter(rng.standard_normal((60, 200)), 1.0), FLOOR, HEIGHT)
     for _ in range(7):
         _clutter(c, rng.uniform(60, WIDTH - 60), rng.uniform(COUNTER + 20, COUNTER + 70), rng)
-    at = look.places
-    things.board(c, look.ware, at["board"], 690)
-    things.plate(c, look.ware, at["plate"] - 20, 700)
-    things.toast(c, look.ware, at["plate"] - 20, 700)
-    things.butter(c, at["plate"] - 120, 640)
-    things.jar(c, look.ware, at["plate"] + 84, 650)
-    things.teabox(c, look.ware, at["cup"], 690)
-    things.cup(c, look.ware, at["cup"], 690)
-    things.sink(c, look.ware, at["sink"], 690)
+    for thing, place, dx, y in ON_COUNTER:
+        things.draw(c, thing, look.ware, look.places[place] + dx, y)
     return c.done().convert("RGB")
 
 
@@ -149,11 +152,12 @@ def settle(kitchen: Image.Image, look: Look, step: str) -> None:
     """Leave in the kitchen what a finished step leaves behind: butter or jam on the toast, tea in the cup."""
     if step in ("spread butter", "add jam"):
         c = Canvas(100, 100)
-        things.toast(c, look.ware, 50, 50, 1.0, things.BUTTER if step == "spread butter" else look.ware.jam)
+        spread = things.BUTTER if step == "spread butter" else look.ware["jam"]
+        things.draw(c, "spread toast", {**look.ware, "spread": spread}, 50, 50)
         picture, (x, y) = c.done(), (look.places["plate"] - 70, 650)
     elif step == "pour water":
         c = Canvas(200, 160)
-        things.cup(c, look.ware, 100, 70, things.TEA)
+        things.draw(c, "cup", {**look.ware, "liquid": things.TEA}, 100, 70)
         picture, (x, y) = c.done(), (look.places["cup"] - 100, 620)
     else:
         return

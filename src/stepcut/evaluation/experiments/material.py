@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.datasets import DATASETS, examine, load
-from stepcut.datasets.egoprocel import VIEWS
+from stepcut.datasets.egoprocel import TASKS, VIEWS
 from stepcut.datasets.toy import make_kitchen
 from stepcut.errors import DataError, OptionError, StepcutError, unknown
 from stepcut.evaluation.evaluate import fingerprint
-from stepcut.evaluation.experiments.published import PART_OF
 from stepcut.features.extract import extract, load_features
 from stepcut.features.files import spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
@@ -152,7 +151,7 @@ def _load(
         raise OptionError(f"views: {name!r} has one camera only. Choose egoprocel (CMU-MMAC), or --data toy.")
 
     seen = {view: load(name, root, view=view) for view in VIEWS}
-    cmu = {view: [task for task in found if PART_OF.get(task.name) == "CMU-MMAC"] for view, found in seen.items()}
+    cmu = {view: [task for task in found if TASKS[task.name].part == "CMU-MMAC"] for view, found in seen.items()}
     if not any(video.path or video.features for found in cmu.values() for task in found for video in task):
         raise DataError(f"{root}: the cameras differ in what they see, so videos or features of CMU-MMAC are needed.")
     return str(DATASETS[name].name), cmu

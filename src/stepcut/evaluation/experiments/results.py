@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stepcut.datasets import DATASETS
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.experiments import published
-from stepcut.evaluation.experiments.plan import EXPERIMENTS
+from stepcut.evaluation.evaluate import above_clock
+from stepcut.evaluation.experiments.plan import EXPERIMENTS, NO_VIDEO
 from stepcut.evaluation.experiments.plot import draw
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.files.atomic import read_json, write_json
@@ -20,6 +23,25 @@ from stepcut.tables import Cell, Spread, Table
 FORMAT = "stepcut experiment 1"
 NOTES = 4
 """So many notes on the data stand beneath a table; the results file has them all."""
+
+Key = tuple[str | int, ...]
+"""A row of a table: its name, then camera and K where they vary."""
+Cells = list[dict[str, Any]]
+Published = dict[str, dict[str, float]]
+"""Column -> figure -> value."""
+
+
+@cache
+def read_published() -> list[dict[str, str]]:
+    """All that the seed paper (Bansal, Arora, Jawahar, ECCV 2022) reports; nothing there was computed by stepcut.
+
+    The protocol of a third-person row is the one that it was most likely computed under, which cannot be settled
+    without the videos. `framewise` is what the authors' code computes. Rows with a precision far below the recall come
+    from Shen et al., who count background in the precision. A clock gives every frame to a step, so that there its
+    precision could not exceed its recall: its row for ProceL must be of the other reading.
+    """
+    text = (Path(__file__).parent / "published.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
 
 
 class Results:
@@ -54,151 +76,120 @@ class Results:
         shown = [protocol] if protocol else [self.experiment.protocol, *self.experiment.also]
         for each in shown:
             find_protocol(each)
-        columns = self._columns()
+        several = len(shown) > 1
+        columns = list(dict.fromkeys(self._column(task["task"]) for task in self.record["tasks"]))
         body: list[list[Cell]] = []
-        for keys in self.rows():
+        for key, cells in self.rows().items():
             for name in shown:
-                said = [name] if len(shown) > 1 else []
-                body.append([keys[0], *said, *keys[1:], *self._figures(keys, name, columns)])
-                known = self._published(keys, name)
-                if known:
-                    cells = _published_cells(known, columns, self._shown())
-                    body.append([f"{keys[0]} (published)", *said, *keys[1:], *cells])
+                head: list[Cell] = [*([name] if several else []), *key[1:]]
+                body.append([key[0], *head, *self._figures(cells, name, columns)])
+                if known := self._published(key, name):
+                    body.append([f"{key[0]} (published)", *head, *self._published_cells(known, columns)])
         for name in shown:
-            said = [name] if len(shown) > 1 else []
-            body += [[row[0], *said, *row[1:]] for row in self._only_published(name, columns)]
-        head = ["row", *(["protocol"] if len(shown) > 1 else [])]
-        head += [*(["camera"] if self.experiment.views else []), *(["K"] if self._has_k() else [])]
-        titles = [*(f"{column} {figure}" for column in columns for figure in self._shown()), *self._means(columns)]
+            for row in self._others(name):
+                cells_of = self._published_cells(self._published((row,), name), columns)
+                body.append([f"{row} (published)", *([name] if several else []), *cells_of])
+        titles = [*(["protocol"] if several else []), *(["camera"] if self.experiment.views else [])]
+        titles += ["K"] if self.experiment.steps else []
+        named = [*columns, *(["mean"] if len(columns) > 1 else [])]
+        titles += [f"{column} {figure}" for column in named for figure in self.experiment.figures]
         notes = [*self._verdicts(shown[0]), *self._on_published(body), *self._notes()]
-        return Table([*head, *titles], body, self._caption(" and ".join(shown)), notes)
+        return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict", **where: Any) -> Spread:
         """A row's figure: the mean over tasks, with the deviation over seeds. `where` limits cells, e.g. steps=7."""
-        cells = [c for c in self._cells(protocol, row) if all(c[key] == value for key, value in where.items())]
+        every = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
+        cells = [cell for cell in every if all(cell[name] == value for name, value in where.items())]
         if not cells:
             raise OptionError(f"there is no cell of row {row!r} with {where or 'these settings'} in these results.")
-        return self._average(cells, figure)
+        return self._average(cells, figure, protocol)
 
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
         """A picture of the mean F1 of every row (over K where that was varied), with deviations over seeds."""
         name = protocol or self.experiment.protocol
         figures: dict[str, Any] = {}
-        for keys in self.rows():
-            mean = self._average(self._of(keys, name), "F1")
-            if self._has_k():
-                figures.setdefault(str(keys[0]), {})[int(keys[-1])] = mean
+        for key, cells in self.rows().items():
+            mean = self._average(cells, "F1", name)
+            if self.experiment.steps:
+                figures.setdefault(str(key[0]), {})[int(key[-1])] = mean
             else:
-                figures[", ".join(map(str, keys))] = mean
+                figures[", ".join(map(str, key))] = mean
         title = f"{self.experiment.name} on {self.record['data']}: mean F1, protocol {name}"
         draw(Path(path), title, figures)
 
+    def rows(self) -> dict[Key, Cells]:
+        """The cells of every row of the table, in the order of the plan; rows of one's own come last."""
+        varied = ["row", *(["view"] if self.experiment.views else []), *(["steps"] if self.experiment.steps else [])]
+        found: dict[Key, Cells] = {}
+        for record in self.record["cells"]:
+            cell = {**record["cell"], "figures": record["figures"]}
+            found.setdefault(tuple(cell[name] for name in varied), []).append(cell)
+        order = [row for row, _, _ in self.experiment.rows]
+        order += [str(key[0]) for key in found if key[0] not in order]
+        return dict(sorted(found.items(), key=lambda item: (order.index(str(item[0][0])), *item[0][1:])))
+
     # ------------------------------------------------------------------ inside
 
-    def _has_k(self) -> bool:
-        return self.experiment.steps is not None
-
-    def _shown(self) -> tuple[str, ...]:
-        return self.experiment.figures
-
-    def rows(self) -> list[tuple[str | int, ...]]:
-        """The rows of the table in the order of the plan: name, then camera and K where they vary."""
-        seen: dict[tuple[str | int, ...], None] = {}
-        for record in self.record["cells"]:
-            cell = record["cell"]
-            key: tuple[str | int, ...] = (cell["row"],)
-            key += (cell["view"],) if self.experiment.views else ()
-            key += (cell["steps"],) if self._has_k() else ()
-            seen[key] = None
-        order = [row for row, _, _ in self.experiment.rows]
-        return sorted(seen, key=lambda key: (order.index(str(key[0])), *key[1:]))
-
-    def _columns(self) -> list[str]:
-        return list(dict.fromkeys(self._column(task["task"]) for task in self.record["tasks"]))
-
     def _column(self, task: str) -> str:
+        """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over a data set."""
         if self.experiment.name == "third-person":
             return str(self.record["data"])
-        return published.PART_OF.get(task, task) if self.record["data"] == "egoprocel" else task
+        parts = DATASETS["egoprocel"].tasks
+        return parts[task].part if self.record["data"] == "egoprocel" and task in parts else task
 
-    def _means(self, columns: list[str]) -> list[str]:
-        return [f"mean {figure}" for figure in self._shown()] if len(columns) > 1 else []
-
-    def _cells(self, protocol: str, row: str) -> list[dict[str, Any]]:
-        return [
-            {**record["cell"], "figures": record["figures"][protocol]}
-            for record in self.record["cells"]
-            if record["cell"]["row"] == row
-        ]
-
-    def _of(self, keys: tuple[str | int, ...], protocol: str) -> list[dict[str, Any]]:
-        names = [*(["view"] if self.experiment.views else []), *(["steps"] if self._has_k() else [])]
-        where = dict(zip(names, keys[1:], strict=True))
-        cells = self._cells(protocol, str(keys[0]))
-        return [cell for cell in cells if all(cell[key] == value for key, value in where.items())]
-
-    def _figures(self, keys: tuple[str | int, ...], protocol: str, columns: list[str]) -> list[Cell]:
-        cells = self._of(keys, protocol)
+    def _figures(self, cells: Cells, protocol: str, columns: list[str]) -> list[Cell]:
         values: list[Cell] = []
         for column in columns:
             mine = [cell for cell in cells if self._column(cell["task"]) == column]
-            values += [_shorten(_over_seeds(mine, figure)) if mine else None for figure in self._shown()]
+            for figure in self.experiment.figures:
+                values.append(_shorten(_over(_by_seed(mine, figure, protocol))) if mine else None)
         if len(columns) > 1:
-            values += [_shorten(self._average(cells, figure)) for figure in self._shown()]
+            values += [_shorten(self._average(cells, figure, protocol)) for figure in self.experiment.figures]
         return values
 
-    def _average(self, cells: list[dict[str, Any]], figure: str) -> Spread:
+    def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
         """As in the paper, over the columns: a part of many tasks weighs no more than a part of one."""
-        groups: dict[str, list[dict[str, Any]]] = {}
-        for cell in cells:
-            groups.setdefault(self._column(cell["task"]), []).append(cell)
-        seeds = np.mean([list(_by_seed(group, figure).values()) for group in groups.values()], axis=0)
-        return Spread(float(np.mean(seeds)), float(np.std(seeds)))
+        columns = dict.fromkeys(self._column(cell["task"]) for cell in cells)
+        parts = [[cell for cell in cells if self._column(cell["task"]) == column] for column in columns]
+        return _over(np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0))
 
-    def _published(self, keys: tuple[str | int, ...], protocol: str) -> Mapping[str, published.Figures]:
-        """Column -> figures of the paper for this row; empty where there are none for this data and protocol."""
-        row, data, name = str(keys[0]), self.record["data"], self.experiment.name
-        if name == "third-person":
-            known = published.THIRD_PERSON.get(row, {}) if published.READING.get(row) == protocol else {}
-            return {c: f for c, f in known.items() if c == data}
-        if protocol != self.experiment.protocol:
-            return {}
-        if data != "egoprocel":
-            return {}
-        if name == "views":
-            return published.VIEWS.get(str(keys[1]), {}) if row == "tc3i + procut" else {}
-        if name == "steps":
-            return published.STEPS.get(row, {}).get(int(keys[1]), {})
-        if self.record["steps"] != 7:
-            return {}
-        if name == "cuts":
-            return {**published.MAIN.get(row, {}), **published.LOSSES.get(row, {}), **published.CUTS.get(row, {})}
-        return (published.LOSSES if name == "losses" else published.MAIN).get(row, {})
+    def _published(self, key: Key, protocol: str) -> Published:
+        """The paper's figures for this row by column; empty where there are none for this data, K and protocol."""
+        steps = str(key[-1] if self.experiment.steps else self.record["steps"])
+        wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
+        wanted["camera"] = key[1] if self.experiment.views else ""
+        found: Published = {}
+        for each in read_published():
+            same = all(each[name] == value for name, value in wanted.items()) and each["K"] in ("", steps)
+            if same and self.record["data"] == ("egoprocel" if each["K"] else each["column"]):
+                names = ("precision", "recall", "F1", "IoU")
+                found[each["column"]] = {name: float(each[name]) for name in names if each[name]}
+        return found
 
-    def _only_published(self, protocol: str, columns: list[str]) -> list[list[Cell]]:
-        """Rows of others that the paper compares with, in the third-person table."""
-        if self.experiment.name != "third-person":
-            return []
+    def _published_cells(self, known: Published, columns: list[str]) -> list[Cell]:
+        shown = self.experiment.figures
+        cells: list[Cell] = [known.get(column, {}).get(figure) for column in columns for figure in shown]
+        if len(columns) > 1:
+            for figure in shown:
+                values = [known.get(column, {}).get(figure) for column in columns]
+                present = [value for value in values if value is not None]
+                cells.append(float(np.mean(present)) if len(present) == len(columns) else None)
+        return cells
+
+    def _others(self, protocol: str) -> list[str]:
+        """Rows of others that the paper compares with on this data."""
         ours = {row for row, _, _ in self.experiment.rows}
-        rows = [row for row in published.THIRD_PERSON if row not in ours and published.READING[row] == protocol]
-        known = {row: {c: f for c, f in published.THIRD_PERSON[row].items() if c in columns} for row in rows}
-        return [
-            [f"{row} (published)", *_published_cells(known[row], columns, self._shown())] for row in rows if known[row]
-        ]
+        names = dict.fromkeys(each["row"] for each in read_published() if each["table"] == self.experiment.name)
+        return [row for row in names if row not in ours and self._published((row, ""), protocol)]
 
     def _caption(self, protocol: str) -> str:
         record, tasks = self.record, self.record["tasks"]
-        steps = (
-            "K varied"
-            if self._has_k()
-            else "K = true number"
-            if record["steps"] == "true"
-            else f"K = {record['steps']}"
-        )
+        fixed = "K = true number" if record["steps"] == "true" else f"K = {record['steps']}"
         videos = sum(task["videos"] for task in tasks)
         seeds = record["seeds"]
         return (
-            f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, {steps}, data {record['data']} "
+            f"{self.experiment.name}: {self.experiment.title}; protocol {protocol}, "
+            f"{'K varied' if self.experiment.steps else fixed}, data {record['data']} "
             f"({len(tasks)} tasks, {videos} videos), features {record['features'] or 'none'}, "
             f"{record.get('encoder', 'no encoder')}{' as published' if record.get('as_published') else ''}, "
             f"{record.get('device', 'cpu')}, seeds {seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}"
@@ -227,45 +218,28 @@ class Results:
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
         """For every row that looks at videos: how far above the clock."""
-        for keys in self.rows():
-            clock = self._of(("uniform", *keys[1:]), protocol)
-            if str(keys[0]) in ("uniform", "random", "one-cluster") or not clock:
-                continue
-            ours, theirs = self._average(self._of(keys, protocol), "F1"), self._average(clock, "F1").mean
-            gap = ours.mean - theirs
-            where = "".join(f", {key}" if isinstance(key, str) else f", K = {key}" for key in keys[1:])
-            place = (
-                "level with" if abs(gap) < max(ours.sd, 0.05) else f"{abs(gap):.1f} {'above' if gap > 0 else 'below'}"
-            )
-            yield f"{keys[0]}{where}: {place} uniform ({ours.mean:.1f} against {theirs:.1f} F1)."
+        rows = self.rows()
+        for key, cells in rows.items():
+            clock = rows.get(("uniform", *key[1:]))
+            if clock and key[0] not in NO_VIDEO:
+                where = "".join(f", {part}" if isinstance(part, str) else f", K = {part}" for part in key[1:])
+                ours, theirs = (self._average(each, "F1", protocol) for each in (cells, clock))
+                yield f"{key[0]}{where}: {above_clock(ours, theirs.mean)}."
 
 
-def _by_seed(cells: list[dict[str, Any]], figure: str) -> dict[int, float]:
+def _by_seed(cells: Cells, figure: str, protocol: str) -> list[float]:
     """The mean over tasks for each seed; rows without chance have one seed."""
-    seeds = sorted({cell["seed"] for cell in cells})
-    means = {}
-    for seed in seeds:
-        values = [cell["figures"].get(figure) for cell in cells if cell["seed"] == seed]
+    means = []
+    for seed in sorted({cell["seed"] for cell in cells}):
+        values = [cell["figures"][protocol].get(figure) for cell in cells if cell["seed"] == seed]
         known = [value for value in values if value is not None]
-        means[seed] = float(np.mean(known)) if known else float("nan")
+        means.append(float(np.mean(known)) if known else float("nan"))
     return means
 
 
-def _over_seeds(cells: list[dict[str, Any]], figure: str) -> Spread:
-    values = list(_by_seed(cells, figure).values())
-    return Spread(float(np.mean(values)), float(np.std(values)) if len(values) > 1 else 0.0)
+def _over(seeds: Sequence[float] | np.ndarray[Any, Any]) -> Spread:
+    return Spread(float(np.mean(seeds)), float(np.std(seeds)))
 
 
 def _shorten(value: Spread) -> Cell:
     return value.mean if value.sd == 0.0 else value
-
-
-def _published_cells(known: Mapping[str, published.Figures], columns: list[str], shown: tuple[str, ...]) -> list[Cell]:
-    cells: list[Cell] = [known.get(column, {}).get(figure) for column in columns for figure in shown]
-    if len(columns) > 1:
-        complete = all(column in known for column in columns)
-        for figure in shown:
-            values = [known[column].get(figure) for column in columns] if complete else [None]
-            present = [value for value in values if value is not None]
-            cells.append(float(np.mean(present)) if len(present) == len(columns) else None)
-    return cells
