@@ -37,7 +37,7 @@ def test_undo_and_redo_outlive_the_program(place: Path) -> None:
     assert (again.next_undo, again.next_redo) == ("rename slice bread to cut", None)
     again.undo()
     third = Edits(place)
-    assert third.document == third.learned
+    assert third.document == third.outline.learned
     assert third.next_redo == "rename slice bread to cut"
     third.redo()
     assert third.document.steps[0].name == "cut"
@@ -157,7 +157,7 @@ def test_a_wrong_edit_changes_nothing(place: Path, edit: Any, sentence: str) -> 
     edits = Edits(place)
     with pytest.raises(OptionError, match=sentence):
         edits.do(edit)
-    assert edits.document == edits.learned
+    assert edits.document == edits.outline.learned
     assert not (place / "edits.json").exists()
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stepcut.files.atomic import write_json
-from stepcut.procedure.corrections.document import Document, document_of
+from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
 from stepcut.procedure.corrections.operations import Edit, apply, describe
 from stepcut.procedure.folder import locked
-from stepcut.procedure.storage import EDITS, Outline, read_outline
+from stepcut.procedure.record import Outline
+from stepcut.procedure.storage import EDITS, read_outline
 
 
 class Edits:
@@ -39,12 +40,17 @@ class Edits:
     def _read(self) -> None:
         self._stamp = self._stamps()
         self.outline: Outline = read_outline(self.folder)
-        self.learned: Document = document_of(self.outline.steps, self.outline.timelines)
-        self._take(self.outline.corrections)
+        _ = self.outline.document  # corrections that do not fit are told at once
 
-    def _take(self, corrections: Corrections) -> None:
-        self.document: Document = corrections.apply(self.learned)
-        self.corrections = corrections
+    @property
+    def document(self) -> Document:
+        """What a person sees."""
+        return self.outline.document
+
+    @property
+    def corrections(self) -> Corrections:
+        """All that was changed, and undone."""
+        return self.outline.corrections
 
     @property
     def revision(self) -> str:
@@ -105,11 +111,11 @@ class Edits:
             after, words = change()
             write_json(self.path, after.to_json())
             self._stamp = self._stamps()
-            self._take(after.on_disk())
+            self.outline.corrections = after.on_disk()
             return words
 
     def _words(self, before: Corrections, edit: Edit) -> str:
-        return describe(before.apply(self.learned), edit)
+        return describe(before.apply(self.outline.learned), edit)
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         """What changes when the corrections or the procedure do."""

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.features.contract import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_one_out_novelty
-from stepcut.methods.contract import complete
+from stepcut.methods.contract import Array, Labels, Method, complete
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, measure_quality, refit, shorten
 from stepcut.procedure.lesson import Lesson, carry_names
@@ -24,10 +26,6 @@ from stepcut.procedure.record import Record
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
-
-if TYPE_CHECKING:
-    from stepcut.features.contract import Features
-    from stepcut.methods.contract import Array, Labels, Method
 
 
 def fit(
@@ -55,8 +53,6 @@ def fit(
     progress    hears how far the work is
     checkpoint  a file where long training keeps its state
     """
-    from stepcut.checking.calibrate import learn_expectations
-
     rows = [one.rows for one in features]
     taught = {} if lesson is None else {"labels": [lesson.labels.rows.get(one.name) for one in features]}
     method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))

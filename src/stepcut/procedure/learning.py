@@ -10,37 +10,32 @@ from contextlib import suppress
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepcut.errors import OptionError, OutputError
+from stepcut.features.backbones import Backbone
+from stepcut.features.contract import Features
+from stepcut.features.read import Source, read_source
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.methods import METHODS
-from stepcut.methods.contract import StepCount, as_step_count, build
+from stepcut.methods.contract import Method, StepCount, as_step_count, build
 from stepcut.parallel import open_engine
+from stepcut.parallel.contract import Engine
 from stepcut.parallel.ranks import first_process_first, is_first_process
 from stepcut.plugins import find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
-from stepcut.procedure.labels import Given, number_labels, read_labels
-from stepcut.procedure.lesson import Lesson, first_lesson
+from stepcut.procedure.lesson import Given, Lesson, Read, first_lesson, number_labels, read_labels
 from stepcut.procedure.naming import Namer
-from stepcut.procedure.procedure import Procedure, as_procedure, load
-from stepcut.procedure.recipe import Ingredient, read_recipe
+from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.recipe import read_recipe
 from stepcut.procedure.storage import check_keepable
-from stepcut.progress import Hook, default_hook, silent
+from stepcut.progress import Hook, default_hook
 from stepcut.version import __version__
-
-if TYPE_CHECKING:
-    from stepcut.features.backbones import Backbone
-    from stepcut.features.contract import Failure, Features
-    from stepcut.features.read import Source
-    from stepcut.features.spec import FeatureSpec
-    from stepcut.methods.contract import Method
-    from stepcut.parallel.contract import Engine
 
 
 def learn(
@@ -101,8 +96,6 @@ def learn(
     >>> learn([video(), video(), video()], steps=3).labels["0"].shape
     (60,)
     """
-    from stepcut.features.read import read_source
-
     progress = default_hook() if progress is None else progress
     if output is not None:
         check_output(output)
@@ -121,67 +114,27 @@ def learn(
         features, failures = read_source(
             source, rate, spec, cache, strict, progress, where, device=device, backbone=own
         )
-    return learn_features(
-        features,
-        failures,
-        steps,
-        seed,
-        method,
-        names,
-        labels=said,
-        recipe=known,
-        namer=namer,
-        source=places(source),
-        cache=cache,
-        output=output,
-        false_alarms=false_alarms,
-        progress=progress,
-        **options,
-    )
-
-
-def learn_features(
-    features: Sequence[Features],
-    failures: Sequence[Failure] = (),
-    steps: StepCount = "auto",
-    seed: int = 0,
-    method: str | Method = "stepcut",
-    names: Sequence[str] | None = None,
-    *,
-    labels: Given | None = None,
-    recipe: Sequence[Ingredient] | None = None,
-    namer: Namer | None = None,
-    source: Sequence[str] | None = None,
-    cache: AnyPath | None = None,
-    output: AnyPath | None = None,
-    false_alarms: float = 0.05,
-    progress: Hook = silent,
-    **options: Any,
-) -> Procedure:
-    """The second half of `learn`: from features to a procedure, with the same settings; `source` says where feature
-    files lie."""
-    per_second = features[0].rate
-    lesson = None if labels is None else _lesson(features, labels, steps, names)
+    lesson = None if said is None else _lesson(features, said, steps, names)
     if lesson is not None:
         steps = len(lesson.names)
-    if recipe is not None and steps == "auto":
-        steps = len(recipe)
+    elif known is not None and steps == "auto":
+        steps = len(known)
     check_amount(features, steps)
-    made = make_method(method, steps, float(per_second), seed, names, options)
+    made = make_method(method, steps, float(features[0].rate), seed, names, options)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
         "settings": made.settings(),
         "seed": seed,
-        "rate": str(per_second),
+        "rate": str(features[0].rate),
         "backbone": features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
         "shape": list(features[0].rows.shape[1:]),
         "false_alarms": false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
-        "source": None if source is None else list(source),
+        "source": places(source),
         "versions": versions(),
     }
-    said = names if recipe is None else [str(line) for line in recipe]
-    config["fingerprint"] = fingerprint(features, config, said, lesson)
+    told = names if known is None else [str(line) for line in known]
+    config["fingerprint"] = fingerprint(features, config, told, lesson)
     if output is not None:
         check_keepable(made, output)
         if already_there(output, config["fingerprint"]):
@@ -193,7 +146,7 @@ def learn_features(
     kept = None if cache is None else as_path(cache)
     folder = kept if isinstance(kept, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
-    procedure = as_procedure(fit(features, made, config, names, lesson, None, recipe, namer, progress, checkpoint))
+    procedure = Procedure.grown(fit(features, made, config, names, lesson, None, known, namer, progress, checkpoint))
     if output is not None and is_first_process():
         _keep(procedure, output)
     checkpoint.unlink(missing_ok=True)
@@ -225,11 +178,11 @@ def make_method(
     return made
 
 
-def _lesson(features: Sequence[Features], labels: Given, steps: StepCount, names: Sequence[str] | None) -> Lesson:
+def _lesson(features: Sequence[Features], labels: Read, steps: StepCount, names: Sequence[str] | None) -> Lesson:
     samples = {one.name: len(one.rows) for one in features}
     ends = {one.name: one.duration for one in features}
-    numbered = number_labels(read_labels(labels), samples, features[0].rate, ends)
-    return first_lesson(numbered, steps if isinstance(steps, int) else None, names)
+    numbered = number_labels(labels, samples, features[0].rate, ends)
+    return first_lesson(numbered, steps if isinstance(steps, int) else None, names, features[0].rate)
 
 
 def _keep(procedure: Procedure, output: AnyPath) -> None:

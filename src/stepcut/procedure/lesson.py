@@ -1,18 +1,168 @@
-"""A lesson: what a person says, from labels, corrections and earlier lessons, in the numbers of the steps to learn."""
+"""What a person says, as a lesson: labels from any format, corrections and earlier lessons, in numbers per row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError
-from stepcut.methods.contract import OPEN, Labels
-from stepcut.procedure.labels import Given, Labelled, check_enough, number_labels, read_labels, usual_order
+from stepcut.errors import AnnotationError, OptionError, unknown
+from stepcut.formats import read_folder, video_name
+from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.procedure.record import Record
 from stepcut.timeline import Timeline
+
+Given = str | os.PathLike[str] | Mapping[str, Timeline | NDArray[Any]]
+"""What a user may hand over: label files, timelines by video, or arrays (T,) of step numbers by video."""
+
+Read = Mapping[str, Timeline | NDArray[Any]]
+"""The same once it is read: no files any more."""
+
+LEAST = 1.0
+"""A step that is labelled for no more seconds than this, in all videos together, has nothing to be learned from."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labels in numbers: for some videos (T,), a step, -1 for background, -2 where nobody said anything."""
+
+    rows: dict[str, Labels]
+    names: list[str] | None = None
+    """The names of the steps, in the order of their numbers; None where only numbers were given."""
+
+    @property
+    def count(self) -> int:
+        """How many steps the labels speak of."""
+        if self.names is not None:
+            return len(self.names)
+        return 1 + max((int(one.max()) for one in self.rows.values() if one.size), default=-1)
+
+    @property
+    def used(self) -> set[int]:
+        """The numbers of the steps that are labelled somewhere."""
+        return {int(number) for one in self.rows.values() for number in np.unique(one) if number >= 0}
+
+
+def read_labels(given: Given) -> Read:
+    """Timelines, or arrays of numbers, by video; files are read in any format of `stepcut.formats`."""
+    if isinstance(given, str | os.PathLike):
+        return read_folder(given)
+    if not isinstance(given, Mapping) or not given:
+        raise OptionError(
+            f"labels={given!r} is not allowed; give a folder of label files, or timelines or arrays by video."
+        )
+    kinds = {isinstance(one, Timeline) for one in given.values()}
+    if len(kinds) > 1:
+        raise OptionError("labels mix timelines and arrays; give all of one kind.")
+    return {str(name): one for name, one in given.items()}
+
+
+def number_labels(
+    given: Read,
+    samples: Mapping[str, int],
+    rate: Fraction,
+    ends: Mapping[str, float],
+    order: Sequence[str] | None = None,
+) -> Labelled:
+    """Check labels and turn them into step numbers, one per row of features.
+
+    given    timelines or arrays by video, as `read_labels` gives them
+    samples  rows of features of every video that may be labelled
+    rate     rows per second
+    ends     the length of each of those videos, in seconds
+    order    the names of the steps in their order, where it is known; left out, the one in which they usually come
+    """
+    matched = {_find(name, samples, len(given)): one for name, one in given.items()}
+    if len(matched) < len(given):
+        raise AnnotationError(f"the labels {sorted(given)} name one video twice. Keep one of them.")
+    if all(isinstance(one, Timeline) for one in matched.values()):
+        timelines = {name: one for name, one in matched.items() if isinstance(one, Timeline)}
+        names = list(order) if order is not None else usual_order(timelines.values())
+        if alike := find_alike(names):
+            raise AnnotationError(
+                f"the step names {alike[0]!r} and {alike[1]!r} differ by spaces or capitals only. Write them alike "
+                "where they are one step, or give them names that differ."
+            )
+        return Labelled({n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}, names)
+    return Labelled({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
+
+
+def usual_order(timelines: Iterable[Timeline]) -> list[str]:
+    """The names of the labelled steps by when they usually come: the median of their middles, as a share of the video.
+
+    >>> from stepcut.timeline import Segment
+    >>> usual_order([Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)])
+    ['pour', 'stir']
+    """
+    places: dict[str, list[float]] = {}
+    for timeline in timelines:
+        for segment in timeline:
+            places.setdefault(segment.step, []).append((segment.start + segment.end) / 2 / max(timeline.end, 1e-9))
+    return sorted(places, key=lambda name: float(np.median(places[name])))
+
+
+def _find(name: str, samples: Mapping[str, int], count: int) -> str:
+    """The video that a label is of: by its name, with or without folder and suffix."""
+    if name in samples:
+        return name
+    plain = [video for video in samples if video_name(video) == video_name(name)]
+    if len(plain) != 1:
+        hint = " None of them may be of this task." if count == 1 else " Are these the labels of another task?"
+        raise AnnotationError(f"labels of a video that is not here: {unknown('video', name, samples)}{hint}")
+    return plain[0]
+
+
+def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
+    """Two names that differ by spaces and capitals at most, if there are such.
+
+    >>> find_alike(["stir", "pour", "Stir "])
+    ('stir', 'Stir ')
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        plain = " ".join(name.split()).casefold()
+        if plain in seen:
+            return seen[plain], name
+        seen[plain] = name
+    return None
+
+
+def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: Fraction, end: float) -> Labels:
+    if pairs := timeline.overlapping():
+        one, other = pairs[0]
+        raise AnnotationError(
+            f"{name}: at {max(one.start, other.start):g} s it is labelled both {one.step!r} and {other.step!r}; "
+            "one step at a time can be learned. Shorten one of the two."
+        )
+    last = max((segment.end for segment in timeline), default=0.0)
+    if last > end + max(1.0, 1 / float(rate)):
+        raise AnnotationError(
+            f"{name}: a label ends at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?"
+        )
+    place = {step: number for number, step in enumerate(names)}
+    translate = np.array([*(place.get(step, BACKGROUND) for step in timeline.steps), BACKGROUND], dtype=np.int64)
+    # A row stands for the time from its own to the next one's: the middle decides, and for the last one its start.
+    times = np.minimum((np.arange(rows) + 0.5) / float(rate), max(last, end) - 1e-6)
+    return translate[timeline.labels(np.maximum(times, 0))]
+
+
+def _numbers(name: str, given: Any, rows: int) -> Labels:
+    numbers = np.asarray(given)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise OptionError(
+            f"{name}: labels of type {numbers.dtype} and shape {numbers.shape}; give whole numbers of shape (T,): a "
+            "step from 0, -1 for background, -2 for open."
+        )
+    if len(numbers) != rows:
+        raise AnnotationError(f"{name}: {len(numbers)} labels for {rows} rows of features; give one for each row.")
+    if numbers.size and numbers.min() < OPEN:
+        raise OptionError(f"{name}: label {numbers.min()}; steps are counted from 0, -1 is background and -2 is open.")
+    return numbers.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -33,18 +183,14 @@ def unnamed(number: int) -> str:
     return f"step {number} (no name yet)"
 
 
-def first_lesson(labels: Labelled, steps: int | None, names: Sequence[str] | None) -> Lesson:
+def first_lesson(labels: Labelled, steps: int | None, names: Sequence[str] | None, rate: Fraction) -> Lesson:
     """What `learn(labels=...)` asks for: the label names are the steps, and further ones have no name yet."""
-    count = labels.count if steps is None else steps
-    if labels.count > count:
-        raise OptionError(
-            f"the labels name {labels.count} steps, but steps={count}; give at least as many steps as there are names."
-        )
-    if labels.names is not None:
-        if names is not None:
-            raise OptionError("names were given beside labels that name the steps; leave names out.")
-        return Lesson(labels, [*labels.names, *("" for _ in range(count - labels.count))])
-    return Lesson(labels, list(names) if names else [f"step {number}" for number in range(count)])
+    if labels.names is None:
+        count = labels.count if steps is None else steps
+        return _whole(labels, list(names) if names else [f"step {number}" for number in range(count)], steps, rate)
+    if names is not None:
+        raise OptionError("names were given beside labels that name the steps; leave names out.")
+    return _whole(labels, labels.names, steps, rate)
 
 
 def lesson(record: Record, given: Given | None, steps: int | None) -> Lesson:
@@ -115,12 +261,24 @@ def _over(before: Mapping[str, Labels], new: Mapping[str, Labels]) -> dict[str, 
 
 
 def _whole(labels: Labelled, names: Sequence[str], steps: int | None, rate: Fraction) -> Lesson:
-    check_enough(labels, rate)
+    """The lesson, if there is enough to learn every labelled step from, and room for all of them."""
     count = len(names) if steps is None else steps
-    if len(names) > count:
+    if max(len(names), labels.count) > count:
+        named = f" ({', '.join(names[:5])})" if labels.names else ""
         raise OptionError(
-            f"the labels name {len(names)} steps ({', '.join(names[:5])}), but steps={count}; give at least as many."
+            f"the labels name {max(len(names), labels.count)} steps{named}, but steps={count}; give at least as many."
         )
+    all_rows = np.concatenate(list(labels.rows.values()))
+    if not (all_rows != OPEN).any():
+        raise OptionError("labels were given, but all of them are open (-2); label a video, or leave labels out.")
+    for number in sorted(labels.used):
+        rows = int((all_rows == number).sum())
+        if rows < 2 or rows / float(rate) <= LEAST:
+            name = repr(labels.names[number]) if labels.names else str(number)
+            raise AnnotationError(
+                f"step {name} is labelled for {rows / float(rate):g} s in all videos together, which is too little to "
+                f"learn it from; label more than {LEAST:g} s of it, or leave it out."
+            )
     return Lesson(labels, [*names, *("" for _ in range(count - len(names)))])
 
 
@@ -137,12 +295,17 @@ def carry_names(lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str
     free = [number for number in range(count) if number not in used]
     old = [number for number in free if lesson.names[number]]
     names = [name if number in used else "" for number, name in enumerate(lesson.names)]
-    shared = np.zeros((len(old), len(free)))
-    for video, numbers in after.items():
-        for i, was in enumerate(old):
-            for j, now in enumerate(free):
-                shared[i, j] += np.sum((before[video] == was) & (numbers == now)) if video in before else 0
+    shared = shared_rows(before, after, count, count)[np.ix_(old, free)]
     for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
         if shared[i, j] > 0:
             names[free[j]] = lesson.names[old[i]]
     return [name or unnamed(number) for number, name in enumerate(names)]
+
+
+def shared_rows(before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int) -> Labels:
+    """How many rows of all videos were one step and are another now, (rows + 1, columns + 1); background is last."""
+    shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
+    for name in after:
+        if name in before:
+            np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
+    return shared

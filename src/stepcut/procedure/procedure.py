@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import Any
 
 import numpy as np
 
+from stepcut.checking.check import Report, check_labels
 from stepcut.colours import colour
 from stepcut.errors import OptionError, unknown
+from stepcut.features.contract import Features
+from stepcut.features.read import Source, read_like, read_source
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.addresses import whole_path
-from stepcut.methods.contract import OPEN, build
+from stepcut.files.addresses import AnyPath, whole_path
+from stepcut.guidance.guide import Guide
+from stepcut.methods.contract import OPEN, Array, Method, build
 from stepcut.methods.default.suggest import suggest
+from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import apply
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
-from stepcut.procedure.labels import Given
-from stepcut.procedure.lesson import known_rows, lesson
+from stepcut.procedure.lesson import Given, known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import damaged, read, save
 from stepcut.progress import Hook, default_hook, silent
 from stepcut.timeline import Timeline, draw_axis, legend
 
-if TYPE_CHECKING:
-    from stepcut.checking.check import Report
-    from stepcut.features.contract import Features
-    from stepcut.features.read import Source
-    from stepcut.features.spec import FeatureSpec
-    from stepcut.files.addresses import AnyPath
-    from stepcut.guidance.guide import Guide
-    from stepcut.methods.contract import Array, Method
-
-    Video = str | os.PathLike[str] | Array | Features
+Video = str | os.PathLike[str] | Array | Features
 
 
 class Procedure(Record):
@@ -84,7 +79,7 @@ class Procedure(Record):
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
-        taught = as_procedure(fit(features, made, config, None, said, before, progress=progress))
+        taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in taught.steps:
@@ -111,8 +106,6 @@ class Procedure(Record):
 
     def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
         """The features of the videos that this was learned from, in their order."""
-        from stepcut.features.read import read_source
-
         videos = [path for path in self.videos.values() if path is not None]
         given: Any = source if source is not None else self.config.get("source") or videos
         if not given:
@@ -149,8 +142,6 @@ class Procedure(Record):
         device    where the backbone runs: auto, cpu or cuda
         progress  hears how far the work is
         """
-        from stepcut.features.read import read_like
-
         return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
 
     def segment(self, video: Video, device: str = "auto", progress: Hook = silent) -> Timeline:
@@ -179,8 +170,6 @@ class Procedure(Record):
 
         The settings are those of `features`.
         """
-        from stepcut.checking.check import check_labels
-
         features = self.features(video, device, progress)
         rows = [features.rows]
         return check_labels(
@@ -196,8 +185,6 @@ class Procedure(Record):
 
     def guide(self) -> Guide:
         """Follow somebody frame by frame: the step now, what is done, what may come next. Sees the past only."""
-        from stepcut.guidance.guide import Guide
-
         graph = self.expectations.usual.graph.renamed(self.model_steps)
         return Guide(
             self.method.online,
@@ -210,8 +197,6 @@ class Procedure(Record):
 
     def plan(self) -> dict[str, Any]:
         """The procedure for planners and robots: steps, preconditions, durations, alternatives. JSON-able."""
-        from stepcut.order.plan import make_plan
-
         return make_plan(self.graph, self.orders, self.steps)
 
     # ------------------------------------------------------------------ keeping and comparing
@@ -248,8 +233,6 @@ class Procedure(Record):
 
     def _repr_html_(self) -> str:
         """The names on their colours, and the timelines of all videos on one scale, for notebooks."""
-        from html import escape
-
         chips = legend({name: colour(number) for number, name in enumerate(self.steps)})
         end = max((timeline.end for timeline in self.timelines.values()), default=0.0)
         bars = "".join(
@@ -261,11 +244,6 @@ class Procedure(Record):
 _COMPARED: tuple[str, ...] = ("steps", "timelines", "samples", "videos", "rate", "expectations")
 
 
-def as_procedure(record: Record) -> Procedure:
-    """A record with the verbs of a procedure."""
-    return Procedure(**{part.name: getattr(record, part.name) for part in fields(Record)})
-
-
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
     """Read a procedure that `save` wrote, with what a person corrected since.
 
@@ -273,8 +251,7 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     method  the class of a method of your own that it was learned with
     trust   import the code that the procedure names; without it, a procedure is data and runs nothing
     """
-    record = read(path, method, trust)
-    procedure = as_procedure(record)
+    procedure = Procedure.grown(read(path, method, trust))
     with damaged(path):
         _try(procedure)
     return procedure
@@ -282,8 +259,6 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
 def _try(procedure: Procedure) -> None:
     """Put two rows of nothing through it: what does not fit together is found here, not in the middle of the work."""
-    from stepcut.checking.check import check_labels
-
     count, method = len(procedure.learned_steps), procedure.method
     rows = np.zeros((2, *map(int, procedure.config["shape"])), dtype=np.float32)
     shares = method.memberships([rows])[0]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.methods.contract import Labels
+from stepcut.procedure.lesson import find_alike
 
 Floats = NDArray[np.float64]
 NOTHING = 1e6
@@ -47,12 +48,10 @@ def read_recipe(given: str | os.PathLike[str] | Sequence[str]) -> list[Ingredien
     else:
         lines = list(given)
     steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    names = [" ".join(step.name.split()).casefold() for step in steps]
-    if not steps or len(set(names)) < len(names):
-        twice = next((step.name for step in steps if names.count(" ".join(step.name.split()).casefold()) > 1), None)
-        raise AnnotationError(
-            f"the recipe names {twice!r} twice; write each step once." if twice else "the recipe has no step in it."
-        )
+    if not steps:
+        raise AnnotationError("the recipe has no step in it.")
+    if alike := find_alike([step.name for step in steps]):
+        raise AnnotationError(f"the recipe names {alike[0]!r} twice; write each step once.")
     return steps
 
 

@@ -1,30 +1,29 @@
-"""What a procedure is made of: what was learned, and what a person corrected and labelled."""
+"""What a procedure is made of: what was learned, what a person corrected and labelled, and the model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
+from stepcut.checking.calibrate import Expectations
 from stepcut.errors import ProcedureError
+from stepcut.features.contract import Features
+from stepcut.methods.contract import Labels, Method
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.quality import Quality, not_measured
+from stepcut.order import Orders, ProcedureGraph, graph_of_labels, rank_orders, video_order
 from stepcut.procedure.corrections.document import Document, document_of, is_unnamed
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.timeline import Timeline
 
-if TYPE_CHECKING:
-    from stepcut.checking.calibrate import Expectations
-    from stepcut.features.contract import Features
-    from stepcut.methods.contract import Labels, Method
-    from stepcut.order import Orders, ProcedureGraph
 
-
-@dataclass(eq=False)
-class Record:
-    """The steps of a task, where they lie in every video, and the model that finds them in a new one."""
+@dataclass(eq=False, kw_only=True)
+class Outline:
+    """A procedure without its model: quick to read, and enough to look at it and to correct it."""
 
     learned_steps: list[str]
     """The names of the learned steps; a step's number in the model is its place in this list."""
@@ -36,32 +35,33 @@ class Record:
     """Where each video lies; None where only features were given."""
     rate: Fraction
     """Rows of features per second."""
-    method: Method
-    """The fitted method, from features to steps."""
-    expectations: Expectations
-    """What a normal video looks like: the thresholds of `check`."""
     config: dict[str, Any] = field(default_factory=dict)
     """Every setting, seed and version that made this procedure."""
     corrections: Corrections = field(default_factory=Corrections)
     """What a person changed since it was learned."""
     given: dict[str, Labels] = field(default_factory=dict)
     """The labels that it was taught: for some videos (T,), -1 for background, -2 where nobody said anything."""
-    at_hand: list[Features] | None = None
-    """The features that it was learned from, where this program has them."""
-    trusted: bool = True
-    """Whether code that its config names, such as a backbone of somebody's own, may run."""
 
     def __post_init__(self) -> None:
         if not self.corrections.of:
             self.corrections = replace(self.corrections, of=str(self.config.get("fingerprint", "")))
         self._shown: tuple[Corrections, Document] | None = None
 
+    @classmethod
+    def grown(cls, part: Outline, **more: Any) -> Self:
+        """The same with more to it: a record made of an outline, a procedure made of a record."""
+        return cls(**{one.name: getattr(part, one.name) for one in fields(part)}, **more)
+
+    @cached_property
+    def learned(self) -> Document:
+        """What was learned, before anybody corrected it."""
+        return document_of(self.learned_steps, self.learned_timelines)
+
     @property
     def document(self) -> Document:
         """What was learned with the corrections in it: what a person sees."""
         if self._shown is None or self._shown[0] is not self.corrections:
-            learned = document_of(self.learned_steps, self.learned_timelines)
-            self._shown = (self.corrections, self.corrections.apply(learned))
+            self._shown = (self.corrections, self.corrections.apply(self.learned))
         return self._shown[1]
 
     @property
@@ -113,18 +113,28 @@ class Record:
             if str(step.number) in offered and is_unnamed(step.name)
         }
 
+
+@dataclass(eq=False, kw_only=True)
+class Record(Outline):
+    """The steps of a task, where they lie in every video, and the model that finds them in a new one."""
+
+    method: Method
+    """The fitted method, from features to steps."""
+    expectations: Expectations
+    """What a normal video looks like: the thresholds of `check`."""
+    at_hand: list[Features] | None = None
+    """The features that it was learned from, where this program has them."""
+    trusted: bool = True
+    """Whether code that its config names, such as a backbone of somebody's own, may run."""
+
     @property
     def orders(self) -> Orders:
         """The orders in which people do the steps: distinct ones, the most followed first."""
-        from stepcut.order import rank_orders, video_order
-
         return rank_orders({name: video_order(labels) for name, labels in self.labels.items()}, names=self.steps)
 
     @property
     def graph(self) -> ProcedureGraph:
         """What must precede what, what is optional, what repeats, and what comes next."""
-        from stepcut.order import graph_of_labels
-
         if any(edit["do"] not in ("rename", "colour", "confirm") for edit in self.corrections.done):
             return graph_of_labels(self.labels, float(self.rate), self.steps)
         return self.expectations.usual.graph.renamed(self.steps)

@@ -15,38 +15,37 @@ edits.json         what a person corrected since, beside what was learned and ne
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import safetensors
+import safetensors.numpy
 
+from stepcut.checking.calibrate import Expectations
 from stepcut.checking.severity import FILE, parse_severity
 from stepcut.colours import colour
-from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
+from stepcut.errors import ExtraNeeded, OutputError, ProcedureError, StepcutError
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
-from stepcut.plugins import find, is_own, name_of, trusting
+from stepcut.methods.contract import Labels, Method
+from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.card import model_card
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import FORMAT, check_output, locked, put_in_place, read_config
-from stepcut.procedure.record import Record
-from stepcut.procedure.values import digest, read_arrays, read_given, read_timeline, runs_of
-from stepcut.timeline import Timeline
+from stepcut.procedure.record import Outline, Record
+from stepcut.timeline import Segment, Timeline, runs
 from stepcut.version import __version__
-
-if TYPE_CHECKING:
-    from stepcut.checking.calibrate import Expectations
-    from stepcut.methods.contract import Method
 
 EDITS = "edits.json"
 
@@ -116,12 +115,10 @@ def _save_at(record: Record, target: Address) -> None:
 
 def write_files(record: Record, folder: Path) -> None:
     """All files of the folder but the corrections."""
-    from safetensors.numpy import save as to_bytes
-
     number = {name: k for k, name in enumerate(record.learned_steps)}
-    model = to_bytes({key: np.array(array, order="C") for key, array in record.method.state().items()})
+    model = safetensors.numpy.save({key: np.array(array, order="C") for key, array in record.method.state().items()})
     write_bytes(folder / "model.safetensors", model)
-    about = {"format": FORMAT, "stepcut": __version__, "model": digest(model)}
+    about = {"format": FORMAT, "stepcut": __version__, "model": _digest(model)}
     write_json(folder / "config.json", {**about, **record.config})
     write_json(
         folder / "steps.json",
@@ -149,24 +146,16 @@ def write_files(record: Record, folder: Path) -> None:
     if any(wishes.values()):
         write_json(folder / "severity.json", wishes)
     if record.given:
-        write_json(folder / "labels.json", {name: runs_of(rows) for name, rows in record.given.items()})
+        write_json(
+            folder / "labels.json",
+            {
+                name: [[end - start, step] for step, start, end in runs(rows).tolist()]
+                for name, rows in record.given.items()
+            },
+        )
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
     write_text(folder / "README.md", model_card(record))
-
-
-@dataclass(frozen=True)
-class Outline:
-    """A procedure without its model: quick to read, and enough to look at it and to correct it."""
-
-    config: dict[str, Any]
-    steps: list[str]
-    timelines: dict[str, Timeline]
-    samples: dict[str, int]
-    videos: dict[str, str | None]
-    corrections: Corrections
-    given: dict[str, NDArray[np.int64]]
-    """The labels that it was taught, by video."""
 
 
 def read_outline(folder: Path) -> Outline:
@@ -175,16 +164,65 @@ def read_outline(folder: Path) -> Outline:
     with damaged(folder):
         steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
         saved: Mapping[str, Any] = read_json(folder / "timelines.json")
-        timelines = {name: read_timeline(name, entry, steps) for name, entry in saved.items()}
         samples = {name: int(entry["samples"]) for name, entry in saved.items()}
-        videos = {name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()}
-        if not steps or len(set(steps)) != len(steps) or not timelines or min(samples.values()) < 1:
+        if not steps or len(set(steps)) != len(steps) or not saved or min(samples.values()) < 1:
             raise ValueError("steps.json or timelines.json lacks names or videos")
-        if Fraction(config["rate"]) <= 0:
-            raise ValueError(f"rate {config['rate']}")
-        given = read_given(folder / "labels.json", samples, len(steps))
-    corrections = read_corrections(folder, config.get("fingerprint", ""))
-    return Outline(config, steps, timelines, samples, videos, corrections, given)
+        if (rate := Fraction(config["rate"])) <= 0:
+            raise ValueError(f"rate {rate}")
+        outline = Outline(
+            learned_steps=steps,
+            learned_timelines={name: _read_timeline(name, entry, steps) for name, entry in saved.items()},
+            samples=samples,
+            videos={name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()},
+            rate=rate,
+            config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
+            given=_read_given(folder / "labels.json", samples, len(steps)),
+        )
+    outline.corrections = read_corrections(folder, config.get("fingerprint", ""))
+    return outline
+
+
+def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
+    """One timeline of timelines.json, checked: a damaged file is found here."""
+    segments = []
+    for one in entry["segments"]:
+        if not isinstance(one["step"], int) or one["step"] < 0:
+            raise ValueError(f"step {one['step']!r}")
+        sure = None if one["confidence"] is None else float(one["confidence"])
+        segments.append(Segment(float(one["start"]), float(one["end"]), steps[one["step"]], sure))
+    duration = None if entry["duration"] is None else float(entry["duration"])
+    timeline = Timeline(segments, duration=duration, steps=steps, video=name)
+    if timeline.overlapping() or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline):
+        raise ValueError(f"the timeline of {name}")
+    return timeline
+
+
+def _read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str, Labels]:
+    """The labels that a procedure was taught; none where it was not."""
+    found = {}
+    for name, pairs in (read_json(path) if path.exists() else {}).items():
+        counts, steps = zip(*pairs, strict=True)
+        if sum(counts) != samples[name] or not all(-2 <= step < count for step in steps):
+            raise ValueError(f"labels.json does not fit {name}")
+        found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)
+    return found
+
+
+def _digest(data: bytes) -> str:
+    """A short name for the content of a file."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _read_arrays(data: bytes) -> dict[str, Any]:
+    """The arrays of model.safetensors."""
+    try:
+        arrays: dict[str, Any] = safetensors.numpy.load(data)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"model.safetensors: {error}") from error
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"model.safetensors: {name} holds values that are no numbers")
+    return arrays
 
 
 def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
@@ -201,53 +239,20 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
 
 def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
-
     outline = read_outline(folder)
-    config = outline.config
-    kind = method or method_class(config["method"], folder, trust)
+    saved, config = read_config(folder).get("model"), outline.config
     with damaged(folder), trusting(trust):
+        kind = method or find_saved("method", str(config["method"]), METHODS)
         FeatureSpec.from_json(config["backbone"])
         model = (folder / "model.safetensors").read_bytes()
-        if config.get("model", digest(model)) != digest(model):
+        if saved not in (None, _digest(model)):
             raise ValueError("model.safetensors is not the one that was saved")
-        return Record(
-            learned_steps=outline.steps,
-            learned_timelines=outline.timelines,
-            samples=outline.samples,
-            videos=outline.videos,
-            rate=Fraction(config["rate"]),
-            method=kind.restore(config["settings"], read_arrays(model)),
-            expectations=_expectations(folder, outline.steps),
-            config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
-            corrections=outline.corrections,
-            given=outline.given,
-            trusted=trust,
-        )
-
-
-def _expectations(folder: Path, steps: Sequence[str]) -> Expectations:
-    """What a normal video looks like, with what a user says of the steps in severity.json."""
-    from stepcut.checking.calibrate import Expectations
-
-    expected = Expectations.from_json(read_json(folder / "check.json"))
-    if not (folder / FILE).exists():
-        return expected
-    return replace(expected, severity=parse_severity(read_json(folder / FILE), steps))
-
-
-def method_class(name: object, folder: Path | Address, trust: bool) -> type[Method]:
-    """The class of a saved method. A procedure is data: code that it names runs only by the user's word."""
-    if isinstance(name, str) and name in METHODS:
-        return METHODS[name]
-    if not trust:
-        raise ProcedureError(
-            f"{folder}: its method is {name}, code that is not stepcut's. If you trust it, load it with trust=True "
-            "(--trust), or hand the class over: load(path, method=TheClass)."
-        )
-    try:
-        return find("method", str(name), METHODS)
-    except OptionError as error:
-        raise ProcedureError(f"{folder}: {error}") from error
+        learned, expected = kind.restore(config["settings"], _read_arrays(model)), read_json(folder / "check.json")
+        expectations = Expectations.from_json(expected)
+        if (folder / FILE).exists():  # what a user says of the steps
+            severity = parse_severity(read_json(folder / FILE), outline.learned_steps)
+            expectations = replace(expectations, severity=severity)
+        return Record.grown(outline, method=learned, expectations=expectations, trusted=trust)
 
 
 def read_corrections(folder: Path | Address, fingerprint: str) -> Corrections:
@@ -279,6 +284,8 @@ def damaged(folder: AnyPath) -> Iterator[None]:
     """Turn whatever a damaged file causes into one sentence."""
     try:
         yield
+    except ExtraNeeded:
+        raise
     except ProcedureError as error:
         raise ProcedureError(f"{folder}: {error}") from error
     except (*_BROKEN, StepcutError) as error:

@@ -13,7 +13,7 @@ from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import output_errors
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.folder import check_output, locked, put_in_place, read_config
-from stepcut.procedure.labels import Given
+from stepcut.procedure.lesson import Given, shared_rows
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent
@@ -88,12 +88,9 @@ def changes(before: Procedure, after: Procedure) -> dict[str, float]:
     step with a new name is the same one."""
     from scipy.optimize import linear_sum_assignment
 
-    was, now = before.labels, after.labels
-    rows, columns = len(before.steps) + 1, len(after.steps) + 1
-    shared = np.zeros((rows, columns))
-    for name in now:
-        np.add.at(shared, (was[name], now[name]), 1)  # background, -1, is the last of each
-    match = np.full(rows, -1)
+    was, now, rows = before.labels, after.labels, len(before.steps)
+    shared = shared_rows(was, now, rows, len(after.steps))
+    match = np.full(rows + 1, -1)
     for one, other in zip(*linear_sum_assignment(shared[:-1, :-1], maximize=True), strict=True):
         match[one] = other
     return {name: float(np.mean(match[was[name]] != now[name])) for name in now}

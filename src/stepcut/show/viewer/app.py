@@ -251,7 +251,7 @@ class Viewer:
 
     def _poster_time(self, place: int) -> float:
         """The middle of the first segment: something is being done there."""
-        parts = self.edits.learned.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
+        parts = self.edits.outline.learned.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
         return (parts[0].start + parts[0].end) / 2
 
     def _picture(self, path: str, time: float) -> bytes:
