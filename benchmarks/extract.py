@@ -29,8 +29,9 @@ import numpy as np
 
 from stepcut.features.backbones import Backbone, load_backbone
 from stepcut.features.extract import extract
+from stepcut.features.find import find_videos
 from stepcut.features.spec import TIMES
-from stepcut.features.video import find_videos, sample_frames
+from stepcut.features.video import sample_frames
 
 FPS = 2
 ROOT = Path(__file__).resolve().parent.parent

@@ -36,8 +36,7 @@ from scale_tables import FPS, TABLES, fill
 from stepcut.features.extract import extract
 from stepcut.features.video import sample_frames
 from stepcut.files.atomic import write_json, write_text
-from stepcut.parallel.contract import Engine
-from stepcut.parallel.cores import count_cores
+from stepcut.parallel.contract import Engine, count_cores
 from stepcut.parallel.local import Local
 from stepcut.version import __version__
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.remote import RemoteBackbone, open_backbone
+from stepcut.features.backbones.held import HeldBackbone, open_backbone
 from stepcut.features.contract import Features
 from stepcut.features.extract import extract
-from stepcut.parallel.cores import count_cores
+from stepcut.parallel.contract import count_cores
 from stepcut.parallel.ray import Ray
 from stepcut.version import __version__
 
@@ -43,7 +43,7 @@ def main() -> int:
     engine = Ray(piece=args.piece, holders=args.actors)
     there, _ = open_backbone("efficientnet-lite0", device=args.device, engine=engine)
     start = time.perf_counter() - begin
-    if not isinstance(there, RemoteBackbone):
+    if not isinstance(there, HeldBackbone):
         raise SystemExit("no actor holds the backbone; give --actors 1 where there is no GPU.")
     here = load_backbone(device=args.device)
     print(f"stepcut {__version__}, {count_cores()} cores, {len(there.held.names)} actor(s): {there.fingerprint}")

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from stepcut.features.backbones import load_backbone
-from stepcut.features.compute import compute_features, compute_rows, split_times
+from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import extract
+from stepcut.features.find import find_videos
+from stepcut.features.jobs import split_times
 from stepcut.features.store import read_rows
-from stepcut.features.video import find_videos, key_times, probe, sample_frames
+from stepcut.features.video import key_times, probe, sample_frames
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 BOTTLE = DATA / "g1_bottle" / "videos"

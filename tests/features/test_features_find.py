@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.errors import VideoError
-from stepcut.features.video import find_videos, name_videos
+from stepcut.features.find import find_videos, name_videos
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from parallel_kit import Logged, pids, seen
 
 from stepcut.errors import FeatureError, VideoError
 from stepcut.features.extract import extract
-from stepcut.features.jobs import look
-from stepcut.features.parts import Carried, compute_piece, join, split
+from stepcut.features.jobs import Carried, compute_job, join, look
 from stepcut.parallel.local import Local
 from stepcut.progress import Event
 
@@ -52,7 +51,8 @@ def test_the_longest_videos_come_first(films: Path, tmp_path: Path) -> None:
         )
     finally:
         engine.close()
-    assert list(dict.fromkeys(event.item for event in events if event.item)) == ["v3", "v2", "v1", "v0"]
+    items = [event.item for event in events if event.stage == "features" and event.item]
+    assert list(dict.fromkeys(items)) == ["v3", "v2", "v1", "v0"]
     assert [one.name for one in found] == ["v0", "v1", "v2", "v3"]  # the answers stay in the order of the videos
 
 
@@ -63,11 +63,10 @@ def test_pieces_are_equal_to_one_pass(tmp_path: Path, film: dict[str, str]) -> N
     one, _ = extract(path, backbone, fps=10, cache=tmp_path / "one")
     cache = tmp_path / "pieces"
     job = look(("film", path), backbone.fingerprint, Fraction(10), cache, backbone.batch, piece=1.5)
-    whole = split(job, Fraction(10), Carried(backbone.fingerprint, pickle.dumps(backbone)))
-    assert (len(whole.pieces) > 3) == (film["g"] != "250")
-    for piece in whole.pieces or (whole.piece,):
-        compute_piece(piece)
-    assert join(whole) == len(one[0].rows) == 100
+    assert (len(job.parts()) > 3) == (film["g"] != "250")
+    for part in job.parts():
+        compute_job(part, backbone)
+    assert join(job, backbone) == len(one[0].rows) == 100
     assert stored(cache) == stored(tmp_path / "one")
 
 

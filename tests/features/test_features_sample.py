@@ -15,7 +15,7 @@ from features_films import HEIGHT, WIDTH, make_film, number_of, picture
 from PIL import Image
 
 from stepcut.errors import OptionError, VideoError
-from stepcut.features.compute import split_times
+from stepcut.features.jobs import split_times
 from stepcut.features.video import key_times, probe, sample_frames
 from stepcut.rate import as_rate
 

@@ -202,7 +202,7 @@ def test_bad_addresses(memory: Address, films: Path, tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match="there is nothing at this address"):
         load_features("memory://shop/a.npy", rate=1)
     put(films / "v0.mp4", memory / "films" / "x.txt")
-    with pytest.raises(VideoError, match=r"no video at this address \(1 other files\)"):
+    with pytest.raises(VideoError, match=r"no video at this address \(only 1 x \.txt\)"):
         extract("memory://shop/films", Logged(tmp_path))
     (tmp_path / "bad.mp4").write_bytes(b"not a video")
     put(tmp_path / "bad.mp4", memory / "films" / "bad.mp4")

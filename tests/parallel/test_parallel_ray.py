@@ -16,7 +16,7 @@ from parallel_kit import Logged, die_once, pids, scribble, seen, square, stumble
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, WorkerDied
-from stepcut.features.backbones.remote import RemoteBackbone, open_backbone
+from stepcut.features.backbones.held import HeldBackbone, open_backbone
 from stepcut.features.extract import extract
 from stepcut.parallel.ray import Ray, Shared
 
@@ -106,7 +106,7 @@ def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: P
             open_backbone("efficientnet-lite0", device="cpu", engine=engine)
         engine.holders = 1
         held, _ = open_backbone("efficientnet-lite0", device="cpu", engine=engine)
-        assert isinstance(held, RemoteBackbone)
+        assert isinstance(held, HeldBackbone)
         assert isinstance(held.held, Shared)
         many, failures = extract(films, held, fps=2, cache=tmp_path / "many", engine=engine, progress=kill)
     finally:

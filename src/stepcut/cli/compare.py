@@ -8,8 +8,7 @@ from pathlib import Path
 from stepcut.checking.compare import compare_groups, draw_budget, time_budget
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError
-from stepcut.features.read import feature_files
-from stepcut.features.video.find import find_videos
+from stepcut.features.find import feature_files, find_videos
 from stepcut.files.atomic import write_text
 from stepcut.timeline import Timeline
 

@@ -11,7 +11,7 @@ from typing import Any
 from stepcut.cli import say
 from stepcut.cli.common import open_engine, progress_hook, read_settings, said, spec_of
 from stepcut.errors import OptionError
-from stepcut.features.read import count_videos
+from stepcut.features.find import count_videos
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
-from stepcut.features.video.find import find_videos
+from stepcut.features.find import find_videos
 from stepcut.procedure.storage import read_outline
 from stepcut.show.viewer.checks import Checker
 from stepcut.show.viewer.server import Running, open_browser

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError
-from stepcut.features.backbones.contract import Backbone
-from stepcut.features.clips import clip_length, frames_per_row, make_clips
+from stepcut.features.backbones.contract import Backbone, Frames, Rows
 from stepcut.features.store import write_rows
-from stepcut.features.video.sample import Picture, Samples, sample_frames
+from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.parallel.cores import count_cores
+from stepcut.parallel.contract import count_cores
 from stepcut.rate import Rate, as_rate
-
-Rows = NDArray[Any]
-
-
-class Stopped(Exception):
-    """Raised inside the work when somebody asked for it to stop."""
 
 
 def compute_features(
@@ -80,7 +72,7 @@ def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = No
 
     A part of a video (`sample_frames(..., start, end)`) that begins on a whole batch gives the very rows of one pass.
     """
-    pictures: Iterator[Picture] = (picture for _, picture in samples)
+    pictures: Iterator[Frames] = (picture for _, picture in samples)
     if clip_length(backbone) > 1:
         pictures = make_clips(pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps))
     for frames in _batches(pictures, batch_size(backbone), samples.close):
@@ -93,67 +85,53 @@ def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = No
         yield rows
 
 
+def _batches(pictures: Iterator[Frames], size: int, close: Callable[[], None]) -> Iterator[Frames]:
+    """Arrays (n, H, W, 3) of `size` frames (the last may be smaller); the next one is made while this one is used."""
+
+    def take() -> list[Frames]:
+        return list(islice(pictures, size))
+
+    with ThreadPoolExecutor(1, "stepcut-decode") as reader:  # one thread alone touches the decoder
+        try:
+            coming = reader.submit(take)
+            while batch := coming.result():
+                coming = reader.submit(take)
+                yield np.stack(batch)
+        finally:
+            reader.submit(close)
+
+
 def batch_size(backbone: Backbone) -> int:
     """Frames that a backbone takes at a time; 32 where it does not say."""
-    return int(getattr(backbone, "batch", 32))
+    return int(getattr(backbone, "batch", None) or 32)
 
 
-def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float) -> list[Fraction]:
-    """Where to split a long video in about `parts` parts: times of whole batches, soon after key frames.
+def clip_length(backbone: Backbone) -> int:
+    """Frames of a clip; 1 where the backbone takes single frames."""
+    return int(getattr(backbone, "clip_frames", None) or 1)
 
-    The times include 0; a part ends where the next begins. Empty `key_times` means: cannot be split.
+
+def frames_per_row(backbone: Backbone, fps: Fraction) -> int:
+    """How many frames are sampled for each row: `clip_fps` of the backbone as a multiple of `fps`, the nearest one."""
+    rate = getattr(backbone, "clip_fps", None)
+    return 1 if clip_length(backbone) == 1 or rate is None else max(1, round(Fraction(rate) / fps))
+
+
+def make_clips(pictures: Iterable[Frames], length: int, per_row: int) -> Iterator[Frames]:
+    """A clip (length, H, W, 3) for every `per_row`-th picture, centred on it; at the ends the outermost is repeated.
+
+    >>> pictures = (np.full((1, 1, 3), number, np.uint8) for number in range(5))
+    >>> [clip[:, 0, 0, 0].tolist() for clip in make_clips(pictures, 3, 2)]
+    [[0, 0, 1], [1, 2, 3], [3, 4, 4]]
     """
-    rate = as_rate(fps)
-    times = {Fraction(0)}
-    for part in range(1, parts):
-        wanted = Fraction(duration) * part / parts
-        before = max((time for time in key_times if time <= wanted), default=None)
-        if before is not None:
-            batches = -((-before * rate) // batch)  # the first whole batch that begins at or after the key frame
-            times.add(batches * batch / rate)
-    return sorted(time for time in times if time < duration)
-
-
-def _batches(pictures: Iterator[Picture], size: int, close: Callable[[], None]) -> Iterator[NDArray[np.uint8]]:
-    """Arrays (n, H, W, 3) of `size` frames (the last may be smaller), read ahead by at most one batch."""
-    waiting: queue.Queue[Picture | BaseException | None] = queue.Queue(maxsize=size)
-    stop = threading.Event()
-
-    def hand_over(item: Picture | BaseException | None) -> bool:
-        while not stop.is_set():
-            try:
-                waiting.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def decode() -> None:
-        try:
-            for picture in pictures:
-                if not hand_over(picture):
-                    break
-            hand_over(None)
-        except BaseException as error:  # whatever it is, the reader raises it
-            hand_over(error)
-        finally:
-            close()
-
-    reader = threading.Thread(target=decode, name="stepcut-decode", daemon=True)
-    reader.start()
-    try:
-        batch: list[Picture] = []
-        while True:
-            item = waiting.get()
-            if isinstance(item, BaseException):
-                raise item
-            if item is not None:
-                batch.append(item)
-            if len(batch) == size or (item is None and batch):
-                yield np.stack(batch)
-                batch = []
-            if item is None:
-                return
-    finally:
-        stop.set()
-        reader.join()
+    after = length - length // 2 - 1
+    window: deque[Frames] = deque(maxlen=length)
+    for number, given in enumerate(chain(pictures, repeat(None, after)), start=-after):
+        picture = window[-1] if given is None and window else given
+        if picture is None:  # there is not a single one
+            return
+        if not window:
+            window.extend([picture] * (length // 2))
+        window.append(picture)
+        if number >= 0 and number % per_row == 0:
+            yield np.stack(window)

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import json
-import queue
-import threading
+import pickle
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import VideoError
 from stepcut.features.backbones import Backbone
-from stepcut.features.backbones.remote import open_backbone
-from stepcut.features.clips import clip_length
-from stepcut.features.compute import Stopped, batch_size, compute_features
+from stepcut.features.backbones.held import HeldBackbone, open_backbone
+from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features
-from stepcut.features.files import find_features, load_features
-from stepcut.features.jobs import Job, look, named, video_error
+from stepcut.features.files import load_features
+from stepcut.features.find import Source, find_features, find_videos, name_videos
+from stepcut.features.jobs import Carried, Job, compute_job, join, look, video_error
 from stepcut.features.spec import VECTORS, FeatureSpec
 from stepcut.features.store import clear_leftovers, read_rows, save_rows
-from stepcut.features.video import find_videos, name_videos
-from stepcut.features.video.find import Source
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.contract import attempt
-from stepcut.parallel.cores import count_cores
+from stepcut.parallel.contract import Holder, count_cores
+from stepcut.parallel.threads import map_threads
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate, as_rate
 
@@ -73,7 +68,6 @@ def extract(
     if backbone == VECTORS:
         return load_features(videos, as_rate(2 if fps is None else fps)), []
     network, spec = open_backbone(backbone, fps, device, engine)
-    rate = spec.fps
     paths = find_videos(videos)
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
@@ -85,28 +79,36 @@ def extract(
             raise error
         failures[number] = Failure(names[number], str(paths[number]), error)
 
-    cores = count_cores()
+    for number, path in enumerate(paths):
+        if error := (known or {}).get(str(path.absolute())):
+            note(number, error)
+    wanted = [number for number in range(len(paths)) if number not in failures]
+    # A worker may have another working folder.
+    items = [(names[n], paths[n] if engine is None else paths[n].absolute()) for n in wanted]
     find = partial(
         look,
         fingerprint=network.fingerprint,
-        fps=rate,
+        fps=spec.fps,
         cache=folder.absolute(),
         batch=batch_size(network),
         times=spec.times or "exact",
     )
-    bad = {n: error for n, path in enumerate(paths) if (error := (known or {}).get(str(path.absolute())))}
-    wanted = [number for number in range(len(paths)) if number not in bad]
-    # A worker may have another working folder.
-    items = [(names[n], paths[n] if engine is None else paths[n].absolute()) for n in wanted]
+    stage = Stage(progress, "look", len(items), "videos")
+
+    def told(place: int, count: int) -> None:
+        stage.advance(count, item=items[place][0])
+
+    def found(place: int, _answer: object) -> None:
+        told(place, 1)
+
     looked: list[Job | Exception]
     if engine is None:
-        with ThreadPoolExecutor(cores) as pool:
-            looked = list(pool.map(partial(attempt, find), items))
+        looked = map_threads(lambda item, tell: find(item, tell=tell), items, found, told)
     else:
-        # A clip reaches over the border of a piece, so that its video stays whole.
-        looked = engine.map(partial(find, piece=engine.piece if clip_length(network) == 1 else None), items)
+        # A clip reaches over the border of a part, so that its video stays whole.
+        looked = engine.map(partial(find, piece=engine.piece if clip_length(network) == 1 else None), items, found)
     jobs: dict[int, Job] = {}
-    for number, answer in [*zip(wanted, looked, strict=True), *bad.items()]:
+    for number, answer in zip(wanted, looked, strict=True):
         if isinstance(answer, Job):
             jobs[number] = answer
         else:
@@ -116,13 +118,7 @@ def extract(
         if place != folder:  # the features of this run alone
             missing = {number: replace(job, target=place / job.target.name) for number, job in missing.items()}
             jobs |= missing
-        if engine is None:
-            failed = _compute_all(missing, network, rate, progress, strict, cores)
-        else:
-            from stepcut.features.parts import compute_pieces
-
-            failed = compute_pieces(missing, network, rate, progress, strict, engine)
-        for number, error in failed.items():
+        for number, error in _compute_all(missing, network, progress, strict, engine).items():
             note(number, error)
         done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in failures]
         if place != folder:
@@ -154,77 +150,57 @@ def _read(job: Job, given: Path | Address, spec: FeatureSpec) -> Features:
 
 
 def _compute_all(
-    jobs: Mapping[int, Job], backbone: Backbone, fps: Fraction, progress: Hook, strict: bool, cores: int
+    jobs: Mapping[int, Job], backbone: Backbone, progress: Hook, strict: bool, engine: Engine | None
 ) -> dict[int, VideoError]:
     """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
 
-    The workers only compute; the progress hook is called here, in the caller's thread, and whatever it raises (or
-    Ctrl-C) stops them. Videos with the same content are computed once.
+    Videos with the same content are computed once; parts that an earlier run has finished are not computed again. The
+    hook is called in the caller's thread, and whatever it raises (or Ctrl-C) stops the workers.
     """
-    failed: dict[int, VideoError] = {}
     owners: dict[Path | Address, list[int]] = {}
     for number, job in jobs.items():
         owners.setdefault(job.target, []).append(number)
     if not owners:
-        return failed
-    workers = min(len(owners), max(2, cores), _MOST_WORKERS)
-    events: queue.Queue[tuple[int, int | BaseException | None]] = queue.Queue()
-    stop = threading.Event()
-    shared = _Shared(backbone)
+        return {}
+    first = {numbers[0]: jobs[numbers[0]] for numbers in owners.values()}
+    work = [(number, part) for number, job in first.items() for part in job.parts()]
+    if engine is not None:  # the longest first: begun last, it would be waited for by all workers but one
+        work.sort(key=lambda one: one[1].expected or 0, reverse=True)
+    parts = [part for _, part in work]
+    failed: dict[int, VideoError] = {}
+    seen = [0] * len(parts)
 
-    def work(number: int) -> None:
-        def tell(rows: int) -> None:
-            if stop.is_set():
-                raise Stopped
-            events.put((number, rows))
+    def judge(number: int, answer: object) -> None:
+        """Note the error of a video; raise what is not a video's fault."""
+        if isinstance(answer, Exception):
+            error = video_error(answer, jobs[number].path)
+            if strict:
+                raise error
+            failed[number] = error
 
-        try:
-            tell(0)
-            job = jobs[number]
-            with named(job.path) as file:
-                compute_features(file, shared, fps, job.target, tell, threads=max(1, cores // workers), times=job.times)
-            events.put((number, None))
-        except BaseException as error:  # whatever it is, the caller's thread decides
-            events.put((number, error))
+    with Stage(progress, "features", sum(part.expected or 0 for part in parts), "frames") as stage:
 
-    first = [numbers[0] for numbers in owners.values()]
-    expected = {number: jobs[number].expected or 0 for number in first}
-    with (
-        Stage(progress, "features", sum(expected.values()), "frames") as stage,
-        ThreadPoolExecutor(workers, thread_name_prefix="stepcut-features") as pool,
-    ):
-        try:
-            for number in first:
-                pool.submit(work, number)
-            seen = dict.fromkeys(first, 0)
-            running = len(first)
-            while running:
-                number, event = events.get()
-                if isinstance(event, int):
-                    seen[number] += event
-                    stage.advance(event, item=jobs[number].name)
-                    continue
-                running -= 1
-                stage.total = (stage.total or 0) + seen[number] - expected[number]
-                if isinstance(event, VideoError) and not strict:
-                    failed.update(dict.fromkeys(owners[jobs[number].target], event))
-                elif event is not None:
-                    raise event
-        finally:
-            stop.set()
-    return failed
+        def told(place: int, rows: int) -> None:
+            seen[place] += rows
+            stage.advance(rows, item=parts[place].name)
 
+        def done(place: int, answer: int | Exception) -> None:
+            if isinstance(answer, int):
+                told(place, answer - seen[place])
+            elif not first[work[place][0]].cuts or not isinstance(answer, VideoError):
+                judge(work[place][0], answer)  # what goes wrong with one part of several is seen again in one pass
+            stage.total = (stage.total or 0) + seen[place] - (parts[place].expected or 0)
 
-class _Shared:
-    """A backbone that several threads may call: one at a time."""
-
-    def __init__(self, backbone: Backbone) -> None:
-        self.name, self.dim, self.size = backbone.name, backbone.dim, backbone.size
-        self.fingerprint, self.batch = backbone.fingerprint, batch_size(backbone)
-        self.clip_frames, self.clip_fps = clip_length(backbone), getattr(backbone, "clip_fps", None)
-        self._backbone, self._lock = backbone, threading.Lock()
-
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        """Wait for the backbone to be free, then use it."""
-        with self._lock:
-            return self._backbone.extract(frames)
+        if engine is None:
+            workers = min(len(parts), max(2, count_cores()), _MOST_WORKERS)
+            compute = partial(
+                compute_job, backbone=HeldBackbone(Holder(backbone)), threads=max(1, count_cores() // workers)
+            )
+            map_threads(lambda part, tell: compute(part, tell=tell), parts, done, told, workers)
+        else:
+            carried = Carried(backbone.fingerprint, pickle.dumps(backbone))
+            engine.map(partial(compute_job, backbone=carried), parts, done)
+            split = [number for number, job in first.items() if job.cuts and number not in failed]
+            wholes = [first[number] for number in split]
+            engine.map(partial(join, backbone=carried), wholes, lambda place, made: judge(split[place], made))
+    return {number: failed[numbers[0]] for numbers in owners.values() if numbers[0] in failed for number in numbers}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import warnings
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,59 +15,17 @@ from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError
 from stepcut.features.contract import Features
+from stepcut.features.find import FEATURE_SUFFIXES, Source, find_features, name_videos, unique_names
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.store import read_rows
-from stepcut.features.video.find import name_videos, natural, unique_names
-from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.copies import local
 from stepcut.rate import Rate, as_rate
 
-SUFFIXES = (".npy", ".npz", ".safetensors")
 LARGEST = 1e15
 """Beyond this, squared distances are no numbers in single precision."""
 _BOMB = 100
 """How much larger than its file an .npz may be; what videos give compresses by a few times."""
-
-Source = AnyPath | Iterable[AnyPath]
-
-
-def find_features(source: Source) -> list[Path | Address]:
-    """The feature files in `source`: a folder (searched to the bottom), a file, a glob, or a list of these."""
-    items = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
-    if not items:
-        raise FeatureError(
-            "no feature file was given: the list is empty. Give a folder or .npy, .npz, .safetensors files."
-        )
-    found: list[Path | Address] = []
-    for item in items:
-        path = as_path(item)
-        if isinstance(path, Address):
-            found += _find_at(path)
-            continue
-        path = path.expanduser()
-        if path.is_dir():
-            files = [file for file in path.rglob("*") if file.suffix in SUFFIXES and not file.name.startswith(".")]
-            if not files:
-                raise FeatureError(f"{item}: no feature file in this folder. They end in {', '.join(SUFFIXES)}.")
-            found += sorted(files, key=natural)
-        elif path.exists():
-            found.append(path)
-        else:
-            matches = sorted((Path(match) for match in glob.glob(str(path), recursive=True)), key=natural)
-            if not matches:
-                raise FeatureError(f"{item}: no such file or folder. Check the path; it is read from {Path.cwd()}.")
-            found += matches
-    return list({path.absolute(): path for path in found}.values())
-
-
-def _find_at(address: Address) -> list[Address]:
-    """The feature files at an address: a file or a folder."""
-    if not address.is_dir():
-        return [address]
-    files = [file for file in files_below(address) if file.suffix in SUFFIXES and not file.name.startswith(".")]
-    if not files:
-        raise FeatureError(f"{address}: no feature file at this address. They end in {', '.join(SUFFIXES)}.")
-    return sorted(files, key=natural)
 
 
 def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
@@ -161,11 +117,11 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
 
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     if not file.is_file():
-        raise FeatureError(f"{file}: not a file. Give {', '.join(SUFFIXES)} files.")
+        raise FeatureError(f"{file}: not a file. Give {', '.join(FEATURE_SUFFIXES)} files.")
     if file.suffix == ".safetensors":
         return read_rows(file)
-    if file.suffix not in SUFFIXES:
-        raise FeatureError(f"{file}: the suffix {file.suffix!r} is unknown; features end in {', '.join(SUFFIXES)}.")
+    if file.suffix not in FEATURE_SUFFIXES:
+        raise FeatureError(f"{file}: the suffix {file.suffix!r} is unknown; give {', '.join(FEATURE_SUFFIXES)} files.")
     try:
         _check_size(file)
         with warnings.catch_warnings():

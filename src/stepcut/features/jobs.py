@@ -1,35 +1,79 @@
-"""One video as a piece of work: looked at first, by any process; what it is to blame for is its error."""
+"""One video as a piece of work for any process: looked at, computed whole or in parts, the parts joined.
+
+Long videos are split at key frames for several workers; joined, the parts are the very rows of one pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
-from stepcut.errors import VideoError, WorkerDied
-from stepcut.features.compute import split_times
-from stepcut.features.store import content_hash, feature_file
+from stepcut.errors import FeatureError, VideoError, WorkerDied
+from stepcut.features.backbones.contract import Backbone
+from stepcut.features.compute import compute_features
+from stepcut.features.store import content_hash, feature_file, read_rows, write_rows
 from stepcut.features.video import key_times, probe
 from stepcut.features.video.container import JUMP, blame, check_file
 from stepcut.files.addresses import Address
 from stepcut.files.copies import local
+from stepcut.rate import Rate, as_rate
+
+_HERE: dict[bytes, Backbone] = {}
+"""The backbones that this process has opened."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A backbone on its way to a worker, which opens it once however many parts it computes."""
+
+    fingerprint: str
+    packed: bytes
+
+    def open(self) -> Backbone:
+        """The backbone; one that would give other features than the sender's is refused."""
+        if self.packed not in _HERE:
+            opened = pickle.loads(self.packed)  # from our own driver, never from a file
+            if opened.fingerprint != self.fingerprint:
+                raise FeatureError(
+                    f"this worker's backbone is {opened.fingerprint!r}, the driver's {self.fingerprint!r}; their "
+                    "features differ. Install the same packages on all machines, or name the device: --device cpu."
+                )
+            _HERE[self.packed] = opened
+        return _HERE[self.packed]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One video: where it is, where its features are or will be, and how many rows to expect if they are not there."""
+    """The features of one video, or of a part of it, and where they are or will be."""
 
     name: str
     path: Path | Address
     target: Path | Address
+    fps: Fraction
     expected: int | None
-    cuts: tuple[Fraction, ...] = ()
-    """Times, the first of them 0, at which it is split for several workers."""
+    """How many rows to expect; None: the features are stored already."""
     times: str = "exact"
     """How true the times of its frames are to be."""
+    cuts: tuple[Fraction, ...] = ()
+    """Times, the first of them 0, at which it is split for several workers."""
+    start: Fraction = Fraction(0)
+    end: Fraction | None = None
+
+    def parts(self) -> list[Job]:
+        """Its parts: itself alone where it stays whole."""
+        ends: list[Fraction | None] = [*self.cuts[1:], None]
+        # Hidden and ending in .part: what is left of a killed run for a day is swept away.
+        names = [f".{self.target.name}.{number:04d}-of-{len(ends):04d}.part" for number in range(len(ends))]
+        expected = max(1, (self.expected or 0) // len(ends))
+        return [
+            replace(self, target=self.target.with_name(name), expected=expected, cuts=(), start=start, end=end)
+            for name, start, end in zip(names, self.cuts, ends, strict=False)
+        ] or [self]
 
 
 def look(
@@ -40,20 +84,30 @@ def look(
     batch: int,
     piece: float | None = None,
     times: str = "exact",
+    tell: Callable[[int], None] | None = None,
 ) -> Job:
     """Find out whether the features of a video are stored; if not, look at the video.
 
     One of twice `piece` seconds or more is to be split, at times that depend on nothing else, so that a run that was
-    killed finds its pieces again.
+    killed finds its parts again.
+
+    video        its name and where it is
+    fingerprint  of the backbone
+    fps          rows per second
+    cache        where features are kept
+    batch        rows that are computed at a time
+    piece        seconds of video that one worker sees at a time; None: all
+    times        how true the times of frames are
+    tell         is called with 0 now and then, so that somebody who watches sees that there is progress
     """
     name, path = video
     if not isinstance(path, Address):
         check_file(path)  # before its content is read: a pipe has no end
     with blame(path):
         made = fingerprint if times == "exact" else f"{fingerprint} {times}"
-        target = feature_file(content_hash(path, cache), fps, made, cache)
+        target = feature_file(content_hash(path, cache, tell), fps, made, cache)
     if target.exists():
-        return Job(name, path, target, None)
+        return Job(name, path, target, fps, None)
     cuts: list[Fraction] = []
     with named(path) as file:
         duration = probe(file).duration
@@ -62,7 +116,73 @@ def look(
             # A jump in time is a splice, which only one pass sees as such.
             if all(after - before < JUMP for before, after in pairwise(keys)):
                 cuts = split_times(keys, fps, batch, min(int(duration // piece), len(keys)), duration)
-    return Job(name, path, target, max(1, round(duration * fps)), tuple(cuts) if len(cuts) > 1 else (), times)
+    expected = max(1, round(duration * fps))
+    return Job(name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ())
+
+
+def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float) -> list[Fraction]:
+    """Where to split a long video in about `parts` parts: times of whole batches, soon after key frames.
+
+    The times include 0; a part ends where the next begins. Empty `key_times` means: cannot be split.
+    """
+    rate = as_rate(fps)
+    times = {Fraction(0)}
+    for part in range(1, parts):
+        wanted = Fraction(duration) * part / parts
+        before = max((time for time in key_times if time <= wanted), default=None)
+        if before is not None:
+            batches = -((-before * rate) // batch)  # the first whole batch that begins at or after the key frame
+            times.add(batches * batch / rate)
+    return sorted(time for time in times if time < duration)
+
+
+def compute_job(
+    job: Job, backbone: Backbone | Carried, threads: int = 0, tell: Callable[[int], None] | None = None
+) -> int:
+    """Compute and store what a job asks for, unless it is there; gives how many rows it has.
+
+    job       a video, or a part of one
+    backbone  makes the rows
+    threads   that decode; 0 is all cores
+    tell      hears of every batch; what it raises stops the work
+    """
+    if not job.target.exists():
+        opened = backbone.open() if isinstance(backbone, Carried) else backbone
+        with named(job.path) as file:
+            compute_features(file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times)
+    return len(read_rows(job.target)[0])
+
+
+def join(job: Job, backbone: Backbone | Carried) -> int:
+    """Put the parts of a job together to the file that one pass would have written; gives how many rows it has.
+
+    A video that is damaged anywhere is computed in one pass: what a decoder makes of damage depends on where it began.
+    """
+    if not job.target.exists() and not _join_exactly(job, backbone):
+        compute_job(job, backbone)
+    for part in job.parts() if job.cuts else ():
+        part.target.unlink(missing_ok=True)
+    return len(read_rows(job.target)[0])
+
+
+def _join_exactly(job: Job, backbone: Backbone | Carried) -> bool:
+    """Join undamaged parts that have all their rows; false where they have not."""
+    said: dict[str, str] = {}
+    found = []
+    try:
+        for part in job.parts():
+            compute_job(part, backbone)
+            rows, said = read_rows(part.target)
+            if int(said["corrupt"]) or (part.end is not None and len(rows) != (part.end - part.start) * part.fps):
+                return False
+            found.append(rows)
+    except VideoError:
+        return False
+    with write_rows(job.target) as writer:
+        for rows in found:
+            writer.append_all(rows)
+        writer.finish(said)
+    return True
 
 
 @contextmanager

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
+from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
-from stepcut.features.files import SUFFIXES as FEATURE_SUFFIXES
-from stepcut.features.files import check_alike, check_rows, find_features, load_features
+from stepcut.features.files import check_alike, check_rows, load_features
+from stepcut.features.find import feature_files, find_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, need_spec
-from stepcut.features.video.find import SUFFIXES, find_videos, natural
-from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files.addresses import Address, AnyPath
 from stepcut.progress import Hook, silent
 from stepcut.rate import Rate, as_rate
 
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from stepcut.parallel.contract import Engine
 
 Array = NDArray[Any]
-Where = TypeVar("Where", Path, Address)
 Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]
 
 
@@ -78,18 +74,6 @@ def read_source(
             if not features:
                 raise VideoError(f"none of the {len(videos)} videos could be used{_reasons(failures)}.")
     return features, failures
-
-
-def count_videos(source: Sequence[AnyPath]) -> int | None:
-    """How many videos or feature files there are, before any is opened; None where that cannot be said."""
-    try:
-        return len(find_videos(source))
-    except StepcutError:
-        pass
-    try:
-        return len(find_features(source))
-    except StepcutError:
-        return None
 
 
 def read_like(
@@ -147,26 +131,6 @@ def _from_arrays(source: Any, rate: Rate) -> list[Features]:
         features.append(Features(rows, per_second, len(rows) / float(per_second), str(name)))
     check_alike(features)
     return features
-
-
-def feature_files(given: AnyPath) -> list[Path] | list[Address]:
-    """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
-    path = as_path(given)
-    if isinstance(path, Address):
-        if not glob.has_magic(str(path)) and path.is_dir():
-            held = list(files_below(path))
-            return [] if any(file.suffix.lower() in SUFFIXES for file in held) else _only_features(held)
-        return _only_features([path])
-    if path.is_dir():
-        files = sorted(path.iterdir(), key=natural)
-        return [] if any(file.suffix.lower() in SUFFIXES for file in files) else _only_features(files)
-    if glob.has_magic(str(path)) and not path.exists():
-        return _only_features(sorted((Path(match) for match in glob.glob(str(path), recursive=True)), key=natural))
-    return _only_features([path])
-
-
-def _only_features(files: Sequence[Where]) -> list[Where]:
-    return [file for file in files if file.suffix.lower() in FEATURE_SUFFIXES]
 
 
 def _reasons(failures: Sequence[Failure]) -> str:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any
@@ -30,8 +30,13 @@ _LONGEST = 100_000_000
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "|i1", "U8": "|u1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 
 
-def content_hash(path: AnyPath, cache: Path | Address) -> str:
-    """The SHA-256 of a video; remembered by path, size and time of change, so that a second run does not read it."""
+def content_hash(path: AnyPath, cache: Path | Address, tell: Callable[[int], None] | None = None) -> str:
+    """The SHA-256 of a video; remembered by path, size and time of change, so that a second run does not read it.
+
+    path   a file or an address
+    cache  where it is remembered
+    tell   is called with 0 after every 16 MB that are read
+    """
     file = as_path(path).absolute()
     memory = cache / "hashes" / f"{hashlib.sha256(str(file).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
     seen: dict[str, Any] = {"path": str(file)}
@@ -48,7 +53,12 @@ def content_hash(path: AnyPath, cache: Path | Address) -> str:
         if {key: known.get(key) for key in seen} == seen:
             return str(known["sha256"])
     with open(local(file), "rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        hashed = hashlib.sha256()
+        while block := opened.read(1 << 24):
+            hashed.update(block)
+            if tell is not None:
+                tell(0)
+    digest = hashed.hexdigest()
     if settled:
         with contextlib.suppress(OSError):  # a cache that may only be read
             write_json(memory, {**seen, "sha256": digest})
@@ -96,6 +106,11 @@ class RowWriter:
         self._file.write(np.ascontiguousarray(half).data)
         self.rows += len(rows)
 
+    def append_all(self, rows: NDArray[Any]) -> None:
+        """Add many rows, such as those of a file, a few at a time."""
+        for at in range(0, len(rows), 256):
+            self.append(rows[at : at + 256])
+
     def finish(self, metadata: Mapping[str, str]) -> None:
         """Write the header, now that the number of rows is known."""
         shape = [self.rows, *(self.shape or ())]
@@ -119,8 +134,7 @@ def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) ->
         if said == metadata and np.array_equal(there, rows):
             return
     with write_rows(path) as writer:
-        for at in range(0, len(rows), 256):
-            writer.append(rows[at : at + 256])
+        writer.append_all(rows)
         writer.finish(metadata)
 
 

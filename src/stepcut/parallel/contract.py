@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from stepcut.errors import StepcutError
@@ -25,6 +26,22 @@ class Held(Protocol):
 
     def call(self, method: str, *given: Any) -> Any:
         """What a method of the object gives."""
+
+
+class Holder:
+    """An object that several use, one at a time: what an actor of a cluster holds, or what threads share."""
+
+    def __init__(self, held: Any) -> None:
+        self.held, self.lock = held, threading.Lock()
+
+    def read(self, *names: str) -> list[Any]:
+        """See `Held.read`."""
+        return [getattr(self.held, name, None) for name in names]
+
+    def call(self, method: str, *given: Any) -> Any:
+        """See `Held.call`: whoever calls waits until the object is free."""
+        with self.lock:
+            return getattr(self.held, method)(*given)
 
 
 class Engine(Protocol):
@@ -72,12 +89,23 @@ def attempt(work: Callable[[Any], Any], item: Any) -> Any:
         return error
 
 
+def count_cores() -> int:
+    """The cores that this process may run on, which in a container can be fewer than the machine has.
+
+    `STEPCUT_CORES` says fewer: a worker shares the machine with others.
+    """
+    if said := os.environ.get("STEPCUT_CORES"):
+        return int(said)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @contextmanager
-def share_cores(cores: int) -> Iterator[None]:
-    """Inside, `count_cores()` says `cores`, and numerical libraries that are not loaded yet use as many threads."""
-    names = ("STEPCUT_CORES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, str(cores)))
+def environment(**values: str) -> Iterator[None]:
+    """Inside, the environment, which processes that start there inherit, has these values."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
@@ -86,3 +114,9 @@ def share_cores(cores: int) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def share_cores(cores: int) -> AbstractContextManager[None]:
+    """Inside, `count_cores()` says `cores`, and numerical libraries that are not loaded yet use as many threads."""
+    names = ("STEPCUT_CORES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    return environment(**dict.fromkeys(names, str(cores)))

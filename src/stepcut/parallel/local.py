@@ -12,8 +12,7 @@ from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 from stepcut.errors import WorkerDied
-from stepcut.parallel.contract import TRIES, Answer, Item, attempt, share_cores
-from stepcut.parallel.cores import count_cores
+from stepcut.parallel.contract import TRIES, Answer, Item, attempt, count_cores, share_cores
 
 _MEMORY = 2**30
 """Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""

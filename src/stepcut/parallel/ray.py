@@ -14,8 +14,16 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
-from stepcut.parallel.contract import TRIES, Answer, Item, attempt, share_cores
-from stepcut.parallel.cores import count_cores
+from stepcut.parallel.contract import (
+    TRIES,
+    Answer,
+    Holder,
+    Item,
+    attempt,
+    count_cores,
+    environment,
+    share_cores,
+)
 
 _NAMESPACE = "stepcut"
 _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
@@ -99,7 +107,7 @@ class Ray:
             raise OptionError(
                 f"holders={count} take a core each, and this cluster has {cores}: none is left to decode. Use fewer."
             )
-        holder = self._ray.remote(num_cpus=0 if on_gpu else 1, num_gpus=1 if on_gpu else 0, max_restarts=-1)(_Holder)
+        holder = self._ray.remote(num_cpus=0 if on_gpu else 1, num_gpus=1 if on_gpu else 0, max_restarts=-1)(_Actor)
         names = [f"stepcut-held-{uuid.uuid4().hex}" for _ in range(count)]
         kind = "cuda" if on_gpu else device
         options: dict[str, Any] = {"namespace": _NAMESPACE, "max_task_retries": TRIES, "max_concurrency": 1}
@@ -127,7 +135,9 @@ class Ray:
             options = {"address": "local", "num_cpus": workers or count_cores(), "include_dashboard": False}
             options["_temp_dir"] = self._files
         try:
-            with _own_modules(), _alone(self._ray) if self.address is None else nullcontext():
+            # Processes that start find the modules that this one finds, as those of `Local` do.
+            modules = environment(PYTHONPATH=os.pathsep.join(folder for folder in sys.path if folder))
+            with modules, _alone(self._ray) if self.address is None else nullcontext():
                 self._ray.init(
                     **options, namespace=_NAMESPACE, log_to_driver=False, configure_logging=False, logging_level="ERROR"
                 )
@@ -183,18 +193,16 @@ class Shared:
         return ray.get(getattr(self._actor, word).remote(*given))
 
 
-class _Holder:
+class _Actor(Holder):
     """An actor that holds an object."""
 
     def __init__(self, threads: int, make: Callable[[str], Any], device: str) -> None:
-        self.threads, self.held = threads, make(device)
-
-    def read(self, *names: str) -> list[Any]:
-        return [getattr(self.held, name, None) for name in names]
+        super().__init__(make(device))
+        self.threads = threads
 
     def call(self, method: str, *given: Any) -> Any:
         with share_cores(self.threads):
-            return getattr(self.held, method)(*given)
+            return super().call(method, *given)
 
 
 def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
@@ -204,33 +212,16 @@ def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
 
 
 @contextmanager
-def _own_modules() -> Iterator[None]:
-    """Inside, processes that start find the modules that this one finds, as those of `Local` do."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(folder for folder in sys.path if folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
-
-
-@contextmanager
 def _alone(ray: Any) -> Iterator[None]:
     """Inside, Ray starts on the loopback interface alone."""
     # Ray takes an address that others can reach wherever it thinks that other nodes may join.
-    constants, name = ray._private.ray_constants, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-    before, said = constants.ENABLE_RAY_CLUSTER, os.environ.get(name)
-    constants.ENABLE_RAY_CLUSTER, os.environ[name] = False, "0"
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     try:
-        yield
+        with environment(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0"):
+            yield
     finally:
         constants.ENABLE_RAY_CLUSTER = before
-        del os.environ[name]
-        if said is not None:
-            os.environ[name] = said
 
 
 def import_ray(alone: bool = False) -> Any:

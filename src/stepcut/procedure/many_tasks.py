@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import DataError, StepcutError, VideoError
-from stepcut.features.read import feature_files, read_source
+from stepcut.features.find import feature_files, find_videos, natural
+from stepcut.features.read import read_source
 from stepcut.features.spec import FeatureSpec, as_spec
-from stepcut.features.video.find import find_videos, natural
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.contract import Engine
 from stepcut.procedure.learning import learn

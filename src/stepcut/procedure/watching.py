@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, StepcutError
-from stepcut.features.video.find import SUFFIXES
+from stepcut.features.find import SUFFIXES
 
 JOURNAL = ".stepcut-watch.jsonl"
 """What has been checked, in the folder itself, so that a watch that starts again begins where it ended."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.parallel.cores import count_cores
+from stepcut.parallel.contract import count_cores
 
 _TOGETHER = 4
 """Frames per request: enough to keep one core busy, few enough to share a batch among the cores."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stepcut.features.backbones import Backbone, load_backbone
+from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.contract import Backbone, Frames, Rows
 from stepcut.features.spec import FeatureSpec, as_spec
+from stepcut.parallel.contract import Engine, Held
 from stepcut.rate import Rate
-
-if TYPE_CHECKING:
-    from stepcut.parallel.contract import Engine, Held
 
 
 def open_backbone(
@@ -30,26 +25,25 @@ def open_backbone(
     if isinstance(backbone, str | FeatureSpec):
         wanted = as_spec(backbone, fps=fps)
         held = None if engine is None else engine.hold(partial(load_backbone, wanted), device)
-        network = load_backbone(wanted, device) if held is None else RemoteBackbone(held)
+        network = load_backbone(wanted, device) if held is None else HeldBackbone(held)
         own = getattr(network, "spec", None)  # a model file says more than was asked for
         return network, own if isinstance(own, FeatureSpec) else wanted
     network = load_backbone(backbone)
     return network, as_spec(network, fps=fps)
 
 
-class RemoteBackbone:
-    """A backbone that lives in actors: a worker that decodes sends its frames to one of them and waits for the rows.
+class HeldBackbone:
+    """A backbone that several use, one at a time: threads of this process, or workers that send frames to an actor.
 
-    Waiting is the backpressure: a worker holds two batches of frames, whatever the length of the video.
+    Waiting for the rows is the backpressure: a worker holds two batches of frames, whatever the length of the video.
     """
 
     def __init__(self, held: Held) -> None:
         self.held = held
         self.name, self.dim, self.size, self.fingerprint = held.read("name", "dim", "size", "fingerprint")
-        batch, self.clip_frames, self.clip_fps, self.spec = held.read("batch", "clip_frames", "clip_fps", "spec")
-        self.batch: int = batch or 32
+        self.batch, self.clip_frames, self.clip_fps, self.spec = held.read("batch", "clip_frames", "clip_fps", "spec")
 
-    def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
-        """Ask one of the actors, always the same one for a process."""
-        rows: NDArray[Any] = self.held.call("extract", frames)
+    def extract(self, frames: Frames) -> Rows:
+        """Ask the holder, always the same one for a process."""
+        rows: Rows = self.held.call("extract", frames)
         return rows

@@ -1,0 +1,181 @@
+"""Find the videos or feature files that a user means (a folder, files, globs, addresses), and name each."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepcut.errors import FeatureError, StepcutError, VideoError, printable
+from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files.names import VIDEO_SUFFIXES
+
+Source = AnyPath | Iterable[AnyPath]
+Places = list[Path | Address]
+SUFFIXES = frozenset(f".{suffix}" for suffix in VIDEO_SUFFIXES)
+"""What the names of video files usually end in."""
+FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    name: str
+    suffixes: frozenset[str]
+    examples: str
+    error: type[StepcutError]
+
+
+_VIDEO = _Kind("video", SUFFIXES, ".mp4, .mov, .mkv, .webm, .avi and the like", VideoError)
+_FEATURES = _Kind("feature file", frozenset(FEATURE_SUFFIXES), ", ".join(FEATURE_SUFFIXES), FeatureError)
+
+
+def find_videos(source: Source) -> Places:
+    """The video files in `source`: a folder (searched to the bottom), a file, a glob, or a list of these.
+
+    Folders and globs give the files with a usual suffix, in natural order (2 before 10); a file that is named is taken
+    whatever its suffix. No file comes twice.
+    """
+    return _find(source, _VIDEO)
+
+
+def find_features(source: Source) -> Places:
+    """The feature files in `source`, found as videos are."""
+    return _find(source, _FEATURES)
+
+
+def count_videos(source: Sequence[AnyPath]) -> int | None:
+    """How many videos or feature files there are, before any is opened; None where that cannot be said."""
+    for kind in (_VIDEO, _FEATURES):
+        try:
+            return len(_find(source, kind))
+        except StepcutError:
+            continue
+    return None
+
+
+def feature_files(given: AnyPath) -> Places:
+    """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
+    files = _all_files(as_path(given))
+    return [] if _of(files, _VIDEO) else _of(files, _FEATURES)
+
+
+def _find(source: Source, kind: _Kind) -> Places:
+    items = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
+    if not items:
+        raise kind.error(
+            f"no {kind.name} was given: the list is empty. Give a folder, files or a glob like 'films/*.mp4'; they end "
+            f"in {kind.examples}."
+        )
+    found = [path for item in items for path in _find_one(item, kind)]
+    return list({path.absolute(): path for path in found}.values())
+
+
+def _find_one(given: AnyPath, kind: _Kind) -> Places:
+    path = as_path(given)
+    path = path if isinstance(path, Address) else path.expanduser()
+    pattern = _is_pattern(path)
+    if not pattern and not path.is_dir():
+        if path.exists():
+            return [path]
+        if isinstance(path, Address):
+            raise kind.error(f"{path}: there is nothing at this address. Check it, and that you may read it.")
+        what = "file" if path.suffix else "folder or file"
+        raise kind.error(f"{given}: no such {what}. Check the path; it is read from {Path.cwd()}.")
+    files = _all_files(path)
+    found = _of(files, kind)
+    if not found:
+        suffixes = Counter(file.suffix.lower() or "no suffix" for file in files if not file.name.startswith("."))
+        seen = ", ".join(f"{count} x {suffix}" for suffix, count in suffixes.most_common(3))
+        where = "at this address" if isinstance(path, Address) else "in this folder"
+        if pattern:
+            matched = f"{len(files)} files match, none of them a {kind.name}" if files else "nothing matches"
+            raise kind.error(f"{given}: {matched}. Check the pattern; a {kind.name} ends in {kind.examples}.")
+        raise kind.error(
+            f"{given}: no {kind.name} {where} ({f'only {seen}' if seen else 'it is empty'}). "
+            f"{kind.name.capitalize()}s end in {kind.examples}."
+        )
+    return found
+
+
+def _is_pattern(path: Path | Address) -> bool:
+    return glob.has_magic(str(path)) and (isinstance(path, Address) or not path.exists())
+
+
+def _all_files(path: Path | Address) -> Places:
+    """All files below a folder, those that match a glob, or the file itself; what is hidden is passed over."""
+    if isinstance(path, Address):
+        if _is_pattern(path):
+            before, _, pattern = str(path).partition("*")
+            folder, _, rest = before.rpartition("/")
+            return list(files_below(Address(folder), f"{rest}*{pattern}"))
+        return list(files_below(path)) if path.is_dir() else [path]
+    if _is_pattern(path):
+        return [Path(match) for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match)]
+    if not path.is_dir():
+        return [path]
+    found: Places = []
+    for parent, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(parent, name) for name in files]
+    return found
+
+
+def _of(files: Places, kind: _Kind) -> Places:
+    """Those of a kind in natural order, without such as the "._film.mp4" that macOS leaves beside every film."""
+    fit = [file for file in files if file.suffix.lower() in kind.suffixes and not file.name.startswith(".")]
+    return sorted(fit, key=natural)
+
+
+def natural(path: Path | Address) -> list[tuple[int, int, str]]:
+    """A sort key by which v2 comes before v10.
+
+    >>> sorted([Path("v10"), Path("v2")], key=natural)[0].name
+    'v2'
+    """
+    parts = re.split(r"(\d+)", str(path).casefold())
+    return [(1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts if part]
+
+
+def name_videos(paths: Sequence[AnyPath]) -> list[str]:
+    """A name for each video: its stem; where stems collide, its path from the common folder, with suffix if need be.
+
+    All names differ, and hold only characters that can be seen.
+
+    >>> name_videos(["a/x.mp4", "b/x.mp4", "b/y.mp4"])
+    ['a/x', 'b/x', 'y']
+    """
+    found = [as_path(path) for path in paths]
+    files = [Path(file.path) if isinstance(file, Address) else file for file in found]
+    absolute = [file.absolute() for file in files]
+    common = Path(os.path.commonpath([file.parent for file in absolute])) if files else Path()
+    relative = [file.relative_to(common) for file in absolute]
+    choices = [
+        [file.stem for file in files],
+        [file.with_suffix("").as_posix() for file in relative],
+        [file.as_posix() for file in relative],
+        [file.as_posix() for file in absolute],
+    ]
+    return unique_names(choices)
+
+
+def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
+    """For each place the first of its `choices` that no other place has taken; the last one with a number if need be.
+
+    >>> unique_names([["a", "a", "b"], ["x/a", "y/a", "x/b"]])
+    ['x/a', 'y/a', 'b']
+    """
+    seen = [[printable(name) for name in names] for names in choices]
+    names = seen[0]
+    for longer in seen[1:]:
+        count = Counter(names)
+        names = [name if count[name] == 1 else long for name, long in zip(names, longer, strict=True)]
+    taken: set[str] = set()
+    for place, name in enumerate(names):
+        numbered = (f"{name}-{number}" for number in range(2, len(names) + 2))
+        names[place] = name if name not in taken else next(other for other in numbered if other not in {*taken, *names})
+        taken.add(names[place])
+    return names
