@@ -89,7 +89,7 @@ def train(frames: Path, weights: Path, out: Path, seeds: int, iterations: int, d
 def cut(folder: Path, gestures: Path, numbers: list[int]) -> None:
     """Print `strict` F1 of every loss with every cut, a figure per seed."""
     from stepcut.evaluation import score
-    from stepcut.evaluation.evaluate import baseline
+    from stepcut.evaluation.compare import baseline
     from stepcut.methods.baselines.smooth import cut_smooth
     from stepcut.methods.segmenters import SEGMENTERS
 

@@ -13,12 +13,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+from stepcut.evaluation.experiments.published import MAIN, PART_OF, PARTS, STEPS
 
 from stepcut.datasets import load
 from stepcut.evaluation import score
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
-from stepcut.evaluation.evaluate import baseline
-from stepcut.evaluation.experiments.published import MAIN, PART_OF, PARTS, STEPS
+from stepcut.evaluation.compare import baseline
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 

@@ -16,12 +16,13 @@ from stepcut.cli.main import main
 from stepcut.datasets import egoprocel
 from stepcut.errors import DataError, OptionError
 from stepcut.evaluation.experiments import EXPERIMENTS, Results, run_experiment
-from stepcut.evaluation.experiments.plan import plan
+from stepcut.evaluation.experiments.plan import choose_rows, plan
 from stepcut.evaluation.experiments.results import read_published
 from stepcut.features.contract import Features
 from stepcut.features.extract import export
 from stepcut.features.spec import FeatureSpec
 from stepcut.formats import write_folder
+from stepcut.methods import StepCut
 from stepcut.methods.cnc.settings import group_settings
 
 TINY = {"iterations": 3, "components": 4, "dim": 4}
@@ -55,8 +56,8 @@ def test_every_experiment_has_the_clock_and_known_rows() -> None:
 
 
 def test_the_plan_of_steps_crosses_rows_k_and_seeds() -> None:
-    rows = ["uniform", "tc3i + procut"]
-    cells = plan(EXPERIMENTS["steps"], [("", "tea")], lambda _: 7, range(3), rows)
+    rows = choose_rows(EXPERIMENTS["steps"], ["uniform", "tc3i + procut"])
+    cells = plan(rows, [("", "tea")], lambda _: (7, 10, 12, 15), range(3))
     assert len(cells) == 4 * (1 + 3)  # the clock needs no seed
     assert {cell.steps for cell in cells} == {7, 10, 12, 15}
     assert len({cell.key for cell in cells}) == len(cells)
@@ -81,6 +82,24 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
     assert record["seeds"] == [0, 1]
     assert record["versions"]["stepcut"]
     assert set(record["cells"][0]["figures"]) == {"strict", "paper", "paper-per-video", "framewise", "framewise-steps"}
+
+
+class HalfAndHalf(StepCut):
+    """A method of one's own: two equal parts."""
+
+    def fit(self, features: Any, *_: Any, **__: Any) -> HalfAndHalf:
+        self.labels_ = [np.arange(len(rows)) * 2 // len(rows) for rows in features]
+        return self
+
+
+def test_a_method_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None:
+    own = f"{__name__}:HalfAndHalf"
+    options = {"tasks": ["tea"], "seeds": 1, "steps": 2, "folder": tmp_path, "jobs": 1}
+    results = run_experiment("main", data, rows=[own, "stepcut"], **options)
+    assert results.table("strict").column("row") == ["uniform", "stepcut", own]
+    assert results.mean(own).mean == pytest.approx(results.mean("uniform").mean, abs=1)  # the clock at K 2
+    with pytest.raises(OptionError, match="Nobody"):
+        run_experiment("main", data, rows=[f"{__name__}:Nobody"], **options)
 
 
 def test_finished_cells_and_embeddings_are_not_made_again(

@@ -15,6 +15,7 @@ from sklearn.metrics import confusion_matrix, jaccard_score, precision_recall_fs
 
 from stepcut.errors import OptionError
 from stepcut.evaluation import metrics
+from stepcut.evaluation.protocols import each_step
 from stepcut.timeline import runs
 
 labels = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
@@ -27,20 +28,9 @@ def test_per_step_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None
     classes = sorted(set(pred) | set(true))
     p, r, f, _ = precision_recall_fscore_support(true, pred, labels=classes, zero_division=0)
     j = jaccard_score(true, pred, labels=classes, average=None, zero_division=0)
-    ours = metrics.per_step(pred, true)
-    assert sorted(ours) == classes
+    ours = each_step(metrics.count(pred, true, 5, 5), {step: step for step in classes})
     for i, step in enumerate(classes):
         assert ours[step] == pytest.approx((p[i], r[i], f[i], j[i]))
-
-
-@given(labels)
-@settings(max_examples=30, deadline=None)
-def test_swapping_the_sides_swaps_precision_and_recall(pairs: list[tuple[int, int]]) -> None:
-    pred, true = map(list, zip(*pairs, strict=True))
-    one, other = metrics.per_step(pred, true), metrics.per_step(true, pred)
-    for step, figures in one.items():
-        assert (figures.precision, figures.recall) == (other[step].recall, other[step].precision)
-        assert (figures.f1, figures.iou) == (other[step].f1, other[step].iou)
 
 
 @given(labels)
@@ -56,19 +46,12 @@ def test_count_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
 def test_rates_of_nothing_are_zero_and_not_an_error() -> None:
     assert metrics.rates(0, 0, 0) == (0.0, 0.0, 0.0, 0.0)
     assert metrics.rates(0, 5, 0) == (0.0, 0.0, 0.0, 0.0)
-    assert metrics.per_step([], []) == {}
 
 
-def test_mof_leaves_background_out_unless_told_otherwise() -> None:
+def test_mof_leaves_background_out() -> None:
     pred, true = [1, 1, 2, 2, 0], [0, 1, 2, 1, 0]
     assert metrics.mof(pred, true) == pytest.approx(2 / 3)
-    assert metrics.mof(pred, true, background=None) == pytest.approx(3 / 5)
     assert math.isnan(metrics.mof([1, 1], [0, 0]))
-
-
-def test_arrays_of_different_length_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"pred has \(2,\) labels and true \(3,\).*Sample both at the same times"):
-        metrics.mof([1, 2], [1, 2, 3])
 
 
 @given(st.lists(st.integers(0, 2), max_size=30))
@@ -169,7 +152,6 @@ def test_length_distance_at_its_ends() -> None:
 def test_order_is_by_mean_time() -> None:
     assert metrics.order_of([3, 0, 1, 1, 3, 3, 3]) == [1, 3]
     assert metrics.order_of([0, 0]) == []
-    assert metrics.order_of([0, 1], background=None) == [0, 1]
 
 
 @given(st.permutations(range(6)), st.permutations(range(6)))

@@ -10,7 +10,7 @@ import pytest
 from stepcut.datasets.egoprocel import TASKS
 from stepcut.evaluation import score
 from stepcut.evaluation.clock import put_on_one_clock
-from stepcut.evaluation.evaluate import baseline
+from stepcut.evaluation.compare import baseline
 from stepcut.evaluation.experiments.results import read_published
 from stepcut.timeline import Timeline
 

@@ -13,18 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
-from stepcut.evaluation.metrics import edge_rates
+from stepcut.evaluation.compare import baseline, compare_videos, graph_f1, verdict
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
 from stepcut.formats import read_folder
-from stepcut.methods.segmenters import SEGMENTERS
-from stepcut.order import graph_of_labels
-from stepcut.order.likelihood import close_order, reduce_order
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.tables import Cell, Spread, Table
@@ -193,7 +189,9 @@ def side_by_side(each: Mapping[str, Evaluation]) -> Evaluation:
     notes = [verdict({**scores, **blind}, name) for name in each]
     names = list(each)[:2]
     if len(names) == 2:
-        notes.append(compare_videos(names, [each[name] for name in names]))
+        tables = [each[name] for name in names]
+        scored = [zip(table.videos, table.score.per_video, strict=True) for table in tables]
+        notes.append(compare_videos(names, [{video: one.f1 for video, one in pairs} for pairs in scored]))
     notes += dict.fromkeys(note for table in each.values() for note in table.notes[1:])
     return Evaluation(
         first.columns,
@@ -206,26 +204,6 @@ def side_by_side(each: Mapping[str, Evaluation]) -> Evaluation:
     )
 
 
-def compare_videos(names: Sequence[str], tables: Sequence[Evaluation]) -> str:
-    """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1 per video.
-
-    p is the share of all ways to exchange the two rows, video by video, whose mean difference is at least as large.
-    """
-    figures = [{v: s.f1 for v, s in zip(t.videos, t.score.per_video, strict=True)} for t in tables]
-    shared = [video for video in figures[0] if video in figures[1]]
-    gaps = np.array([figures[0][video] - figures[1][video] for video in shared])
-    count = len(gaps)
-    if count <= 14:
-        signs = 1 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
-    else:
-        signs = np.random.default_rng(0).choice([-1, 1], size=(20_000, count))
-    p = float(np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12))
-    return (
-        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, better on "
-        f"{int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
-    )
-
-
 def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any], clusters: int) -> Score:
     row, found, true, names = job
     # What looks at no video names nothing: under `named` it is given the best names, those of strict.
@@ -233,40 +211,10 @@ def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any], clusters:
     return score(found, true, names=names, clusters=clusters, **{**options, "protocol": protocol})
 
 
-def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:
-    """The labels of a row that looks at no video, for videos as long as these arrays."""
-    # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
-    videos = [np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)]
-    labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)
-    return labels
-
-
-def above_clock(mine: Spread, clock: float) -> str:
-    """In words: how far a figure lies above that of uniform, a clock that looks at no video."""
-    gap = mine.mean - clock
-    level = abs(gap) < max(mine.sd, 0.05)
-    place = "level with" if level else f"{abs(gap):.1f} {'above' if gap > 0 else 'below'}"
-    return f"{place} uniform ({mine.mean:.1f} against {clock:.1f} F1)"
-
-
-def verdict(scores: Mapping[str, Sequence[Score]], row: str = "ours") -> str:
-    """In words: whether a row is above the clock, and by how much."""
-    figures = [each.f1 for each in scores[row]]
-    mine = Spread(float(np.mean(figures)), float(np.std(figures)))
-    who = "This" if row == "ours" else row
-    return f"{who} is {above_clock(mine, scores['uniform'][0].f1)}, a clock that looks at no video."
-
-
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:
     """Eight characters that change when the truth does."""
     plain = {n: [(s.start, s.end, s.step) for s in t] for n, t in sorted(timelines.items())}
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:8]
-
-
-def summary(one: Score) -> list[float]:
-    """All figures of a score in the order of `FIGURES`."""
-    segments = [one.f1_at[percent] for percent in (10, 25, 50)]
-    return [one.f1, one.iou, one.precision, one.recall, one.mof, one.edit, *segments, one.tau, one.length_distance]
 
 
 def spread(values: Sequence[float]) -> Cell:
@@ -277,37 +225,9 @@ def spread(values: Sequence[float]) -> Cell:
     return Spread(float(np.mean(known)), float(np.std(known)))
 
 
-# ---------------------------------------------------------------------- inside
-
-
 def _cells(scores: Sequence[Score], edges: set[tuple[str, str]] | None) -> list[Cell]:
-    cells = [spread(values) for values in zip(*(summary(one) for one in scores), strict=True)]
+    cells = [spread([one.figures[name] for one in scores]) for name in FIGURES]
     return cells if edges is None else [*cells, spread([graph_f1(one, edges) for one in scores])]
-
-
-def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
-    """F1 of the edges of the graph of the found labels after the matching, in percent; both sides reduced."""
-    mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
-    labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
-    if not any((steps >= 0).any() for steps in labels.values()):
-        return 0.0
-    found = graph_of_labels(labels, one.rate).edges
-    return 100 * edge_rates({(one.name(a + 1), one.name(b + 1)) for a, b in found}, reduce_edges(edges)).f1
-
-
-def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The edges that no path of other edges replaces.
-
-    >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
-    [('a', 'b'), ('b', 'c')]
-    """
-    given = set(edges)
-    steps = sorted({step for edge in given for step in edge})
-    matrix = np.zeros((len(steps), len(steps)), dtype=bool)
-    for before, after in given:
-        matrix[steps.index(before), steps.index(after)] = True
-    kept = reduce_order(close_order(matrix))
-    return {(steps[a], steps[b]) for a, b in np.argwhere(kept).tolist()}
 
 
 def _as_list(given: Any) -> list[Any]:

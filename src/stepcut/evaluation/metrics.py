@@ -53,39 +53,28 @@ def rates(both: float, predicted: float, actual: float) -> Rates:
     )
 
 
-def per_step(pred: Labels, true: Labels) -> dict[int, Rates]:
-    """The four figures of every number that occurs in `pred` or `true`, which must speak of the same steps."""
-    found, actual = _pair(pred, true)
-    figures = {}
-    for step in np.union1d(found, actual).tolist():
-        both = int(np.sum((found == step) & (actual == step)))
-        figures[int(step)] = rates(both, int(np.sum(found == step)), int(np.sum(actual == step)))
-    return figures
-
-
-def mof(pred: Labels, true: Labels, background: int | None = 0) -> float:
-    """Mean over frames: the part of the frames of true steps that are right. `background=None` counts every frame.
+def mof(pred: Labels, true: Labels) -> float:
+    """Mean over frames: the part of the frames of true steps (0 is background) that are right.
 
     >>> mof([1, 1, 2, 2], [0, 1, 2, 1])
     0.6666666666666666
     """
-    found, actual = _pair(pred, true)
-    kept = np.ones(len(actual), dtype=bool) if background is None else actual != background
-    return float(np.mean(found[kept] == actual[kept])) if kept.any() else math.nan
+    found, actual = np.asarray(pred), np.asarray(true)
+    return float(np.mean(found[actual != 0] == actual[actual != 0])) if actual.any() else math.nan
 
 
 # ---------------------------------------------------------------------- segments
 
 
-def segments(labels: Labels, background: int | None = 0) -> NDArray[np.int64]:
-    """The runs that are not background."""
+def segments(labels: Labels, background: int = 0) -> NDArray[np.int64]:
+    """The runs that are not background, (n, 3): the label, its first frame, the frame after its last."""
     every = runs(labels)
-    return every if background is None else every[every[:, 0] != background]
+    return every[every[:, 0] != background]
 
 
-def edit(pred: Labels, true: Labels, background: int | None = 0) -> float:
+def edit(pred: Labels, true: Labels) -> float:
     """1 minus the Levenshtein distance of the two sequences of segments over the longer one; 1 where both are empty."""
-    found, actual = segments(pred, background)[:, 0], segments(true, background)[:, 0]
+    found, actual = segments(pred)[:, 0], segments(true)[:, 0]
     longest = max(len(found), len(actual))
     return 1.0 - levenshtein(found.tolist(), actual.tolist()) / longest if longest else 1.0
 
@@ -108,15 +97,13 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return int(row[-1])
 
 
-def segment_hits(
-    pred: Labels, true: Labels, overlaps: Sequence[float], background: int | None = 0
-) -> tuple[list[int], int, int]:
+def segment_hits(pred: Labels, true: Labels, overlaps: Sequence[float]) -> tuple[list[int], int, int]:
     """Segments found at an IoU of at least each of `overlaps`, segments predicted, and segments true.
 
     Every predicted segment is held against the true segment of its own step with which it has the highest IoU; each
     true segment is found once at most.
     """
-    found, actual = segments(pred, background), segments(true, background)
+    found, actual = segments(pred), segments(true)
     step, start, end = found.T
     best, place = np.zeros(len(found)), np.full(len(found), -1)
     for number, (label, first, last) in enumerate(actual.tolist()):
@@ -140,15 +127,15 @@ def length_distance(pred: Lengths, true: Lengths) -> float:
     p, q = _length_histogram(pred), _length_histogram(true)
     if not p.sum() or not q.sum():
         return math.nan
-    p, q = p / p.sum(), q / q.sum()
-    middle = (p + q) / 2
-    return math.sqrt(max(0.0, (_divergence(p, middle) + _divergence(q, middle)) / 2))
+    from scipy.spatial.distance import jensenshannon
+
+    return float(jensenshannon(p, q, base=2))
 
 
 # ---------------------------------------------------------------------- orders and graphs
 
 
-def order_of(labels: Labels, background: int | None = 0) -> list[int]:
+def order_of(labels: Labels) -> list[int]:
     """The steps of one video sorted by the mean time of their frames.
 
     >>> order_of([0, 2, 2, 1, 2, 1, 1])
@@ -158,7 +145,7 @@ def order_of(labels: Labels, background: int | None = 0) -> list[int]:
     if not len(steps):
         return []
     times = np.bincount(inverse, weights=np.arange(len(inverse))) / frames
-    return [int(steps[i]) for i in np.argsort(times, kind="stable") if steps[i] != background]
+    return [int(steps[i]) for i in np.argsort(times, kind="stable") if steps[i] != 0]
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
@@ -185,16 +172,6 @@ def edge_rates(found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[
 # ---------------------------------------------------------------------- inside
 
 
-def _pair(pred: Labels, true: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    found, actual = np.asarray(pred, dtype=np.int64), np.asarray(true, dtype=np.int64)
-    if found.shape != actual.shape:
-        raise OptionError(
-            f"pred has {found.shape} labels and true {actual.shape}; they must be one per frame of the same video. "
-            "Sample both at the same times."
-        )
-    return found, actual
-
-
 _LENGTH_BINS = 24  # the last one begins at 2^22 s: nothing is longer
 
 
@@ -202,9 +179,3 @@ def _length_histogram(lengths: Lengths) -> NDArray[np.float64]:
     values = np.asarray(lengths, dtype=np.float64)
     bins = np.floor(np.log2(np.maximum(values, 0.5))).astype(np.int64) + 1
     return np.bincount(np.minimum(bins, _LENGTH_BINS - 1), minlength=_LENGTH_BINS).astype(np.float64)
-
-
-def _divergence(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
-    """Kullback-Leibler, in bits; terms with p = 0 are 0."""
-    seen = p > 0
-    return float(np.sum(p[seen] * np.log2(p[seen] / q[seen])))

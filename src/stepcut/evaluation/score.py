@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,7 @@ from stepcut.evaluation.protocols import (
 BACKGROUNDS = {"count": False, "drop": True}
 
 
-@dataclass(frozen=True)
-class StepScore:
+class StepScore(NamedTuple):
     """The figures of one true step, in percent; `cluster` is None where none was matched to it."""
 
     step: int
@@ -42,8 +41,7 @@ class StepScore:
     frames: int
 
 
-@dataclass(frozen=True)
-class VideoScore:
+class VideoScore(NamedTuple):
     """The figures of one video under the matching that holds for it, in percent (tau from -1 to 1)."""
 
     precision: float
@@ -74,25 +72,23 @@ class Score:
         classes = len(np.unique(np.concatenate(true)))
         most = max(clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1)
         self._shape = (max(int(t.max()) for t in true) + 1, most + 1)
-        rows = np.flatnonzero(self._total.sum(axis=1))
+        rows = np.flatnonzero(self.confusion.sum(axis=1))
         if protocol.per_video:
             self._matchings = [protocol.match(counts, rows) for counts in self._counts]
             pairs = zip(self._counts, self._matchings, strict=True)
             figures = harmonic(mean_rates([protocol.rate(counts, matching) for counts, matching in pairs]))
         else:
-            self._matchings = [protocol.match(self._total, rows)]
-            figures = protocol.rate(self._total, self._matchings[0])
+            self._matchings = [protocol.match(self.confusion, rows)]
+            figures = protocol.rate(self.confusion, self._matchings[0])
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
     def __repr__(self) -> str:
         return f"<Score {self.protocol}: F1 {self.f1:.1f}, IoU {self.iou:.1f}, MoF {self.mof:.1f}>"
 
-    # ------------------------------------------------------------------ the matching
-
     @property
     def matchings(self) -> list[dict[int, int]]:
         """For every video, cluster number -> true step (0 is background, cluster -1 is "no step")."""
-        used = self._total.sum(axis=0)
+        used = self.confusion.sum(axis=0)
         return [{k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]} for i in range(len(self._pred))]
 
     @property
@@ -119,32 +115,25 @@ class Score:
         """
         if self._protocol.per_video:
             return "every video has a matching of its own; see .matchings"
-        frames_of_cluster, matching = self._total.sum(axis=0), self._matchings[0]
+        frames_of_cluster, matching = self.confusion.sum(axis=0), self._matchings[0]
         lines = []
         for cluster in np.flatnonzero(frames_of_cluster).tolist():
             numbered = f"cluster {cluster - 1}" if clusters is None else clusters[cluster - 1]
             who = "no step" if cluster == NO_STEP else numbered
             if cluster in matching:
-                share = self._total[matching[cluster], cluster] / frames_of_cluster[cluster]
+                share = self.confusion[matching[cluster], cluster] / frames_of_cluster[cluster]
                 lines.append(f"{who} = {self.name(matching[cluster])}, {100 * share:.0f} % of its frames")
             elif cluster != NO_STEP:
                 lines.append(f"{who} = nothing, {frames_of_cluster[cluster]} frames")
         missing = [s for s in self._occurring if s not in matching.values() and s != BACKGROUND]
-        lines += [f"no cluster = {self.name(s)}, {self._total[s].sum()} frames" for s in missing]
+        lines += [f"no cluster = {self.name(s)}, {self.confusion[s].sum()} frames" for s in missing]
         return "\n".join(lines)
-
-    @property
-    def confusion(self) -> Counts:
-        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no step")."""
-        return self._total
 
     def name(self, step: int) -> str:
         """The name of a true step, or its number in words."""
         if step == BACKGROUND:
             return "background"
         return self._names[step - 1] if self._names is not None else f"step {step}"
-
-    # ------------------------------------------------------------------ other figures, in percent
 
     @cached_property
     def mof(self) -> float:
@@ -155,10 +144,10 @@ class Score:
             right += sum(int(counts[s, k]) for k, s in self._matching(i).items() if s != BACKGROUND)
         return 100 * right / frames if frames else math.nan
 
-    @cached_property
+    @property
     def edit(self) -> float:
         """Edit score of the sequences of segments, the mean over videos."""
-        return 100 * float(np.mean([metrics.edit(self.mapped(i), t) for i, t in enumerate(self._true)]))
+        return float(np.mean([video.edit for video in self.per_video]))
 
     @cached_property
     def f1_at(self) -> dict[int, float]:
@@ -171,11 +160,10 @@ class Score:
             for i, percent in enumerate(overlaps)
         }
 
-    @cached_property
+    @property
     def tau(self) -> float:
         """Kendall's tau between the found and the true order, the mean over the videos where it is defined; -1 to 1."""
-        each = [self._tau(i) for i in range(len(self._true))]
-        defined = [value for value in each if not math.isnan(value)]
+        defined = [video.tau for video in self.per_video if not math.isnan(video.tau)]
         return float(np.mean(defined)) if defined else math.nan
 
     @cached_property
@@ -184,8 +172,6 @@ class Score:
         found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
         true = np.concatenate([np.diff(metrics.segments(t, BACKGROUND)[:, 1:])[:, 0] for t in self._true])
         return metrics.length_distance(found / self.rate, true / self.rate)
-
-    # ------------------------------------------------------------------ breakdowns
 
     @cached_property
     def per_step(self) -> list[StepScore]:
@@ -197,20 +183,24 @@ class Score:
     def per_video(self) -> list[VideoScore]:
         """The figures of every video under the matching that holds for it."""
         scores = []
-        for i, counts in enumerate(self._counts):
-            figures = self._protocol.rate(counts, self._matching(i))
-            mapped, true = self.mapped(i), self._true[i]
-            scores.append(
-                VideoScore(
-                    **_percent(figures),
-                    mof=100 * metrics.mof(mapped, true),
-                    edit=100 * metrics.edit(mapped, true),
-                    tau=self._tau(i),
-                )
+        for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
+            mapped = self.mapped(i)
+            order = [step for step in metrics.order_of(mapped) if step > BACKGROUND]
+            shares = (
+                *self._protocol.rate(counts, self._matching(i)),
+                metrics.mof(mapped, true),
+                metrics.edit(mapped, true),
             )
+            tau = metrics.kendall(order, metrics.order_of(true))
+            scores.append(VideoScore(*(100 * share for share in shares), tau))
         return scores
 
-    # ------------------------------------------------------------------ inside
+    @property
+    def figures(self) -> dict[str, float]:
+        """All figures by the names that tables give them."""
+        named = {"F1": self.f1, "IoU": self.iou, "precision": self.precision, "recall": self.recall, "MoF": self.mof}
+        named |= {"edit": self.edit, **{f"F1@{percent}": value for percent, value in self.f1_at.items()}}
+        return {**named, "tau": self.tau, "lengths": self.length_distance}
 
     @cached_property
     def _counts(self) -> list[Counts]:
@@ -218,20 +208,17 @@ class Score:
         return [metrics.count(p + 1, t, columns, steps) for p, t in zip(self._pred, self._true, strict=True)]
 
     @cached_property
-    def _total(self) -> Counts:
+    def confusion(self) -> Counts:
+        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no step")."""
         steps, columns = self._shape
         return metrics.count(np.concatenate(self._pred) + 1, np.concatenate(self._true), columns, steps)
 
     @cached_property
     def _occurring(self) -> list[int]:
-        return [int(step) for step in np.flatnonzero(self._total.sum(axis=1))]
+        return [int(step) for step in np.flatnonzero(self.confusion.sum(axis=1))]
 
     def _matching(self, video: int) -> Matching:
         return self._matchings[video if self._protocol.per_video else 0]
-
-    def _tau(self, video: int) -> float:
-        found = [step for step in metrics.order_of(self.mapped(video)) if step > BACKGROUND]
-        return metrics.kendall(found, metrics.order_of(self._true[video]))
 
     def _step(self, step: int) -> StepScore:
         if self._protocol.per_video:
@@ -240,10 +227,10 @@ class Score:
             figures, cluster = mean_rates([value for value in each if value is not None]), None
         else:
             columns = {s: k for k, s in self._matchings[0].items()}
-            figures = each_step(self._total, self._matchings[0]).get(step, Rates(0.0, 0.0, 0.0, 0.0))
+            figures = each_step(self.confusion, self._matchings[0]).get(step, Rates(0.0, 0.0, 0.0, 0.0))
             cluster = columns[step] - 1 if step in columns else None
-        frames = int(self._total[step].sum())
-        return StepScore(step, self.name(step), cluster, **_percent(figures), frames=frames)
+        percent = (100 * value for value in figures)
+        return StepScore(step, self.name(step), cluster, *percent, int(self.confusion[step].sum()))
 
 
 def score(
@@ -293,21 +280,13 @@ def score(
     return Score(found, actual, chosen, names, rate, clusters)
 
 
-def _percent(figures: Rates) -> dict[str, float]:
-    return {name: 100 * value for name, value in figures._asdict().items()}
-
-
 def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
     arrays = [np.asarray(video) for video in labels]
     for i, array in enumerate(arrays):
-        if array.ndim != 1 or not len(array):
+        if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
             raise OptionError(
-                f"{what}[{i}] has shape {array.shape}; it must be one number per frame, of one frame at least. "
-                "Leave empty videos out."
-            )
-        if not np.issubdtype(array.dtype, np.integer):
-            raise OptionError(
-                f"{what}[{i}] holds {array.dtype}; it must hold whole numbers. Convert it with astype(int)."
+                f"{what}[{i}] holds {array.dtype} of shape {array.shape}; it must be one whole number per frame, of "
+                "one frame at least. Convert it with astype(int), and leave empty videos out."
             )
         if array.min() < lowest:
             raise OptionError(

@@ -7,6 +7,10 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from stepcut.errors import OptionError, choose
+from stepcut.methods import METHODS
+from stepcut.plugins import find
+
 NO_VIDEO = ("random", "uniform", "one-cluster")
 LOSSES = ("tcc", "lav+tcc", "lav", "tc3i")
 SEGMENTERS = ("kmeans", "subset", "procut", "asot")
@@ -114,19 +118,37 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
+def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[tuple[str, str, str]]:
+    """The rows of a table to fill: all of them, or these; the clock is always among them.
+
+    A name that the table does not have may be a method: one of stepcut's, of an entry point, `package.module:Class`.
+    """
+    known = {row[0]: row for row in experiment.rows}
+    own = []
+    for name in names or ():
+        if name not in known:
+            try:
+                find("method", name, METHODS)
+            except OptionError:
+                if ":" in name:
+                    raise
+                choose("row", name, known)
+            own.append((name, "method", name))
+    ours = [row for row in experiment.rows if names is None or row[0] in names or row[0] == "uniform"]
+    return [*ours, *own]
+
+
 def plan(
-    experiment: Experiment,
+    rows: Sequence[tuple[str, str, str]],
     tasks: Sequence[tuple[str, str]],
-    steps: Callable[[str], int],
+    numbers: Callable[[str], Sequence[int]],
     seeds: Sequence[int],
-    rows: Sequence[str],
 ) -> list[Cell]:
-    """All cells of an experiment: `tasks` as (view, name), `steps(name)` the K of a task, `rows` those to fill."""
-    cells = []
-    for view, task in tasks:
-        for number in experiment.steps or (steps(task),):
-            for row, embedding, segmenter in experiment.rows:
-                if row in rows:
-                    mine = seeds[:1] if segmenter in SEEDLESS else seeds
-                    cells += [Cell(task, row, embedding, segmenter, number, seed, view) for seed in mine]
-    return cells
+    """All cells of these rows: `tasks` as (view, name), `numbers(name)` the numbers of steps for a task."""
+    return [
+        Cell(task, row, embedding, segmenter, number, seed, view)
+        for view, task in tasks
+        for number in numbers(task)
+        for row, embedding, segmenter in rows
+        for seed in (seeds[:1] if segmenter in SEEDLESS else seeds)
+    ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from stepcut.datasets import DATASETS
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.evaluate import above_clock
+from stepcut.evaluation.compare import above_clock
 from stepcut.evaluation.experiments.plan import EXPERIMENTS, NO_VIDEO
 from stepcut.evaluation.experiments.plot import draw
 from stepcut.evaluation.protocols import find_protocol

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, choose
-from stepcut.evaluation.experiments.material import Material, Source, gather
-from stepcut.evaluation.experiments.plan import EXPERIMENTS, Cell, Experiment, plan
+from stepcut.evaluation.experiments.material import Material, gather
+from stepcut.evaluation.experiments.plan import EXPERIMENTS, Cell, choose_rows, plan
 from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.evaluation.experiments.work import Settings, embedding_key, run_cell, train_embedder
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
-from stepcut.methods import METHODS
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine
 from stepcut.parallel.local import free_memory
@@ -59,7 +58,7 @@ def run_experiment(
     tasks         only these
     seeds, seed   how many seeds, and the first
     steps         K, or "true" for the number of steps that each task truly has
-    rows          only these rows of the table
+    rows          only these rows of the table; a method of your own, `package.module:Class`, is one more row
     folder        keeps finished cells and trained embeddings (default: in the cache): the same call goes on
     jobs          how many cells run at once (default: as many as cores and memory allow)
     fps           rows per second: of given features that do not say it (1), or made of videos (2)
@@ -73,8 +72,13 @@ def run_experiment(
     device        where the backbone and the embedder run: auto, cpu or cuda
     """
     experiment = choose("experiment", name, EXPERIMENTS)
-    _check(experiment, seeds, steps, rows)
-    place = (_folder() if folder is None else Path(folder)).absolute()  # a worker may have another working folder
+    if seeds < 1:
+        raise OptionError(f"seeds={seeds} is not allowed; give a whole number of at least 1.")
+    if steps != "true" and (not isinstance(steps, int) or steps < 1):
+        raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
+    chosen = choose_rows(experiment, rows)
+    # A worker may have another working folder.
+    place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
     on_cluster = engine not in (None, "local")
     with ExitStack() as stack:
         # On this machine, one process with all cores sees videos fastest.
@@ -84,7 +88,19 @@ def run_experiment(
             data, features, tasks, experiment.views, spec, fps, place, toy, progress, cluster, device
         )
         settings = Settings.of(train or {}, cut or {}, as_published, device)
-        work, notes = _work(experiment, source, materials, steps, range(seed, seed + seeds), rows, place, settings)
+        notes = []
+        if source.features is None:
+            chosen = [row for row in chosen if row[1] == "none"]
+            notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
+        by_task = {(material.view, material.task): material for material in materials}
+        true = {material.task: material.steps for material in materials}
+        cells = plan(
+            chosen,
+            list(by_task),
+            lambda task: experiment.steps or (true[task] if steps == "true" else int(steps),),
+            range(seed, seed + seeds),
+        )
+        work = [(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
         # Trained embeddings first, each once: the cells that share one then find it on the disk.
         first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
         size = None if on_cluster else _jobs(jobs, materials)
@@ -117,36 +133,6 @@ def run_experiment(
     )
 
 
-def _work(
-    experiment: Experiment,
-    source: Source,
-    materials: Sequence[Material],
-    steps: int | str,
-    seeds: range,
-    rows: Sequence[str] | None,
-    folder: Path,
-    settings: Settings,
-) -> tuple[list[Job], list[str]]:
-    """The cells that can be filled, with what each of them needs; and notes on those that cannot."""
-    by_task = {(material.view, material.task): material for material in materials}
-    numbers = {material.task: material.steps for material in materials}
-    blind = [row for row, embedding, _ in experiment.rows if embedding == "none"]
-    wanted = [row for row, _, _ in experiment.rows if rows is None or row in rows or row == "uniform"]
-    notes = []
-    if source.features is None:
-        wanted = [row for row in wanted if row in blind]
-        notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
-    wanted, missing = _known(experiment, wanted)
-    cells = plan(
-        experiment,
-        list(by_task),
-        lambda task: numbers[task] if steps == "true" else int(steps),
-        seeds,
-        wanted,
-    )
-    return [(cell, by_task[cell.view, cell.task], folder, settings) for cell in cells], [*notes, *missing]
-
-
 def _device(device: str) -> str:
     """The machine that an embedder is trained on, in words."""
     from importlib.util import find_spec
@@ -166,22 +152,6 @@ def versions() -> dict[str, str]:
     return {"stepcut": __version__, "python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
-def _check(experiment: Experiment, seeds: int, steps: int | str, rows: Sequence[str] | None) -> None:
-    if seeds < 1:
-        raise OptionError(f"seeds={seeds} is not allowed; give a whole number of at least 1.")
-    if steps != "true" and (not isinstance(steps, int) or steps < 1):
-        raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
-    for row in rows or ():
-        choose("row", row, {name: name for name, _, _ in experiment.rows})
-
-
-def _known(experiment: Experiment, rows: list[str]) -> tuple[list[str], list[str]]:
-    """The rows that this installation can fill, and a note for a method that it does not have."""
-    absent = [row for row, embedding, name in experiment.rows if embedding == "method" and name not in METHODS]
-    notes = [f"{row}: this method is not part of this installation." for row in absent if row in rows]
-    return [row for row in rows if row not in absent], notes
-
-
 def _describe(material: Material) -> dict[str, Any]:
     return {
         "task": material.task,
@@ -191,10 +161,6 @@ def _describe(material: Material) -> dict[str, Any]:
         "hours": round(sum(material.durations.values()) / 3600, 3),
         "fingerprint": material.fingerprint,
     }
-
-
-def _folder() -> Path:
-    return cache_dir() / "experiments"
 
 
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.evaluation.clock import put_on_one_clock
-from stepcut.evaluation.evaluate import FIGURES, baseline, graph_f1, summary
+from stepcut.evaluation.compare import baseline, graph_f1
 from stepcut.evaluation.experiments.material import Material, Rows
 from stepcut.evaluation.experiments.plan import Cell
 from stepcut.evaluation.protocols import PROTOCOLS
@@ -27,7 +27,7 @@ from stepcut.methods.baselines.smooth import smooth_embedding
 from stepcut.methods.cnc.method import AS_PUBLISHED
 from stepcut.methods.contract import build
 from stepcut.methods.segmenters import SEGMENTERS
-from stepcut.plugins import needs
+from stepcut.plugins import find, needs
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
@@ -70,7 +70,7 @@ def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -
         if protocol == "named":  # what is found without labels has no names
             continue
         result = score(pred, pair.true, protocol, names=pair.steps, rate=pair.clock, clusters=cell.steps)
-        values = dict(zip(FIGURES, summary(result), strict=True))
+        values = result.figures
         if material.graph is not None and protocol == "strict":
             values["graph F1"] = graph_f1(result, set(material.graph))
         figures[protocol] = {name: None if math.isnan(value) else round(value, 4) for name, value in values.items()}
@@ -91,7 +91,7 @@ def predict(cell: Cell, material: Material, folder: Path, settings: Settings) ->
     if cell.embedding == "method":
         rows = material.read()
         # A method is more than the contract's verbs: its class takes the settings that all methods share.
-        maker: Any = METHODS[cell.segmenter]
+        maker: Any = find("method", cell.segmenter, METHODS)
         fitted = maker(steps=cell.steps, rate=material.rate, seed=cell.seed).fit(list(rows.values()))
         labels = dict(zip(rows, fitted.labels_, strict=True))
     else:

@@ -1,0 +1,85 @@
+"""What a table is compared with: the rows of no video, the clock in words, another row over videos, a true graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.evaluation.metrics import edge_rates
+from stepcut.evaluation.score import Score
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.order import graph_of_labels
+from stepcut.order.likelihood import close_order, reduce_order
+from stepcut.tables import Spread
+
+
+def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:
+    """The labels of a row that looks at no video, for videos as long as these arrays."""
+    # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
+    videos = [np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)]
+    labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)
+    return labels
+
+
+def above_clock(mine: Spread, clock: float) -> str:
+    """In words: how far a figure lies above that of uniform, a clock that looks at no video."""
+    gap = mine.mean - clock
+    level = abs(gap) < max(mine.sd, 0.05)
+    place = "level with" if level else f"{abs(gap):.1f} {'above' if gap > 0 else 'below'}"
+    return f"{place} uniform ({mine.mean:.1f} against {clock:.1f} F1)"
+
+
+def verdict(scores: Mapping[str, Sequence[Score]], row: str = "ours") -> str:
+    """In words: whether a row is above the clock, and by how much."""
+    figures = [each.f1 for each in scores[row]]
+    mine = Spread(float(np.mean(figures)), float(np.std(figures)))
+    who = "This" if row == "ours" else row
+    return f"{who} is {above_clock(mine, scores['uniform'][0].f1)}, a clock that looks at no video."
+
+
+def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
+    """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1 per video.
+
+    `figures` are the F1 of each row by video. p is the share of all ways to exchange the two rows, video by video,
+    whose mean difference is at least as large.
+    """
+    shared = [video for video in figures[0] if video in figures[1]]
+    gaps = np.array([figures[0][video] - figures[1][video] for video in shared])
+    count = len(gaps)
+    if count <= 14:
+        signs = 1 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
+    else:
+        signs = np.random.default_rng(0).choice([-1, 1], size=(20_000, count))
+    p = float(np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12))
+    return (
+        f"{names[0]} is {gaps.mean():+.1f} F1 from {names[1]} on the mean of {count} videos, better on "
+        f"{int((gaps > 0).sum())} of them (sign-flip test over videos: p = {p:.3g})."
+    )
+
+
+def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
+    """F1 of the edges of the graph of the found labels after the matching, in percent; both sides reduced."""
+    mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
+    labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
+    if not any((steps >= 0).any() for steps in labels.values()):
+        return 0.0
+    found = graph_of_labels(labels, one.rate).edges
+    return 100 * edge_rates({(one.name(a + 1), one.name(b + 1)) for a, b in found}, reduce_edges(edges)).f1
+
+
+def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The edges that no path of other edges replaces.
+
+    >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
+    [('a', 'b'), ('b', 'c')]
+    """
+    given = set(edges)
+    steps = sorted({step for edge in given for step in edge})
+    matrix = np.zeros((len(steps), len(steps)), dtype=bool)
+    for before, after in given:
+        matrix[steps.index(before), steps.index(after)] = True
+    kept = reduce_order(close_order(matrix))
+    return {(steps[a], steps[b]) for a, b in np.argwhere(kept).tolist()}
