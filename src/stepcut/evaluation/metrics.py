@@ -69,7 +69,8 @@ def mof(pred: Labels, true: Labels) -> float:
 def segments(labels: Labels, background: int = 0) -> NDArray[np.int64]:
     """The runs that are not background, (n, 3): the label, its first frame, the frame after its last."""
     every = runs(labels)
-    return every[every[:, 0] != background]
+    kept: NDArray[np.int64] = every[every[:, 0] != background]
+    return kept
 
 
 def edit(pred: Labels, true: Labels) -> float:

@@ -186,13 +186,10 @@ class Score:
         for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
             mapped = self.mapped(i)
             order = [step for step in metrics.order_of(mapped) if step > BACKGROUND]
-            shares = (
-                *self._protocol.rate(counts, self._matching(i)),
-                metrics.mof(mapped, true),
-                metrics.edit(mapped, true),
-            )
+            mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
+            p, r, f1, iou = (100 * value for value in self._protocol.rate(counts, self._matching(i)))
             tau = metrics.kendall(order, metrics.order_of(true))
-            scores.append(VideoScore(*(100 * share for share in shares), tau))
+            scores.append(VideoScore(p, r, f1, iou, 100 * mof, 100 * edit, tau))
         return scores
 
     @property
@@ -229,8 +226,8 @@ class Score:
             columns = {s: k for k, s in self._matchings[0].items()}
             figures = each_step(self.confusion, self._matchings[0]).get(step, Rates(0.0, 0.0, 0.0, 0.0))
             cluster = columns[step] - 1 if step in columns else None
-        percent = (100 * value for value in figures)
-        return StepScore(step, self.name(step), cluster, *percent, int(self.confusion[step].sum()))
+        p, r, f1, iou = (100 * value for value in figures)
+        return StepScore(step, self.name(step), cluster, p, r, f1, iou, int(self.confusion[step].sum()))
 
 
 def score(
