@@ -9,9 +9,7 @@ The same step has the same colour in all of them, in the report and in the viewe
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
@@ -19,53 +17,19 @@ from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.files.atomic import whole_file
 from stepcut.methods.arithmetic import principal_axes, scatter
-from stepcut.show.truth import compare, confusion_counts, steps_of, timelines_of
+from stepcut.procedure.procedure import Procedure
+from stepcut.show.canvas import WIDTH, legend, new_figure, rectangle, save, short, styled
+from stepcut.show.truth import Found, compare, steps_of, timelines_of
+from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from stepcut.procedure.procedure import Procedure
-    from stepcut.timeline import Timeline
-
-    Found = Procedure | Mapping[str, Timeline]
+__all__ = ["choice", "confusion", "embedding", "graph", "loss", "orders", "save", "timelines"]
 
 P = ParamSpec("P")
-
-WIDTH = 7.0
-"""Inches: the text width of most papers."""
-STYLE: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 9,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "stepcut",
-}
-SUFFIXES = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-"""What may be written, and the metadata to leave out so that the same picture is the same file."""
-
-
-def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw in the style of all plots, and leave the user's own settings alone."""
-
-    @functools.wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        import matplotlib
-
-        with matplotlib.rc_context(STYLE):
-            return draw(*args, **kwargs)
-
-    return drawn
 
 
 @styled
@@ -74,7 +38,7 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     drawn, steps = timelines_of(found), steps_of(found)
     compared = None if truth is None else compare(found, truth)
     rows = len(drawn)
-    figure, axes = _figure(WIDTH, 0.9 + (0.34 if compared else 0.24) * rows)
+    figure, axes = new_figure(WIDTH, 0.9 + (0.34 if compared else 0.24) * rows)
     paint = {step: colour(number) for number, step in enumerate(steps)}
     for row, (name, timeline) in enumerate(drawn.items()):
         true = compared.timelines.get(name) if compared else None
@@ -94,7 +58,7 @@ def timelines(found: Found, truth: Any = None) -> Figure:
         entries = {_named(step, compared.names.get(step)): fill for step, fill in paint.items()}
         missing = {step: fill for step, fill in compared.colours.items() if fill not in paint.values()}
         entries |= {f"not found: {step}": fill for step, fill in missing.items()}
-    _legend(figure, entries)
+    legend(figure, entries)
     return figure
 
 
@@ -125,7 +89,7 @@ def embedding(
         "tsne": functools.partial(_tsne, seed=seed),
     }
     at = choose("project", project, ways)(points[chosen])
-    figure, (left, right) = _figure(WIDTH, 3.3, columns=2)
+    figure, (left, right) = new_figure(WIDTH, 3.3, columns=2)
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[colour(int(step)) for step in steps[chosen]], **dots)
     shades = _shades(len(names))
@@ -137,7 +101,7 @@ def embedding(
         axes.set_yticks([])
         axes.set_xlabel({"pca": "first two principal components", "tsne": "t-SNE"}[project])
         axes.spines[["left", "bottom"]].set_visible(False)
-    _legend(figure, {step: colour(number) for number, step in enumerate(procedure.steps)})
+    legend(figure, {step: colour(number) for number, step in enumerate(procedure.steps)})
     return figure
 
 
@@ -156,12 +120,12 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
     found = procedure.orders.ranked
     ranked = found[:most]
     longest = max((len(order) for order, _ in ranked), default=1)
-    figure, axes = _figure(WIDTH, 0.7 + 0.32 * len(ranked))
+    figure, axes = new_figure(WIDTH, 0.7 + 0.32 * len(ranked))
     for row, (order, _) in enumerate(ranked):
         for place, step in enumerate(order):
             fill = colour(step)
             axes.barh(row, 0.94, left=place + 0.03, height=0.72, color=fill)
-            shown = _short(procedure.steps[step], 11 if longest > 6 else 16)
+            shown = short(procedure.steps[step], 11 if longest > 6 else 16)
             axes.text(place + 0.5, row, shown, ha="center", va="center", color=ink(fill), fontsize=6.5)
     counts = [f"{len(videos)} video{'' if len(videos) == 1 else 's'}" for _, videos in ranked]
     axes.set_yticks(range(len(ranked)), counts)
@@ -180,7 +144,7 @@ def loss(procedure: Procedure) -> Figure:
     curve = procedure.method.curve_
     if curve is None or not curve.values:
         raise NotLearned(f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot.")
-    figure, axes = _figure(WIDTH * 0.6, 2.6)
+    figure, axes = new_figure(WIDTH * 0.6, 2.6)
     values = np.asarray(curve.values, dtype=np.float64)
     span = max(1, len(values) // 50)
     for number, name in enumerate(curve.names):
@@ -194,29 +158,42 @@ def loss(procedure: Procedure) -> Figure:
 
 
 @styled
+def choice(procedure: Procedure) -> Figure:
+    """The score of every number of steps that was tried; the chosen one is marked."""
+    chosen = procedure.method.choice_
+    if chosen is None:
+        raise NotLearned("the number of steps was given, not chosen; there is nothing to plot.")
+    figure, axes = new_figure(WIDTH, 1.8)
+    tried, scores = chosen.candidates.T
+    axes.plot(tried, scores, color=colour(0), lw=1, marker="o", ms=3)
+    axes.plot(chosen.count, scores[tried == chosen.count], color=colour(0), marker="o", ms=7)
+    axes.set_xticks(tried.astype(int))
+    axes.set_xlabel(f"number of steps; {chosen.count} chosen")
+    axes.set_ylabel("score")
+    return figure
+
+
+@styled
 def confusion(found: Found, truth: Any) -> Figure:
     """How the time of each true step is shared among the found steps, in percent; matched pairs are framed."""
-    from stepcut.evaluation.clock import put_on_one_clock
-    from stepcut.evaluation.evaluate import read_truth
-
     evaluation = compare(found, truth).evaluation
-    pair = put_on_one_clock(timelines_of(found), read_truth(truth)[0], all_found=steps_of(found))
-    counts = confusion_counts(pair)
+    score = evaluation.score
+    counts = np.roll(score.confusion, -1, axis=(0, 1))  # background and no step go last
+    names = [score.name(step) for step in range(1, len(counts))]
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    figure, axes = _figure(1.8 + 0.55 * len(counts[0]), 1.2 + 0.34 * len(counts))
+    figure, axes = new_figure(1.8 + 0.55 * len(counts[0]), 1.2 + 0.34 * len(counts))
     axes.imshow(share, cmap="Blues", vmin=0, vmax=100, aspect="auto")
     for (row, column), value in np.ndenumerate(share):
         if value >= 0.5:
             tone = "white" if value > 55 else "#222222"
             axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=tone, fontsize=7)
-    for cluster, step in evaluation.score.matching.items():
+    for cluster, step in score.matching.items():
         if cluster >= 0 and step > 0:
             box = {"fill": False, "edgecolor": colour(cluster), "linewidth": 2}
-            axes.add_patch(_rectangle(cluster - 0.46, step - 1.46, 0.92, 0.92, **box))
-    axes.set_xticks(
-        range(len(counts[0])), [*(_short(c, 16) for c in pair.clusters), "no step"], rotation=40, ha="right"
-    )
-    axes.set_yticks(range(len(counts)), [*(_short(s, 28) for s in pair.steps), "background"])
+            axes.add_patch(rectangle(cluster - 0.46, step - 1.46, 0.92, 0.92, **box))
+    found_as = [*(short(name, 16) for name in evaluation.clusters), "no step"]
+    axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
+    axes.set_yticks(range(len(counts)), [*(short(name, 28) for name in names), "background"])
     axes.set_xlabel("found")
     axes.set_ylabel("true, % of its time")
     axes.tick_params(length=0)
@@ -224,25 +201,7 @@ def confusion(found: Found, truth: Any) -> Figure:
     return figure
 
 
-def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
-    """Write a figure whole or not at all; the suffix decides between PNG, SVG and PDF."""
-    import matplotlib
-
-    suffix = Path(path).suffix.lower()
-    metadata = choose("suffix", suffix, SUFFIXES)
-    with matplotlib.rc_context(STYLE), whole_file(path) as temporary:
-        figure.savefig(temporary, format=suffix[1:], dpi=dpi, metadata=metadata)
-
-
 # ---------------------------------------------------------------------- inside
-
-
-def _figure(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
-    """A figure that belongs to no window, so that a server may draw as well as a notebook."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    return figure, figure.subplots(1, columns)
 
 
 def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mapping[str, str]) -> None:
@@ -252,32 +211,9 @@ def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mappi
         axes.barh(row, segment.duration, left=segment.start, height=height, color=fill, linewidth=0)
 
 
-def _legend(figure: Figure, entries: Mapping[str, str]) -> None:
-    """Names under the figure, none of them cut: as many columns as the longest one leaves room for."""
-    marks = [_rectangle(0, 0, 1, 1, color=fill) for fill in entries.values()]
-    longest = max(map(len, entries), default=1)
-    width = figure.get_figwidth() / (0.35 + 0.055 * longest)  # inches: the mark, and a letter at 7 points
-    columns = max(1, min(6, int(width)))
-    figure.legend(marks, list(entries), loc="outside lower center", ncols=columns, fontsize=7)
-
-
 def _named(step: str, true: str | None) -> str:
     """A found step and the true one it was matched with, unless they have one name."""
     return step if true is None or true == step else f"{step} = {true}"
-
-
-def _rectangle(*args: float, **options: Any) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((args[0], args[1]), args[2], args[3], **options)
-
-
-def _short(text: str, most: int) -> str:
-    """At most `most` letters; the end stays, which tells names apart that begin alike."""
-    if len(text) <= most:
-        return text
-    end = (most - 1) // 2
-    return text[: most - 1 - end] + "…" + text[len(text) - end :]
 
 
 def _shades(count: int) -> list[str]:

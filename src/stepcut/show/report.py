@@ -6,21 +6,20 @@ import json
 import os
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from importlib import resources
+from typing import Any
 
+from stepcut.checking.check import Report
 from stepcut.colours import EMPTY_COLOUR, colour, ink
 from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
-from stepcut.show.drawing import draw_choice, draw_curve
+from stepcut.show import plots
+from stepcut.show.canvas import to_svg
 from stepcut.show.moments import Moment, by_step, find_moments
-from stepcut.show.style import REPORT_STYLE
 from stepcut.show.truth import Compared, compare
 from stepcut.timeline import draw_axis
 from stepcut.version import __version__
-
-if TYPE_CHECKING:
-    from stepcut.checking.check import Report
 
 
 def write_report(
@@ -56,21 +55,20 @@ def make_report(
         parts.append(_section("Checked videos", "".join(check._repr_html_() for check in checks)))
     if compared is not None:
         parts.append(_section("Scores", _scores(compared)))
-    choice = procedure.method.choice_
+    choice, curve = procedure.method.choice_, procedure.method.curve_
     if choice is not None:
-        tried, scores = choice.candidates.T
-        drawn = draw_choice(tried.astype(int).tolist(), scores.tolist(), choice.count)
+        drawn = to_svg(plots.choice(procedure))
         parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{drawn}"))
     if procedure.config.get("hierarchy") is not None:
         parts.append(_section("With more or fewer steps", _listed(str(procedure.hierarchy()))))
-    curve = procedure.method.curve_
     if curve is not None and curve.values:
-        parts.append(_section("Learning", draw_curve(curve.names, curve.values)))
+        parts.append(_section("Learning", to_svg(plots.loss(procedure))))
     parts.append(_section("Settings and versions", f"<pre>{escape(json.dumps(procedure.config, indent=1))}</pre>"))
     name = escape(title or "A learned procedure")
+    style = (resources.files("stepcut.show") / "report.css").read_text(encoding="utf-8")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{REPORT_STYLE}</style></head>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>'
         f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>Made by stepcut {__version__}, offline, from the videos "
         "alone. The steps were found without labels: look before you trust.</footer></main></body></html>"
     )

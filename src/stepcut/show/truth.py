@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from stepcut.colours import colour
+from stepcut.evaluation.clock import match_names, merge_names
+from stepcut.evaluation.evaluate import Evaluation, evaluate, read_truth
+from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline
 
-if TYPE_CHECKING:
-    from stepcut.evaluation.evaluate import Evaluation
-    from stepcut.procedure.procedure import Procedure
+Found = Procedure | Mapping[str, Timeline]
 
 
 @dataclass(frozen=True)
@@ -30,11 +28,8 @@ class Compared:
     """By found step: the true step it was matched with, where no other true step fills more of its time."""
 
 
-def compare(found: Procedure | Mapping[str, Timeline], truth: Any) -> Compared:
+def compare(found: Found, truth: Any) -> Compared:
     """Evaluate and match; `truth` is whatever `stepcut.evaluate` takes."""
-    from stepcut.evaluation.clock import match_names, merge_names, put_on_one_clock
-    from stepcut.evaluation.evaluate import evaluate, read_truth
-
     evaluation = evaluate(found, truth)
     true = read_truth(truth)[0]
     pairs, _ = match_names(timelines_of(found), true)
@@ -44,29 +39,21 @@ def compare(found: Procedure | Mapping[str, Timeline], truth: Any) -> Compared:
     matched = {score.name(step): colour(k) for k, step in score.matching.items() if k >= 0 and step > 0}
     alone = [step for step in dict.fromkeys(canonical.values()) if step not in matched]
     colours = {**matched, **{step: colour(count + place) for place, step in enumerate(alone)}}
-    pair = put_on_one_clock(timelines_of(found), true, all_found=steps_of(found))
-    counts = confusion_counts(pair)
+    counts = score.confusion[1:, 1:]  # without background
     names = {
-        pair.clusters[k]: score.name(step)
+        evaluation.clusters[k]: score.name(step)
         for k, step in score.matching.items()
-        if k >= 0 and step > 0 and counts[step - 1, k] == counts[:-1, k].max() > 0
+        if k >= 0 and step > 0 and counts[step - 1, k] == counts[:, k].max() > 0
     }
     return Compared(evaluation, timelines, colours, names)
 
 
-def confusion_counts(pair: Any) -> NDArray[np.float64]:
-    """Frames of each true step (rows; the last is background) given to each found step (columns; the last is none)."""
-    counts = np.zeros((len(pair.steps) + 1, len(pair.clusters) + 1))
-    np.add.at(counts, (np.concatenate(pair.true) - 1, np.concatenate(pair.pred)), 1)  # -1, the last, is background
-    return counts
-
-
-def timelines_of(found: Procedure | Mapping[str, Timeline]) -> Mapping[str, Timeline]:
+def timelines_of(found: Found) -> Mapping[str, Timeline]:
     """The timelines of a procedure, or those that were given."""
     return found if isinstance(found, Mapping) else found.timelines
 
 
-def steps_of(found: Procedure | Mapping[str, Timeline]) -> list[str]:
+def steps_of(found: Found) -> list[str]:
     """All step names, in the order of their numbers."""
     if not isinstance(found, Mapping):
         return list(found.steps)
