@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from stepcut.procedure.edits import Edits
-from stepcut.show.viewer.checks import CheckedVideo
 from stepcut.show.viewer.server import Running
+from stepcut.show.viewer.state import CheckedVideo
 
 
 def parts_of(edits: Edits, video: str = "one") -> list[tuple[float, float, int]]:

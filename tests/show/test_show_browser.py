@@ -354,7 +354,7 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
 def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitchen: Path) -> None:
     from stepcut.checking.check import Finding, Report, StepSeen
     from stepcut.procedure.corrections.document import Part
-    from stepcut.show.viewer.checks import CheckedVideo
+    from stepcut.show.viewer.state import CheckedVideo
 
     findings = [
         Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),

@@ -63,7 +63,7 @@ def test_view_from_python_goes_on_beside_a_notebook(learned: Path) -> None:
 
 def test_looking_loads_no_model(place: Path) -> None:
     code = (
-        "import sys; from stepcut.show.viewer.app import Viewer; from pathlib import Path; "
+        "import sys; from stepcut.show.viewer.state import Viewer; from pathlib import Path; "
         f"Viewer(Path({str(place)!r})).state(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

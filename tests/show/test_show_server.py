@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from show_kit import Page
 
+import stepcut as sc
 from stepcut.errors import OutputError
 from stepcut.formats import FORMATS
 from stepcut.procedure.edits import Edits
@@ -256,15 +257,15 @@ def test_a_check_uses_the_names_that_a_person_gave(learned: Path) -> None:
         job = wait(page, "api/check/0")
         assert job["state"] == "done", job
         assert {"ok", "summary", "missed", "unknown"} <= job["report"].keys()
-        assert page.viewer.checker.procedure.steps[0] == "the first thing"
+        assert page.viewer.procedure.steps[0] == "the first thing"
 
 
 def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:
     from stepcut.progress import silent
-    from stepcut.show.viewer.checks import Checker
+    from stepcut.show.viewer.state import look
 
     video = sorted((kitchen / "videos").iterdir())[0]
-    new = Checker(learned).look(str(video), silent)
+    new = look(sc.load(learned), str(video), silent)
     with Page(learned, [new]) as page:
         shown = page.get("api/state").json()["videos"][-1]
         assert (shown["editable"], shown["there"]) == (False, True)
@@ -299,7 +300,7 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
 def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen: Path, tmp_path: Path) -> None:
     from show_fixtures import write_procedure
 
-    from stepcut.show.viewer.app import Viewer
+    from stepcut.show.viewer.state import Viewer
 
     place = write_procedure(tmp_path / "plain.proc", {"one": None, "two": None})
     video = str(sorted((kitchen / "videos").iterdir())[0])
@@ -322,7 +323,7 @@ def test_a_large_body_is_refused_however_it_comes(page: Page) -> None:
     chunks = b"".join(b"4000\r\n" + b"x" * 0x4000 + b"\r\n" for _ in range(5)) + b"0\r\n\r\n"
     for length in ("", "Content-Length: 2\r\n"):
         words = f"{head}Content-Type: application/json\r\n{length}Transfer-Encoding: chunked\r\n\r\n"
-        assert send(page, words.encode() + chunks)[9:12] in (b"413", b"400")
+        assert send(page, words.encode() + chunks)[9:12] in (b"403", b"400")
     assert page.viewer.edits.corrections.changes == 0
 
 

@@ -8,16 +8,17 @@ from pathlib import Path
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
 from stepcut.features.find import find_videos
+from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
-from stepcut.show.viewer.checks import Checker
 from stepcut.show.viewer.server import Running, open_browser
+from stepcut.show.viewer.state import look
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
     folder = Path(args.procedure)
-    checker = Checker(folder, args.trust)
-    checked = [checker.look(video, progress_hook(args)) for video in args.check]
+    procedure = load(folder, trust=args.trust) if args.check else None
+    checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
 
     def ready(address: str) -> None:
         print(address, flush=True)

@@ -21,6 +21,6 @@ def view(
     an `address` and a `close()`. Edits are kept in the procedure's folder; a procedure that has none is saved to the
     cache first, and the same procedure finds its edits there again.
     """
-    from stepcut.show.viewer.start import view_procedure
+    from stepcut.show.viewer.server import view_procedure
 
     return view_procedure(procedure, port, browser, block)

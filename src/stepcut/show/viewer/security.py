@@ -80,13 +80,6 @@ class Guard:
         if refusal is not None:
             await PlainTextResponse(refusal, status_code=403)(scope, receive, send_safely)
             return
-        if scope["method"] not in ("GET", "HEAD"):
-            body = await read_body(receive)
-            if body is None:
-                answer = PlainTextResponse(f"The request is too large; {LARGEST} bytes are allowed.", status_code=413)
-                await answer(scope, receive, send_safely)
-                return
-            receive = _once(body, receive)
         rest = scope["path"][len(self.token) + 1 :]
         inner: dict[str, Any] = {**scope, "path": rest, "raw_path": rest.encode()}
         await self.app(inner, receive, send_safely)
@@ -110,7 +103,7 @@ class Guard:
             length = headers.get("content-length", "0")
             if headers.get("content-type", "").partition(";")[0] != "application/json":
                 return "Send application/json."
-            if not length.isdigit() or int(length) > LARGEST:
+            if "transfer-encoding" in headers or not length.isdigit() or int(length) > LARGEST:
                 return f"The request is too large; {LARGEST} bytes are allowed."
         return None
 
@@ -129,27 +122,3 @@ class Guard:
         except ValueError:
             return False
         return True
-
-
-async def read_body(receive: Receive) -> bytes | None:
-    """The body of a request, however it is sent; None where it is too large, which is found while it comes."""
-    body, more = b"", True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            return body
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(body) > LARGEST:
-            return None
-    return body
-
-
-def _once(body: bytes, receive: Receive) -> Receive:
-    """What gives a body that was read already, and then whatever comes after it."""
-    left = [body]
-
-    async def again() -> Message:
-        return {"type": "http.request", "body": left.pop(), "more_body": False} if left else await receive()
-
-    return again

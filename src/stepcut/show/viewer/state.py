@@ -1,0 +1,158 @@
+"""What the page shows: the procedure with its corrections, the videos in their order, and new videos, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from stepcut.colours import ink
+from stepcut.methods.contract import OPEN
+from stepcut.procedure.corrections.document import Part, is_unnamed
+from stepcut.procedure.edits import Edits
+from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.taught import can_take_back, changes, teach_folder
+from stepcut.progress import Hook, Stage
+from stepcut.show.moments import picture_at
+from stepcut.show.viewer.exports import format_list
+from stepcut.show.viewer.jobs import Jobs
+from stepcut.timeline import runs
+from stepcut.version import __version__
+
+
+@dataclass(frozen=True)
+class CheckedVideo:
+    """A new video beside those that were learned from: shown and checked, not edited."""
+
+    name: str
+    path: str
+    duration: float
+    parts: tuple[Part, ...]
+    report: dict[str, Any]
+
+
+def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
+    """Cut and check a new video."""
+    with Stage(progress, "check", total=2, unit="passes") as stage:
+        timeline = procedure.segment(path)
+        stage.advance(item=path)
+        report = procedure.check(path).to_json()
+        stage.advance(item=path)
+    number = {step.name: step.number for step in procedure.document.steps}
+    parts = tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
+    return CheckedVideo(timeline.video, str(Path(path).resolve()), timeline.end, parts, report)
+
+
+class Viewer:
+    """The edits, the videos in their order, and the work in the background."""
+
+    def __init__(
+        self,
+        folder: Path,
+        checked: Sequence[CheckedVideo] = (),
+        trust: bool = False,
+        videos: Mapping[str, str] | None = None,
+    ) -> None:
+        """Read the folder.
+
+        folder   of the procedure
+        checked  new videos to show beside those that were learned from
+        trust    run code of others that the procedure names
+        videos   where videos lie now, by name: for procedures learned from features, or moved
+        """
+        self.folder, self.trust = folder, trust
+        self.edits = Edits(folder)
+        self.title = folder.resolve().name.removesuffix(".proc")
+        self.checked = list(checked)
+        learned = {**self.edits.outline.videos, **(videos or {})}
+        self.names = [*learned, *(video.name for video in self.checked)]
+        self.paths = [*learned.values(), *(video.path for video in self.checked)]
+        self.jobs = Jobs()
+        self.picture = lru_cache(maxsize=256)(partial(picture_at, height=200))
+
+    def state(self) -> dict[str, Any]:
+        """All that the page shows."""
+        document, offered = self.edits.document, self.edits.outline.config.get("suggestions", {})
+        videos = [
+            {
+                "name": name,
+                "duration": document.durations[name],
+                "parts": rows_of(parts),
+                "editable": True,
+                "known": [*self._taught(name), *document.known.get(name, ())],
+                "corrected": bool(document.known.get(name)),
+            }
+            for name, parts in document.parts.items()
+        ] + [
+            {
+                "name": new.name,
+                "duration": new.duration,
+                "parts": rows_of(new.parts),
+                "editable": False,
+                "check": new.report,
+            }
+            for new in self.checked
+        ]
+        for video, path in zip(videos, self.paths, strict=True):
+            video["there"] = path is not None and Path(path).is_file()
+        return {
+            "title": self.title,
+            "version": __version__,
+            "revision": self.edits.revision,
+            "undo": self.edits.next_undo,
+            "redo": self.edits.next_redo,
+            "taught": can_take_back(str(self.edits.outline.config.get("fingerprint", ""))),
+            "steps": [
+                {
+                    "number": step.number,
+                    "name": step.name,
+                    "colour": step.colour,
+                    "ink": ink(step.colour),
+                    "suggested": offered.get(str(step.number), []) if is_unnamed(step.name) else [],
+                }
+                for step in document.steps
+            ],
+            "videos": videos,
+            "formats": format_list(),
+        }
+
+    def _taught(self, name: str) -> list[tuple[float, float]]:
+        """The stretches of a video, in seconds, that the procedure was taught."""
+        rows, rate = self.edits.outline.given.get(name), float(self.edits.outline.rate)
+        if rows is None:
+            return []
+        duration = self.edits.document.durations[name]
+        known = [(start, end) for said, start, end in runs((rows != OPEN).astype(int)).tolist() if said]
+        return [(start / rate, duration if end == len(rows) else end / rate) for start, end in known]
+
+    @property
+    def procedure(self) -> Procedure:
+        """The whole procedure, with its model and the corrections as they stand: looking must not wait for it."""
+        return load(self.folder, trust=self.trust)
+
+    def check(self, path: Path, progress: Hook) -> dict[str, Any]:
+        """The report on one video as JSON."""
+        with Stage(progress, "check", total=2) as stage:
+            procedure = self.procedure
+            stage.advance()
+            report: dict[str, Any] = procedure.check(path).to_json()
+            stage.advance()
+        return report
+
+    def teach(self, progress: Hook) -> list[dict[str, Any]]:
+        """Learn from the corrections; gives what share of each video is another step now."""
+        before, after = teach_folder(self.folder, trust=self.trust, progress=progress)
+        shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
+        return [{"video": name, "share": share, "labelled": name in after.given} for name, share in shares]
+
+    def poster_time(self, place: int) -> float:
+        """The middle of the first segment: something is being done there."""
+        parts = self.edits.outline.learned.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
+        return (parts[0].start + parts[0].end) / 2
+
+
+def rows_of(parts: Sequence[Part]) -> list[list[float | int | None]]:
+    """Parts as the page takes them: start, end, step, confidence."""
+    return [[part.start, part.end, part.step, part.confidence] for part in parts]
