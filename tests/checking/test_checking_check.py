@@ -257,7 +257,7 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
     without = learn_expectations(list(tiny_task.labels.values()), 1.0)  # no novelty: its limit is infinite
     assert Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False))) == without
     with pytest.raises(ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"):
-        Expectations.from_json({key: record[key] for key in record if key != "weights"})
+        Expectations.from_json({key: record[key] for key in record if key != "scales"})
 
 
 def test_expectations_of_version_0_1_0_still_load(tiny_task: Kitchen, rng: np.random.Generator) -> None:

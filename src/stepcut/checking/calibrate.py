@@ -1,15 +1,16 @@
 """Expectations: one score for everything in which a video differs, and the limit that normal videos keep.
 
-Each sign of a video has a chance p in normal videos. It is worth the evidence e(p) = (1 - p + p ln p) / (p ln^2 p)
-(Vovk and Wang's calibrator, which no constant is chosen for); the signs of a group g, of which any one may be a true
-deviation with probability q, add up to
+In every way g a video strays by an amount x_g (`evidence.measure`). Each of the n videos learned from is measured by what
+the others say; with m and s the mean and the spread of these amounts, s drawn towards what is believed beforehand,
 
-    E_g = sum of ln(1 - q + q e(p))          and          score = sum over g of E_g / (var_g + SPREAD)
+    z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
+    total = sum of max(z_g, -1) over length, missed, timing  +  sum of max(z_g - z*, 0) over the other ways
 
-with var_g the variance of E_g among normal videos, each judged by what the others say: a group in which normal videos
-vary much, because the cut errs in it or because people differ, decides little.
+Whoever errs leaves out, hurries, or does things at another time: these three count always. Repeating, dawdling and
+doing something new are what careful people do as well: they count by what they exceed z*, which one video of n + 1
+exceeds by chance. No weight is chosen.
 
-The limit is distribution-free: put a new normal video among the n that were learned from; its score is among the k
+The limit is distribution-free: put a new normal video among the n that were learned from; its total is among the k
 highest of the n + 1 with chance k / (n + 1). So it is called wrong if it would be among the `rate` (n + 1) highest, and
 no rate below 1 / (n + 1) can be promised.
 """
@@ -19,11 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri, stdtr
 
-from stepcut.checking.evidence import GROUPS, Pace, Sign, Usual, find_signs, learn_usual
+from stepcut.checking.evidence import PRIOR, Pace, Sign, Usual, find_signs, learn_usual, measure
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import simulated
@@ -34,12 +36,25 @@ from stepcut.order.orders import Labels, counted
 
 FOLDS = 20
 """With more videos than this, as many groups are left out instead of single videos: the graph is learned each time."""
-SPREAD = 0.03
-"""The variance of a group that does not vary at all in the videos learned from."""
-UNLIKELY = 0.1
-"""How likely it is beside the others that somebody who errs repeats, dawdles or does something new: people who err
-mostly leave out, hurry or exchange."""
-RARE = frozenset({"extra", "long", "long video", "unknown"})
+BELIEVED = {"length": 0.25, "timing": 0.05, **dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 1.0)}
+"""The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
+video, and for -ln of chances 1, as chances have that are right."""
+ALWAYS = ("length", "missed", "timing")
+"""The ways that count always; the others only beyond what is met by chance."""
+
+
+class Scale(NamedTuple):
+    """What amounts are usual in one way of straying: mean, spread, and of how many videos."""
+
+    middle: float
+    spread: float
+    videos: int
+
+    def normal_score(self, amount: float) -> float:
+        """Where an amount lies among usual ones: 0 in the middle, 2 is rarer than one in forty."""
+        z = (amount - self.middle) / (self.spread * math.sqrt(1 + 1 / max(self.videos, 1)))
+        tail = float(stdtr(max(self.videos - 1 + PRIOR, 1.0), -abs(z)))
+        return math.copysign(float(-ndtri(max(tail, 1e-300))), z)
 
 
 @dataclass(frozen=True)
@@ -47,10 +62,10 @@ class Expectations:
     """What a normal video looks like, and how far it may stray from that."""
 
     usual: Usual
-    weights: dict[str, float]
-    """What evidence of each group counts in the score."""
+    scales: dict[str, Scale]
+    """What amounts are usual, for each way of straying."""
     limit: float
-    """The score beyond which a video is called wrong."""
+    """The total beyond which a video is called wrong."""
     false_alarms: float
     """The share of normal videos that may be called wrong, as asked for."""
     promised: float
@@ -66,15 +81,11 @@ class Expectations:
         """Every way in which a video differs, small and great."""
         return find_signs(video, self.usual, self.severity)
 
-    def score(self, signs: Sequence[Sign]) -> float:
-        """All evidence in one number: 1 at the limit, 0 for no evidence at all."""
-        steps = len(self.usual.paces)
-        # Durations exactly as usual speak against a deviation: e(p) falls to 1/2.
-        least = sum(
-            self.weights[group] * (1 if group.endswith("video") else steps) * math.log1p(-_share(group, steps) / 2)
-            for group in ("short", "long", "short video", "long video")
-        )
-        return (total(evidence(signs, steps), self.weights) - least) / max(self.limit - least, 1e-9)
+    def score(self, video: Observed, signs: Sequence[Sign]) -> float:
+        """All evidence in one number: 1 at the limit, near 0 for a video that is as usual as can be."""
+        # The soft positive part of both: the order of videos is that of their totals.
+        reached, allowed = np.logaddexp(0, [total(measure(video, signs, self.usual), self.scales), self.limit])
+        return float(reached / allowed)
 
     @property
     def forecast(self) -> str:
@@ -84,10 +95,6 @@ class Expectations:
         found = ", ".join(f"{name} {share:.0%}" for name, share in self.detects.items())
         return f"With {counted(self.usual.graph.videos)}, a check finds about: {found} of the time."
 
-    def worth(self, sign: Sign) -> float:
-        """What one sign adds to the score, for ranking reasons."""
-        return self.weights[sign.group] * _worth(sign, len(self.usual.paces))
-
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object; `from_json` reads it."""
         return {
@@ -96,9 +103,10 @@ class Expectations:
             "length": list(self.usual.length),
             "never": self.usual.never,
             "peaks": [[step, list(known)] for step, known in sorted(self.usual.peaks.items())],
+            "times": [[step, time] for step, time in sorted(self.usual.times.items())],
             "new": None if math.isinf(self.usual.new) else self.usual.new,
             "stretch": list(self.usual.stretch),
-            "weights": self.weights,
+            "scales": {name: list(scale) for name, scale in self.scales.items()},
             "limit": self.limit,
             "false_alarms": self.false_alarms,
             "promised": self.promised,
@@ -114,22 +122,26 @@ class Expectations:
         try:
             old = "limits" in record
             new = record["strange"] if old else record["new"]
+            length = Pace(*record["length"])
             usual = Usual(
                 graph=ProcedureGraph.from_json(record["graph"]),
                 paces={step: Pace(*pace) for step, *pace in record["paces"]},
-                length=Pace(*record["length"]),
+                length=length,
                 never=dict.fromkeys(("missed", "misordered", "extra"), 0.01) if old else dict(record["never"]),
                 peaks={step: (known,) if old else tuple(known) for step, known in record["peaks"]},
+                times={} if old else {step: float(time) for step, time in record["times"]},
                 new=math.inf if new is None else float(new),
                 stretch=Pace(math.log(5.0), 1.0, 0) if old else Pace(*record["stretch"]),
             )
+            scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
+            scales["length"] = Scale(-length.middle, length.spread, length.videos)
+            if not old:
+                scales = {name: Scale(*record["scales"][name]) for name in BELIEVED}
             asked = record["false_alarms"]
-            weights = dict.fromkeys(GROUPS, 1.0) if old else {group: record["weights"][group] for group in GROUPS}
             return cls(
                 usual,
-                weights,
-                # A kind had to be as rare as its limit in nats; so must the sum of all be now.
-                min(float(limit) for limit in record["limits"].values()) if old else float(record["limit"]),
+                scales,
+                float(-ndtri(asked)) if old else float(record["limit"]),
                 asked,
                 record.get("promised", asked),
                 record["alarmed"],
@@ -170,31 +182,54 @@ def learn_expectations(
     parts = (memberships or nothing, novelty or nothing, embeddings or nothing)
     videos = [observe(*row) for row in zip(labels, [rate] * len(labels), *parts, strict=True)]
     usual = learn_usual(videos)
-    others = [learn_usual([v for place, v in enumerate(videos) if place % FOLDS != fold]) for fold in _folds(videos)]
+    folds = range(min(FOLDS, len(videos))) if len(videos) > 1 else range(0)  # nothing can be left out of one
+    others = [learn_usual([v for place, v in enumerate(videos) if place % FOLDS != fold]) for fold in folds]
 
     def judged(place: int, video: Observed) -> dict[str, float]:
-        """The evidence of a video, or of a changed one, by what the others say."""
-        return evidence(find_signs(video, others[place % FOLDS]), len(usual.paces))
+        """How far a video, or a changed one, strays by what the others say."""
+        known = others[place % FOLDS] if others else usual
+        return measure(video, find_signs(video, known), known)
 
-    amounts = [judged(place, video) for place, video in enumerate(videos)] if others else []
-    weights = learn_weights(amounts)
-    scores = [total(amount, weights) for amount in amounts]
-    limit = find_limit(scores, false_alarms)
+    amounts = [judged(place, video) for place, video in enumerate(videos)]
+    # A video takes no part in the scales that it is judged by, as a new one takes none.
+    scales = [learn_scales([*amounts[:place], *amounts[place + 1 :]] or amounts) for place in range(len(amounts))]
+    totals = [total(*one) for one in zip(amounts, scales, strict=True)] if others else []
+    limit = find_limit(totals, false_alarms)
     detects = {
-        name: float(np.mean([total(judged(*one), weights) > limit for one in changed]))
+        name: float(np.mean([total(judged(place, video), scales[place]) > limit for place, video in changed]))
         for name, changed in simulated(videos, usual.graph).items()
         if changed and others
     }
     return Expectations(
         usual=usual,
-        weights=weights,
+        scales=learn_scales(amounts),
         limit=limit,
         false_alarms=false_alarms,
-        promised=promised_rate(len(scores), false_alarms),
-        alarmed=float(np.mean([score > limit for score in scores])) if scores else 0.0,
+        promised=promised_rate(len(totals), false_alarms),
+        alarmed=float(np.mean([one > limit for one in totals])) if totals else 0.0,
         task=learn_task(videos),
         detects=detects,
     )
+
+
+def learn_scales(amounts: Sequence[Mapping[str, float]]) -> dict[str, Scale]:
+    """Mean and spread of every amount, the spread drawn towards what is believed."""
+    scales = {}
+    for name, believed in BELIEVED.items():
+        row = np.array([amount[name] for amount in amounts])
+        squares = float(((row - row.mean()) ** 2).sum()) + PRIOR * believed**2
+        scales[name] = Scale(float(row.mean()), math.sqrt(squares / (len(row) - 1 + PRIOR)), len(row))
+    return scales
+
+
+def total(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> float:
+    """All amounts in one number."""
+    whole = 0.0
+    for name, scale in scales.items():
+        score = scale.normal_score(amounts[name])
+        by_chance = -float(ndtri(1 / (scale.videos + 1)))
+        whole += max(score, -1.0) if name in ALWAYS else max(score - by_chance, 0.0)
+    return whole
 
 
 def promised_rate(videos: int, asked: float) -> float:
@@ -212,50 +247,9 @@ def find_limit(scores: Sequence[float], rate: float) -> float:
     Where `rate` (n + 1) lies between two whole numbers, the limit lies between the scores of those ranks.
     """
     if not scores:
-        return math.log(1 / rate)
+        return float(-ndtri(rate))
     ranked = sorted(scores, reverse=True)
     place = promised_rate(len(ranked), rate) * (len(ranked) + 1) - 1
     low = min(math.floor(place + 1e-9), len(ranked) - 1)
     high = min(low + 1, len(ranked) - 1)
     return ranked[low] + (ranked[high] - ranked[low]) * min(max(place - low, 0.0), 1.0)
-
-
-def learn_weights(amounts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """One over the variance of each group's evidence, about its median, and SPREAD."""
-    if not amounts:
-        return dict.fromkeys(GROUPS, 1.0)
-    rows = {group: np.array([amount[group] for amount in amounts]) for group in GROUPS}
-    return {group: float(1 / (((row - np.median(row)) ** 2).mean() + SPREAD)) for group, row in rows.items()}
-
-
-def evidence(signs: Sequence[Sign], steps: int) -> dict[str, float]:
-    """The evidence of each group."""
-    amount = dict.fromkeys(GROUPS, 0.0)
-    for sign in signs:
-        amount[sign.group] += _worth(sign, steps)
-    return amount
-
-
-def total(amount: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """The weighted sum over groups."""
-    return sum(weights[group] * amount[group] for group in GROUPS)
-
-
-def _worth(sign: Sign, steps: int) -> float:
-    share = _share(sign.group, steps)
-    chance = min(max(sign.chance, 1e-12), 1 - 1e-6)
-    log = math.log(chance)
-    worth = math.log(1 - share + share * (1 - chance + chance * log) / (chance * log * log))
-    # A usual duration speaks for a normal video; a common exchange does not.
-    return worth if sign.how in ("short", "long") else max(worth, 0.0)
-
-
-def _share(group: str, steps: int) -> float:
-    """q: how probable it is that one sign of a group is a deviation, in a video that has one."""
-    share = 0.5 if group.endswith("video") else 1 / max(steps, 2)
-    return share * (UNLIKELY if group in RARE else 1.0)
-
-
-def _folds(videos: Sequence[Observed]) -> range:
-    """Which groups of videos are left out in turn; nothing can be left out of one."""
-    return range(min(FOLDS, len(videos))) if len(videos) > 1 else range(0)

@@ -221,12 +221,12 @@ def check_labels(
     """
     shown = observe(labels, rate, memberships, novelty, embedding)
     signs = expectations.signs(shown)
-    score, distance = expectations.score(signs), expectations.task.distance(shown)
+    score, distance = expectations.score(shown, signs), expectations.task.distance(shown)
     steps = _steps(shown, expectations, names)
     critical = tuple(one.name for one in steps if one.step in expectations.severity.critical and one.seen == "not seen")
     loud: list[Sign] = []
     if score > 1 or critical or distance > 1:
-        ranked = sorted(signs, key=lambda sign: -expectations.worth(sign))
+        ranked = sorted(signs, key=lambda sign: sign.chance)
         always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always] or ranked[:1]
     return Report(

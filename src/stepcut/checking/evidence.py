@@ -21,15 +21,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from stepcut.checking.observe import Observed, time_spent
+from stepcut.checking.observe import Observed, mean_times, time_spent
 from stepcut.checking.severity import Severity
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.occurrences import Occurrence, first_times, graph_of_occurrences
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
 """What a report tells apart."""
-GROUPS = ("missed", "short", "misordered", "extra", "long", "short video", "long video", "unknown")
-"""What the score tells apart."""
 PRIOR = 2.0
 """How many videos the pooled spread of durations counts for."""
 LENGTH_SPREAD = 0.25
@@ -67,6 +65,8 @@ class Usual:
     """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`."""
     peaks: dict[int, tuple[float, ...]]
     """How surely a step is seen at its clearest moment, in each of the videos that do it, sorted."""
+    times: dict[int, float]
+    """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at the end."""
     new: float = math.inf
     """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
     stretch: Pace = NO_STRETCH
@@ -90,7 +90,7 @@ class Usual:
 class Sign(NamedTuple):
     """One way in which a video differs, and its chance in a normal video."""
 
-    group: str
+    kind: str
     chance: float
     start: float
     end: float
@@ -101,11 +101,6 @@ class Sign(NamedTuple):
     """Misordered: done too early (before what must precede it) or too late. Unusual: short or long."""
     measure: float = 0.0
     """Seconds spent, or times done."""
-
-    @property
-    def kind(self) -> str:
-        """What a report calls it."""
-        return "unusual" if self.group in ("short", "long", "short video", "long video") else self.group
 
 
 def learn_usual(videos: Sequence[Observed]) -> Usual:
@@ -138,6 +133,7 @@ def learn_usual(videos: Sequence[Observed]) -> Usual:
         length=_pace([math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2),
         never=never,
         peaks=peaks,
+        times=_usual_times([mean_times(video) for video in videos]),
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
     )
@@ -158,6 +154,11 @@ def _pace(logs: Sequence[float], pooled: float) -> Pace:
         return Pace(0.0, math.sqrt(pooled), 0)
     spread = math.sqrt((float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR))
     return Pace(float(np.mean(logs)), max(spread, NARROWEST), len(logs))
+
+
+def _usual_times(videos: Sequence[dict[int, float]]) -> dict[int, float]:
+    steps = {step for times in videos for step in times}
+    return {step: float(np.median([times[step] for times in videos if step in times])) for step in sorted(steps)}
 
 
 def _good_turing(counts: Iterable[tuple[int, int]]) -> float:
@@ -190,6 +191,21 @@ def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) 
         *_unusual(video, first, usual),
         *_unknown(video, usual),
     ]
+
+
+def measure(video: Observed, signs: Sequence[Sign], usual: Usual) -> dict[str, float]:
+    """How far a video strays in each way, 0 or so in a usual one.
+
+    `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
+    `missed`: the sum of -ln of the chances; the other kinds: the same beyond what one step of all shows by chance.
+    """
+    times = mean_times(video)
+    away = [abs(time - usual.times[step]) for step, time in times.items() if step in usual.times]
+    amounts = {"length": -math.log(max(video.seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
+    for kind in KINDS:
+        by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
+        amounts[kind] = sum(max(-math.log(sign.chance) - by_chance, 0.0) for sign in signs if sign.kind == kind)
+    return amounts
 
 
 def likeness(video: Observed, step: int, usual: Usual) -> float:
@@ -270,14 +286,17 @@ def _unusual(video: Observed, first: dict[int, Occurrence], usual: Usual) -> lis
     signs = []
     for step, seconds in time_spent(video.occurrences).items():
         if step in usual.paces:
-            less, one = usual.paces[step].less(seconds), first[step]
-            signs.append(Sign("short", less, one.start, one.end, step, how="short", measure=seconds))
-            signs.append(Sign("long", 1 - less, one.start, one.end, step, how="long", measure=seconds))
+            signs.append(_rarer(usual.paces[step], seconds, first[step].start, first[step].end, step))
     if usual.length.videos and video.seconds > 0:
-        less = usual.length.less(video.seconds)
-        signs.append(Sign("short video", less, 0.0, video.seconds, how="short", measure=video.seconds))
-        signs.append(Sign("long video", 1 - less, 0.0, video.seconds, how="long", measure=video.seconds))
+        signs.append(_rarer(usual.length, video.seconds, 0.0, video.seconds))
     return signs
+
+
+def _rarer(pace: Pace, seconds: float, start: float, end: float, step: int | None = None) -> Sign:
+    """The side, short or long, on which a duration lies; the chance is that of lying as far out on either side."""
+    less = pace.less(seconds)
+    how = "short" if less < 0.5 else "long"
+    return Sign("unusual", 2 * min(less, 1 - less), start, end, step, how=how, measure=seconds)
 
 
 def _unknown(video: Observed, usual: Usual) -> list[Sign]:

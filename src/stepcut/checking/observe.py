@@ -91,3 +91,11 @@ def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
     for one in video:
         spent[one.step] = spent.get(one.step, 0.0) + one.spent
     return spent
+
+
+def mean_times(video: Observed) -> dict[int, float]:
+    """When each step is done in the mean, from 0 at the beginning of the video to 1 at its end."""
+    middles: dict[int, float] = {}
+    for one in video.occurrences:
+        middles[one.step] = middles.get(one.step, 0.0) + one.spent * (one.start + one.end) / 2
+    return {step: middles[step] / (spent * video.seconds) for step, spent in time_spent(video.occurrences).items()}
