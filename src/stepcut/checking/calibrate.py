@@ -1,14 +1,14 @@
 """Expectations: one score for everything in which a video differs, and the limit that normal videos keep.
 
-In every way g a video strays by an amount x_g (`evidence.measure`). Each of the n videos learned from is measured by what
-the others say; with m and s the mean and the spread of these amounts, s drawn towards what is believed beforehand,
+In every way g a video strays by an amount x_g (`evidence.measure`). Each of the n videos learned from is measured by
+what the others say; with m and s the mean and spread of these amounts, s drawn towards what is believed beforehand,
 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
-    total = sum of max(z_g, -1) over length, missed, timing  +  sum of max(z_g - z*, 0) over the other ways
+    total = sum of max(z_g, -1) over length, missed, timing, misordered  +  sum of max(z_g - z*, 0) over the other ways
 
-Whoever errs leaves out, hurries, or does things at another time: these three count always. Repeating, dawdling and
-doing something new are what careful people do as well: they count by what they exceed z*, which one video of n + 1
-exceeds by chance. No weight is chosen.
+Whoever errs leaves out, hurries, or does things at another time or in another order: these count always. Repeating,
+dawdling and doing something new are what careful people do as well: they count by what they exceed z*, which one video
+of n + 1 exceeds by chance. No weight is chosen.
 
 The limit is distribution-free: put a new normal video among the n that were learned from; its total is among the k
 highest of the n + 1 with chance k / (n + 1). So it is called wrong if it would be among the `rate` (n + 1) highest, and
@@ -36,10 +36,14 @@ from stepcut.order.orders import Labels, counted
 
 FOLDS = 20
 """With more videos than this, as many groups are left out instead of single videos: the graph is learned each time."""
-BELIEVED = {"length": 0.25, "timing": 0.05, **dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 1.0)}
+BELIEVED = {
+    "length": 0.25,
+    "timing": 0.05,
+    **dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 1.0),
+}
 """The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
 video, and for -ln of chances 1, as chances have that are right."""
-ALWAYS = ("length", "missed", "timing")
+ALWAYS = ("length", "missed", "timing", "misordered")
 """The ways that count always; the others only beyond what is met by chance."""
 
 
@@ -191,18 +195,17 @@ def learn_expectations(
         return measure(video, find_signs(video, known), known)
 
     amounts = [judged(place, video) for place, video in enumerate(videos)]
-    # A video takes no part in the scales that it is judged by, as a new one takes none.
-    scales = [learn_scales([*amounts[:place], *amounts[place + 1 :]] or amounts) for place in range(len(amounts))]
-    totals = [total(*one) for one in zip(amounts, scales, strict=True)] if others else []
+    scales = learn_scales(amounts)
+    totals = [total(amount, scales) for amount in amounts] if others else []
     limit = find_limit(totals, false_alarms)
     detects = {
-        name: float(np.mean([total(judged(place, video), scales[place]) > limit for place, video in changed]))
+        name: float(np.mean([total(judged(place, video), scales) > limit for place, video in changed]))
         for name, changed in simulated(videos, usual.graph).items()
         if changed and others
     }
     return Expectations(
         usual=usual,
-        scales=learn_scales(amounts),
+        scales=scales,
         limit=limit,
         false_alarms=false_alarms,
         promised=promised_rate(len(totals), false_alarms),
