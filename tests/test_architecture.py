@@ -63,6 +63,47 @@ def imports(path: Path) -> list[tuple[str, bool]]:
     return found
 
 
+HEAVY = {
+    "torch", "av", "openvino", "onnxruntime", "ray", "sklearn", "scipy", "numba", "matplotlib", "PIL", "starlette",
+    "uvicorn", "triton",
+}  # fmt: skip
+"""Libraries that load slowly, or may be absent: what needs them may be imported late, inside a function."""
+
+
+def imported_by(body: list[ast.stmt]) -> list[str]:
+    """The names that statements import, of ours and of others."""
+    names = []
+    for node in body:
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            inner = [f"{node.module}.{one.name}" for one in node.names]
+            names += [name if name in MODULES else str(node.module) for name in inner]
+    return names
+
+
+def test_a_late_import_keeps_a_heavy_library_from_loading() -> None:
+    trees = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+
+    def loaded(module: str, seen: set[str]) -> set[str]:
+        """All that is imported along with a module."""
+        for name in [module, *(module[:at] for at, letter in enumerate(module) if letter == ".")]:
+            if name not in seen:
+                seen.add(name)
+                for inner in imported_by(trees[name].body) if name in trees else ():
+                    loaded(inner, seen)
+        return seen
+
+    needless = []
+    for module, tree in trees.items():
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                for name in set(imported_by(function.body)) & trees.keys():
+                    if not (loaded(name, set()) - loaded(module, set())) & HEAVY:
+                        needless.append(f"{module} -> {name}")
+    assert not needless, "\n".join(sorted(needless))
+
+
 def room(module: str) -> str:
     """The top folder or file that a module lies in."""
     parts = module.split(".")

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stepcut.errors import StepcutError
+from stepcut.features.backbones.lite0 import weights_file
 from stepcut.files.cache import cache_dir
 from stepcut.version import __version__
 
@@ -120,8 +121,6 @@ def _engine() -> Finding:
 
 
 def _weights() -> Finding:
-    from stepcut.features.backbones.lite0 import weights_file
-
     try:
         file = weights_file()
         size = file.stat().st_size

@@ -1,15 +1,20 @@
-"""What seeing gives to all later stages: the features of a video, or the reason why there are none."""
+"""What extraction gives to all later stages: the features of a video, checked, or why there are none."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import StepcutError
+from stepcut.errors import FeatureError, StepcutError
 from stepcut.features.spec import FeatureSpec
+
+LARGEST = 1e15
+"""Beyond this, squared distances are no numbers in single precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,3 +50,52 @@ class Failure:
 
     def __str__(self) -> str:
         return str(self.error)
+
+
+def check_alike(features: Sequence[Features]) -> None:
+    """Raise when two videos have features of different dimensions, rates or backbones."""
+    for other in features[1:]:
+        if other.rate != features[0].rate or other.spec != features[0].spec:
+            raise FeatureError(
+                f"features that were made differently: {features[0].name} has {_how(features[0])}, {other.name} has "
+                f"{_how(other)}. Give features of one backbone and one rate."
+            )
+        if other.rows.shape[1:] != features[0].rows.shape[1:]:
+            raise FeatureError(
+                f"features of different dimensions: {features[0].name} has {_words(features[0].rows)}, "
+                f"{other.name} has {_words(other.rows)}. Give features of one backbone."
+            )
+
+
+def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray[Any]:
+    """The same array, known to be (T, d) or (T, C, h, w) with at least one row, of numbers finite and not huge.
+
+    rows   the array
+    name   what an error calls it
+    kinds  how many dimensions it may have: 2 for vectors, 4 for maps
+    """
+    array = np.asarray(rows)
+    if array.dtype.kind not in "fiu":
+        raise FeatureError(f"{name}: values of type {array.dtype}, not numbers. Save them as float16 or float32.")
+    if array.ndim not in kinds:
+        wanted = " or ".join({2: "(T, d) vectors", 4: "(T, C, h, w) maps"}[kind] for kind in kinds)
+        raise FeatureError(f"{name}: shape {array.shape}; features are {wanted}, one row per time step. Reshape them.")
+    if array.size == 0:
+        raise FeatureError(f"{name}: empty, shape {array.shape}; at least one row of one number is needed.")
+    for at in range(0, len(array), 1024):  # in pieces, so that a memory-mapped file stays on the disk
+        part = array[at : at + 1024]
+        if not (float(part.min()) >= -LARGEST and float(part.max()) <= LARGEST):  # false for NaN as well
+            bad = np.argwhere(~(np.abs(part.astype(np.float64)) <= LARGEST))[0]
+            raise FeatureError(
+                f"{name}: row {at + bad[0]} holds NaN, infinity or a number beyond {LARGEST:g} ({part[tuple(bad)]}). "
+                "Compute the features again, or leave the video out."
+            )
+    return array
+
+
+def _how(features: Features) -> str:
+    return f"{features.rate} rows per second by {features.spec.to_json() if features.spec else 'an unknown backbone'}"
+
+
+def _words(rows: NDArray[Any]) -> str:
+    return " x ".join(str(n) for n in rows.shape[1:]) + (" numbers" if rows.ndim == 2 else " maps")

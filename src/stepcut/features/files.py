@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError
-from stepcut.features.contract import Features
+from stepcut.features.contract import Features, check_alike, check_rows
 from stepcut.features.find import FEATURE_SUFFIXES, Source, find_features, name_videos, unique_names
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.store import read_rows
@@ -22,8 +21,6 @@ from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.copies import local
 from stepcut.rate import Rate, as_rate
 
-LARGEST = 1e15
-"""Beyond this, squared distances are no numbers in single precision."""
 _BOMB = 100
 """How much larger than its file an .npz may be; what videos give compresses by a few times."""
 
@@ -41,48 +38,6 @@ def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
     check_alike(loaded)
     names = unique_names([[one.name for one in loaded], paths])
     return [replace(one, name=name) for one, name in zip(loaded, names, strict=True)]
-
-
-def check_alike(features: Sequence[Features]) -> None:
-    """Raise when two videos have features of different dimensions, rates or backbones."""
-    for other in features[1:]:
-        if other.rate != features[0].rate or other.spec != features[0].spec:
-            raise FeatureError(
-                f"features that were made differently: {features[0].name} has {_how(features[0])}, {other.name} has "
-                f"{_how(other)}. Give features of one backbone and one rate."
-            )
-        if other.rows.shape[1:] != features[0].rows.shape[1:]:
-            raise FeatureError(
-                f"features of different dimensions: {features[0].name} has {_words(features[0].rows)}, "
-                f"{other.name} has {_words(other.rows)}. Give features of one backbone."
-            )
-
-
-def check_rows(rows: NDArray[Any], name: str) -> None:
-    """Raise when rows are not finite numbers (T, d) or (T, C, h, w), at least one."""
-    if rows.dtype.kind not in "fiu":
-        raise FeatureError(
-            f"{name}: values of type {rows.dtype}, not numbers. Save the features as float16 or float32."
-        )
-    if rows.ndim not in (2, 4):
-        raise FeatureError(
-            f"{name}: shape {rows.shape}; features are (T, d) vectors or (T, C, h, w) maps, one row per time step. "
-            "Reshape them."
-        )
-    if rows.size == 0:
-        raise FeatureError(
-            f"{name}: empty, shape {rows.shape}; at least one row of one number is needed. Leave it out."
-        )
-    for at in range(0, len(rows), 1024):  # in pieces, so that a memory-mapped file stays on the disk
-        part = rows[at : at + 1024].reshape(len(rows[at : at + 1024]), -1)
-        fine = np.isfinite(part).all(axis=1)
-        if rows.dtype.kind == "f" and rows.dtype.itemsize > 2:
-            fine &= (np.abs(part) <= LARGEST).all(axis=1)
-        if not fine.all():
-            raise FeatureError(
-                f"{name}: row {at + int(np.argmin(fine))} holds NaN, infinity or a number beyond {LARGEST:g}. "
-                "Compute the features again, or fill such rows from their neighbours."
-            )
 
 
 def spec_of(file: AnyPath) -> FeatureSpec | None:
@@ -164,11 +119,3 @@ def _only_array(file: Path, arrays: Any) -> NDArray[Any]:
     raise FeatureError(
         f"{file}: holds the arrays {', '.join(names) or 'none'}; one is needed, or one named 'features'. Save it alone."
     )
-
-
-def _how(features: Features) -> str:
-    return f"{features.rate} rows per second by {features.spec.to_json() if features.spec else 'an unknown backbone'}"
-
-
-def _words(rows: NDArray[Any]) -> str:
-    return " x ".join(str(n) for n in rows.shape[1:]) + (" numbers" if rows.ndim == 2 else " maps")

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, VideoError
-from stepcut.features.contract import Failure, Features
+from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.extract import extract
-from stepcut.features.files import check_alike, check_rows, load_features
+from stepcut.features.files import load_features
 from stepcut.features.find import feature_files, find_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, need_spec
 from stepcut.files.addresses import Address, AnyPath
@@ -126,8 +125,7 @@ def _from_arrays(source: Any, rate: Rate) -> list[Features]:
     per_second = as_rate(rate, "rate")
     features = []
     for name, one in named.items():
-        rows = np.asarray(one)
-        check_rows(rows, str(name))
+        rows = check_rows(one, str(name))
         features.append(Features(rows, per_second, len(rows) / float(per_second), str(name)))
     check_alike(features)
     return features

@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError
+from stepcut.features.contract import check_rows
 
 Labels = NDArray[np.int64]
 Rows = NDArray[np.float32]
 Videos = Sequence[NDArray[Any]]
 
-LARGEST = 1e15
-"""Features beyond this have squares that float32 cannot hold."""
 BLOCK = 65_536
 """Frames looked at together, so that a check of a long video needs little memory."""
 
@@ -168,34 +167,6 @@ def check_videos(videos: Videos, dimension: int | None = None, kinds: tuple[int,
             )
         checked.append(rows)
     return checked
-
-
-def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2,)) -> NDArray[Any]:
-    """The same array, known to be (T, d) with T > 0 and d > 0, of numbers that are finite and not huge.
-
-    `name` is what an error calls it; `kinds` are the numbers of array dimensions that may be: 2, or 4 for maps.
-    """
-    array = np.asarray(rows)
-    if array.dtype.kind not in "fiu":
-        raise FeatureError(
-            f"{name} holds {array.dtype}; expected are real numbers. Convert it, to float32 for example."
-        )
-    if array.ndim not in kinds:
-        expected = " or ".join({2: "(T, d), frames by dimension", 4: "maps (T, C, h, w)"}[kind] for kind in kinds)
-        raise FeatureError(f"{name} has shape {array.shape}; expected is {expected}. Reshape it.")
-    if 0 in array.shape:
-        raise FeatureError(f"{name} has shape {array.shape}; at least one frame and one dimension are needed. Drop it.")
-    for first in range(0, len(array), BLOCK):
-        block = array[first : first + BLOCK]
-        high, low = float(block.max()), float(block.min())
-        if math.isfinite(high) and math.isfinite(low) and max(high, -low) <= LARGEST:
-            continue
-        bad = np.argwhere(~(np.abs(block) <= LARGEST))[0]
-        raise FeatureError(
-            f"{name} has the value {block[tuple(bad)]} in frame {first + bad[0]}, dimension {bad[1]}; allowed are "
-            f"finite numbers up to {LARGEST:g}. Extract the features again or leave the video out."
-        )
-    return array
 
 
 def fingerprint(rows: NDArray[Any]) -> tuple[int, bytes]:

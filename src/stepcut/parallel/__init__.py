@@ -1,4 +1,4 @@
-"""Scale: the same work on one process, on many, or on a Ray cluster. One verb, `map`; choose where it runs by name."""
+"""The same work in many processes, here or on a Ray cluster. One verb, `map`; choose where it runs by name."""
 
 from __future__ import annotations
 
@@ -6,27 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from stepcut.errors import OptionError, choose
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.contract import PIECE, Engine
+from stepcut.parallel.local import Local
+from stepcut.parallel.ray import Ray
 
-
-def _local(workers: int | None, address: str | None, piece: float) -> Engine:
-    from stepcut.parallel.local import Local
-
-    if address is not None:
-        raise OptionError(f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) beside it.")
-    return Local(workers, piece)
-
-
-def _ray(workers: int | None, address: str | None, piece: float) -> Engine:
-    from stepcut.parallel.ray import Ray
-
-    return Ray(workers, address, piece)
-
-
-ENGINES: dict[str, Callable[[int | None, str | None, float], Engine]] = {"local": _local, "ray": _ray}
-
-PIECE = 600.0
-"""Seconds: a video of twice this length or more is split, so that several workers see it at once."""
+ENGINES: dict[str, Callable[[int | None, str | None, float], Engine]] = {"local": Local, "ray": Ray}
 
 
 def make_engine(
@@ -37,6 +21,7 @@ def make_engine(
 ) -> Engine:
     """The engine of that name, or the object itself if it is one already.
 
+    engine   "local" or "ray", or an engine
     workers  processes at once; left out, as many as cores and memory allow, or all that the cluster has
     address  of a Ray cluster ("auto": the one this machine belongs to); left out, Ray starts on this machine
     piece    seconds of video that one worker sees at a time

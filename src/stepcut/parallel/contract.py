@@ -14,6 +14,8 @@ from stepcut.errors import StepcutError
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
+PIECE = 600.0
+"""Seconds: a video of twice this length or more is split, so that several workers see it at once."""
 TRIES = 2
 """How often an item is begun before a worker that dies on it is taken to be the item's fault."""
 

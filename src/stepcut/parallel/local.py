@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
-from stepcut.errors import WorkerDied
-from stepcut.parallel.contract import TRIES, Answer, Item, attempt, count_cores, share_cores
+from stepcut.errors import OptionError, WorkerDied
+from stepcut.parallel.contract import PIECE, TRIES, Answer, Item, attempt, count_cores, share_cores
 
 _MEMORY = 2**30
 """Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
@@ -28,7 +28,9 @@ class _Worker:
 class Local:
     """Worker processes on this machine. They start with the first work and stay until `close`."""
 
-    def __init__(self, workers: int | None = None, piece: float = 600.0) -> None:
+    def __init__(self, workers: int | None = None, address: str | None = None, piece: float = PIECE) -> None:
+        if address is not None:
+            raise OptionError(f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) too.")
         cores = count_cores()
         self.workers = workers or max(1, min(cores, int(free_memory() / _MEMORY)))
         self.piece = piece

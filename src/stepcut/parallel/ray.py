@@ -15,6 +15,7 @@ from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
 from stepcut.parallel.contract import (
+    PIECE,
     TRIES,
     Answer,
     Holder,
@@ -40,7 +41,7 @@ class Ray:
         self,
         workers: int | None = None,
         address: str | None = None,
-        piece: float = 600.0,
+        piece: float = PIECE,
         holders: int | None = None,
     ) -> None:
         self.piece, self.address, self.holders = piece, address, holders

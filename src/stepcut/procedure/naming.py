@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stepcut.features.backbones.lite0 import weights_file
 from stepcut.features.backbones.weights import read_weights
+from stepcut.features.video import sample_frames
 from stepcut.methods.contract import Labels
 
 if TYPE_CHECKING:
@@ -81,8 +82,6 @@ def words_of_namer(
 
 def _picture(path: str, labels: Labels, step: int, rate: float) -> NDArray[np.uint8] | None:
     """The frame in the middle of what a video shows of a step; None where it shows nothing of it."""
-    from stepcut.features.video import sample_frames
-
     where = np.flatnonzero(labels == step)
     if not len(where) or not Path(path).is_file():
         return None

@@ -259,9 +259,9 @@ def test_what_is_wrong_is_told() -> None:
         Embedder(temperature=-1).fit(features)
     with pytest.raises(FeatureError, match="video 1 has 5 dimensions where 12 are expected"):
         Embedder().fit([features[0], features[1][:, :5]])
-    with pytest.raises(FeatureError, match=r"video 1 has shape \(45,\); expected is \(T, d\)"):
+    with pytest.raises(FeatureError, match=r"video 1: shape \(45,\); features are \(T, d\)"):
         Embedder().fit([features[0], features[1][:, 0]])
-    with pytest.raises(FeatureError, match="video 0 has the value nan in frame 0"):
+    with pytest.raises(FeatureError, match="video 0: row 0 holds NaN"):
         Embedder().fit([features[0] * np.nan, features[1]])
     with pytest.raises(NotLearned, match="has not been fitted"):
         Embedder().transform(features)

@@ -7,89 +7,22 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from stepcut.errors import ExtraNeeded, OptionError, choose, unknown
-from stepcut.features.backbones.contract import Backbone, Frames, Network, Rows
-from stepcut.features.backbones.graph import Graph
+from stepcut.errors import ExtraNeeded, OptionError, unknown
+from stepcut.features.backbones import lite0, resnet50
+from stepcut.features.backbones.contract import Backbone, Network, Place
+from stepcut.features.backbones.hubs import HUBS, load_hub
+from stepcut.features.backbones.model_files import load_file
 from stepcut.features.spec import VECTORS, FeatureSpec
 from stepcut.plugins import find, is_own
 
 __all__ = ["BACKBONES", "Backbone", "Network", "choose_device", "choose_runtime", "load_backbone"]
 
-HUBS = ("timm", "hf", "open_clip")
-RUNTIMES = ("openvino", "torch", "onnxruntime")
-
-
-def _lite0(spec: FeatureSpec, place: tuple[str, str, int | None]) -> Network:
-    from stepcut.features.backbones.lite0 import DIM, LAYOUT_DIM, SIZE, lite0, weights_file
-    from stepcut.features.backbones.weights import hash_file, read_weights
-
-    if spec.layer not in (None, "layout") or spec.family is not None:
-        raise OptionError(
-            f"layer={spec.layer!r}, family={spec.family!r}: efficientnet-lite0 has no such choice but layer='layout'; "
-            "the others are for backbone='resnet50'."
-        )
-    file = weights_file() if spec.weights is None else spec.weights
-    mark = f"efficientnet-lite0 {hash_file(file)[:16]} {_precision(place)}"
-    mark = mark if spec.layer is None else f"{mark} {spec.layer}"
-    build = partial(_build, lambda: lite0(read_weights(file)[0], spec.layer), SIZE, place)
-    dim = DIM if spec.layer is None else LAYOUT_DIM
-    return Network(spec, "efficientnet-lite0", dim, SIZE, mark, build, place)
-
-
-def _resnet50(spec: FeatureSpec, place: tuple[str, str, int | None]) -> Network:
-    from stepcut.features.backbones.resnet50 import FAMILIES, SIZE, family_of, map_shape, resnet50
-    from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
-
-    weights = spec.weights
-    if weights is None or (weights in FETCHABLE and not spec.trusted):
-        raise OptionError(
-            f"backbone='resnet50' comes without weights (weights={weights!r}). Give a .safetensors or .pth file of a "
-            f"ResNet-50 or one of these words to fetch 100 MB once: {', '.join(FETCHABLE)}."
-        )
-    layer = spec.layer or "conv4c"
-    channels, _, _ = map_shape(layer)
-    if spec.family is not None:
-        choose("family", spec.family, FAMILIES)
-    file = fetch_weights(weights) if weights.startswith("torchvision:") else weights
-    arrays, metadata = read_weights(file)
-    family = spec.family or family_of(arrays, metadata)
-    graph = resnet50(arrays, layer, family)  # now, so that a file that does not fit is told of before any decoding
-    mark = f"resnet50 {layer} {family} {hash_file(file)[:16]} {_precision(place)}"
-    return Network(spec, "resnet50", channels, SIZE, mark, partial(_build, lambda: graph, SIZE, place), place)
-
-
-def _build(make: Callable[[], Graph], size: int, place: tuple[str, str, int | None]) -> Callable[[Frames], Rows]:
-    """One of stepcut's own networks, ready to run."""
-    graph, (device, runtime, threads) = make(), place
-    if runtime == "openvino":
-        from stepcut.features.backbones import openvino_runtime as ov
-
-        openvino = ov.import_openvino()
-        shape, axes = (-1, size, size, 3), (0, 3, 1, 2)
-        frames, x = ov.frames_to(shape, axes, graph.mean, graph.scale, False, openvino.Type.f32)
-        model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs, **graph.options)], [frames], "stepcut")
-        return ov.OpenVinoRuntime(model, threads)
-    from stepcut.features.backbones import torch_runtime
-
-    convs = torch_runtime.as_tensors(graph.convs, device)
-    layers = torch_runtime.Layers()
-    return torch_runtime.TorchRuntime(
-        lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale, device, threads
-    )
-
-
-def _precision(place: tuple[str, str, int | None]) -> str:
-    """The end of a fingerprint: the precision follows the machine (OpenVINO) or the device (torch)."""
-    from stepcut.features.backbones.openvino_runtime import precision
-
-    device, runtime, _ = place
-    return f"openvino-{precision()}" if runtime == "openvino" else f"{runtime}-{device.split(':')[0]}"
-
-
-BACKBONES: dict[str, Callable[..., Network]] = {"efficientnet-lite0": _lite0, "resnet50": _resnet50}
+BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
+    "efficientnet-lite0": lite0.load,
+    "resnet50": resnet50.load,
+}
 """The networks by name. `vectors`, the third word that `extract` knows, reads given features and needs no network."""
 
 
@@ -115,24 +48,15 @@ def load_backbone(
     if not isinstance(backbone, FeatureSpec):
         return _checked(backbone)
     spec = backbone
-    hub = spec.backbone.partition(":")[0] if spec.backbone.partition(":")[0] in HUBS else None
+    hub = spec.backbone.partition(":")[0] in HUBS
     if not (spec.is_file or hub or spec.backbone in BACKBONES):
         return _own(spec)
     where = choose_device(device)
     if spec.is_file and device == "auto" and where == "cuda" and not _onnx_on_cuda(spec):
         where = "cpu"
     place = (where, choose_runtime(runtime, where, "torch" if hub else "file" if spec.is_file else "own"), threads)
-    network: Network
-    if spec.is_file:
-        from stepcut.features.backbones.model_files import load_file
-
-        network = load_file(spec, *place)
-    elif hub:
-        from stepcut.features.backbones.hubs import load_hub
-
-        network = load_hub(spec, *place)
-    else:
-        network = BACKBONES[spec.backbone](spec, place)
+    load = load_file if spec.is_file else load_hub if hub else BACKBONES[spec.backbone]
+    network = load(spec, place)
     network.load = load_backbone
     return network
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,6 +13,10 @@ from stepcut.features.spec import FeatureSpec
 
 Frames = NDArray[np.uint8]
 Rows = NDArray[Any]
+Convs = Mapping[str, tuple[Any, Any]]
+"""Weight and bias of every convolution of a network, by name: arrays, or tensors."""
+Place = tuple[str, str, int | None]
+"""Where a network runs: device, runtime, and CPU threads (None: all cores)."""
 
 
 @runtime_checkable
@@ -49,7 +53,7 @@ class Network:
         size: int,
         fingerprint: str,
         build: Callable[[], Callable[[Frames], Rows]],
-        place: tuple[str, str, int | None],
+        place: Place,
     ) -> None:
         self.spec, self.name, self.dim, self.size, self.fingerprint = spec, name, dim, size, fingerprint
         self.device, self.runtime, self.threads = place

@@ -13,9 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.features.backbones import openvino_runtime as ov
+from stepcut.features.backbones.contract import Frames, Network, Place, Rows
+from stepcut.features.spec import FeatureSpec
+
 Array = NDArray[np.float32]
-Convs = Mapping[str, tuple[Any, Any]]
-"""Weight and bias of every convolution, by name: arrays, or tensors."""
 
 
 class Layers(Protocol):
@@ -69,3 +71,42 @@ def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[
         bias = bias + np.asarray(weights[f"{conv}.bias"], np.float64) * s
     w = np.asarray(weights[f"{conv}.weight"], np.float64)
     return (w * s[:, None, None, None]).astype(np.float32), bias.astype(np.float32)
+
+
+def as_network(
+    spec: FeatureSpec, dim: int, size: int, fingerprint: str, make: Callable[[], Graph], place: Place
+) -> Network:
+    """One of stepcut's own networks as a backbone.
+
+    spec         how its features are made
+    dim          numbers of a row, or channels of a map
+    size         side of its frames
+    fingerprint  says which network, weights and precision it has
+    make         gives the network, when it is first used
+    place        device, runtime and threads
+    """
+    device, runtime, threads = place
+
+    def build() -> Callable[[Frames], Rows]:
+        graph = make()
+        if runtime == "openvino":
+            openvino = ov.import_openvino()
+            frames, x = ov.frames_to(
+                (-1, size, size, 3), (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32
+            )
+            model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs, **graph.options)], [frames], "stepcut")
+            return ov.OpenVinoRuntime(model, threads)
+        from stepcut.features.backbones import torch_runtime
+
+        convs, layers = torch_runtime.as_tensors(graph.convs, device), torch_runtime.Layers()
+        return torch_runtime.TorchRuntime(
+            lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale, device, threads
+        )
+
+    return Network(spec, spec.backbone, dim, size, fingerprint, build, place)
+
+
+def precision(place: Place) -> str:
+    """The end of a fingerprint: the precision follows the machine (OpenVINO) or the device (torch)."""
+    device, runtime, _ = place
+    return f"openvino-{ov.precision()}" if runtime == "openvino" else f"{runtime}-{device.split(':')[0]}"

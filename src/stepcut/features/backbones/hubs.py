@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.contract import Frames, Network, Rows
+from stepcut.features.backbones.contract import Frames, Network, Place, Rows
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import FETCH, FeatureSpec
 
@@ -30,8 +30,9 @@ class Found:
     clip_frames: int | None = None
 
 
-def load_hub(spec: FeatureSpec, device: str, runtime: str, threads: int | None) -> Network:
+def load_hub(spec: FeatureSpec, place: Place) -> Network:
     """The network that `timm:NAME`, `hf:NAME` or `open_clip:NAME` stands for."""
+    device, _, threads = place
     hub, _, name = spec.backbone.partition(":")
     try:
         found = HUBS[hub](name, spec)
@@ -65,7 +66,7 @@ def load_hub(spec: FeatureSpec, device: str, runtime: str, threads: int | None) 
         assert full.scale is not None
         return TorchRuntime(found.forward, full.mean, full.scale, device, threads)
 
-    network = Network(full, spec.backbone, 0, full.size or 0, mark, build, (device, runtime, threads))
+    network = Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
     blank = np.zeros((1, *((network.clip_frames,) if network.clip_frames > 1 else ()), network.size, network.size, 3))
     network.dim = network.extract(blank.astype(np.uint8)).shape[1]
     return network

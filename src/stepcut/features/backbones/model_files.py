@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import ExtraNeeded, OptionError, unknown
-from stepcut.features.backbones.contract import Frames, Network, Rows
-from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino, precision
+from stepcut.features.backbones.contract import Frames, Network, Place, Rows
+from stepcut.features.backbones.graph import precision
+from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino
 from stepcut.features.backbones.resnet50 import IMAGENET_MEAN, IMAGENET_SCALE
 from stepcut.features.backbones.weights import hash_file
 from stepcut.features.spec import FeatureSpec
@@ -37,8 +38,9 @@ class Described:
     """It takes bytes, not normalised numbers."""
 
 
-def load_file(spec: FeatureSpec, device: str, runtime: str, threads: int | None) -> Network:
+def load_file(spec: FeatureSpec, place: Place) -> Network:
     """The network in a file, ready to be built at its first use."""
+    device, runtime, threads = place
     file = Path(spec.backbone)
     if not file.is_file():
         raise OptionError(f"backbone='{file}': no such file. Give a .onnx, .xml or .tflite file, or a name.")
@@ -47,11 +49,9 @@ def load_file(spec: FeatureSpec, device: str, runtime: str, threads: int | None)
     shape = described.outputs[str(full.output)]
     dim = shape[-1] if len(shape) == 3 or (len(shape) == 4 and axes[-1] == len(axes) - 1) else shape[1]
     kept = {name: value for name, value in full.to_json().items() if name in SETTINGS}
-    how = f"openvino-{precision()}" if runtime == "openvino" else f"onnxruntime-{device.split(':')[0]}"
-    mark = f"{file.name} {hash_file(file)[:16]} {' '.join(f'{k}={v}' for k, v in kept.items())} {how}"
+    mark = f"{file.name} {hash_file(file)[:16]} {' '.join(f'{k}={v}' for k, v in kept.items())} {precision(place)}"
     if file.suffix == ".xml" and file.with_suffix(".bin").is_file():
         mark = f"{hash_file(file.with_suffix('.bin'))[:16]} {mark}"
-    place = (device, runtime, threads)
     return Network(full, file.name, dim or 0, full.size or 0, mark, lambda: opened(full, axes), place)
 
 

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.backbones.graph import Convs, Graph, Layers, fold
+from stepcut.features.backbones.contract import Convs, Network, Place
+from stepcut.features.backbones.graph import Graph, Layers, as_network, fold, precision
+from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
+from stepcut.features.spec import FeatureSpec
 
 SIZE = 224
 EPS = 1e-5
@@ -24,6 +27,26 @@ FAMILIES = {"v1.5": "v1.5", "v1": "v1"}
 
 IMAGENET_MEAN, IMAGENET_SCALE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _V1_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)  # in the order R, G, B
+
+
+def load(spec: FeatureSpec, place: Place) -> Network:
+    """The backbone that a spec asks for, to run at a place."""
+    weights = spec.weights
+    if weights is None or (weights in FETCHABLE and not spec.trusted):
+        raise OptionError(
+            f"backbone='resnet50' comes without weights (weights={weights!r}). Give a .safetensors or .pth file of a "
+            f"ResNet-50 or one of these words to fetch 100 MB once: {', '.join(FETCHABLE)}."
+        )
+    layer = spec.layer or "conv4c"
+    channels, _, _ = map_shape(layer)
+    if spec.family is not None:
+        choose("family", spec.family, FAMILIES)
+    file = fetch_weights(weights) if weights.startswith("torchvision:") else weights
+    arrays, metadata = read_weights(file)
+    family = spec.family or family_of(arrays, metadata)
+    graph = resnet50(arrays, layer, family)  # now, so that a file that does not fit is told of before any decoding
+    mark = f"resnet50 {layer} {family} {hash_file(file)[:16]} {precision(place)}"
+    return as_network(spec, channels, SIZE, mark, lambda: graph, place)
 
 
 def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stepcut.features.backbones.graph import Convs
+from stepcut.features.backbones.contract import Convs
 
 CUDA_BATCH = 128
 """Frames that go through a GPU at a time."""

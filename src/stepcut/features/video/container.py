@@ -26,20 +26,8 @@ JUMP = 600
 
 # FFmpeg reads these too (a text file as a film of letters, a picture as a film of one frame), but nobody means them.
 _NOT_VIDEOS = {
-    "tty",
-    "image2",
-    "bin",
-    "xbin",
-    "adf",
-    "idf",
-    "ico",
-    "lavfi",
-    "ffmetadata",
-    "srt",
-    "ass",
-    "webvtt",
-    "lrc",
-}
+    "tty", "image2", "bin", "xbin", "adf", "idf", "ico", "lavfi", "ffmetadata", "srt", "ass", "webvtt", "lrc",
+}  # fmt: skip
 
 
 @contextmanager
@@ -178,9 +166,7 @@ def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]
     if stream.duration:
         return Fraction(stream.duration * stream.time_base), True
     late = Fraction(0)
-    if (
-        container.format.name.startswith("matroska") and stream.start_time
-    ):  # its lengths count from zero, not from there
+    if container.format.name.startswith("matroska") and stream.start_time:  # its lengths count from zero
         late = max(late, stream.start_time * stream.time_base)
     for key in ("DURATION", "DURATION-eng"):  # Matroska: per stream, "00:00:02.000000000"
         words = re.match(r"(\d{1,6}):(\d\d):(\d\d(?:\.\d{1,12})?)[\0 ]*$", stream.metadata.get(key, ""))

@@ -201,9 +201,7 @@ def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = No
             samples.corrupt += 1
             packet = None
         try:
-            if (
-                left_out
-            ):  # empty the decoder, begin anew at this key frame; what is shown before it lacks its references
+            if left_out:  # empty the decoder, begin at this key frame; what is shown before it lacks its references
                 yield from decoder.decode(None)
                 decoder.flush_buffers()
                 key_first = True

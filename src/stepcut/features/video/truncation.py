@@ -7,19 +7,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 _MP4_BOXES = {
-    b"ftyp",
-    b"moov",
-    b"mdat",
-    b"free",
-    b"skip",
-    b"wide",
-    b"styp",
-    b"sidx",
-    b"moof",
-    b"mfra",
-    b"uuid",
-    b"meta",
-}
+    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra", b"uuid", b"meta",
+}  # fmt: skip
 
 
 def cut_short(path: str | os.PathLike[str]) -> str | None:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError
-from stepcut.methods.segmenter import Rows, check_number, check_rows
+from stepcut.features.contract import check_rows
+from stepcut.methods.segmenter import Rows, check_number
 
 FUZZIFIER = 1.1
 """The default `m`, chosen with the smoothness. The usual 2 lets all centres fall into one in many dimensions."""
