@@ -42,10 +42,11 @@ def test_bash(words: str, offered: set[str], not_offered: set[str], capsys: pyte
 
 
 def test_zsh_reads_the_script_and_offers(capsys: pytest.CaptureFixture[str]) -> None:
-    stub = 'compdef() { :; }; compadd() { shift; print -l -- "$@"; }; _files() { print files; }\n'
-    asked = "words=(stepcut learn --s); CURRENT=3; _stepcut; words=(stepcut learn x); _stepcut"
-    found = ask("zsh", "-c", f"{stub}{script('zsh', capsys)}\n{asked}").split()
-    assert {"--steps", "files"} <= set(found)
+    asked = "setopt ksharrays; COMP_WORDS=(stepcut learn --s); COMP_CWORD=2; _stepcut; print -l -- ${COMPREPLY[@]}"
+    begin = "autoload -U +X compinit && compinit -u -D"
+    found = ask("zsh", "-f", "-c", f"{begin}\n{script('zsh', capsys)}\n{asked}").split()
+    assert "--steps" in found
+    assert "--json" not in found
 
 
 def test_fish_offers_options_of_the_command_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,25 +21,15 @@ BASH = """_stepcut() {{
 }}
 complete -o default -o bashdefault -F _stepcut stepcut"""
 
-ZSH = """_stepcut() {{
-  local command=$words[2] last=$words[CURRENT-1] word=$words[CURRENT] found=
-  if (( CURRENT == 2 )); then found="{commands}"
-  else
-    case $command:$last in
-{values}
-    esac
-    case $command:$word in
-{options}
-    esac
-  fi
-  if [[ -n $found ]]; then compadd -- ${{=found}}; else _files; fi
-}}
-compdef _stepcut stepcut"""
+ZSH = "autoload -U +X bashcompinit && bashcompinit"
+"""Lets zsh read what is written for bash."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    print(fish() if args.shell == "fish" else _cases(*{"bash": (BASH, "words"), "zsh": (ZSH, "found")}[args.shell]))
+    if args.shell == "zsh":
+        print(ZSH)
+    print(fish() if args.shell == "fish" else bash())
     return 0
 
 
@@ -66,17 +56,17 @@ def fish() -> str:
     return "\n".join(lines)
 
 
-def _cases(script: str, variable: str) -> str:
-    """A script with a line per command: its options after a dash, and the values of those that have a list."""
+def bash() -> str:
+    """The script for bash: of each command its options after a dash, and the values of those that have a list."""
     options, values = [], []
     for name, each in actions().items():
         words = " ".join(word for action in each for word in action.option_strings)
-        options.append(f'      {name}:-*) {variable}="{words}" ;;')
+        options.append(f'      {name}:-*) words="{words}" ;;')
         for action in each:
             if action.choices is not None:
                 before = "|".join(f"{name}:{word}" for word in action.option_strings or [name])
-                values.append(f'      {before}) {variable}="{" ".join(map(str, action.choices))}" ;;')
-    return script.format(commands=" ".join([*actions(), "help"]), options="\n".join(options), values="\n".join(values))
+                values.append(f'      {before}) words="{" ".join(map(str, action.choices))}" ;;')
+    return BASH.format(commands=" ".join([*COMMANDS, "help"]), options="\n".join(options), values="\n".join(values))
 
 
 def _quote(text: str) -> str:

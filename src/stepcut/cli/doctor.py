@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,20 +50,16 @@ def run(args: argparse.Namespace) -> int:
 def examine() -> Iterator[Finding]:
     """Everything that is looked at, in the order of printing."""
     yield Finding("stepcut", __version__)
-    old = "" if sys.version_info >= (3, 11) else "Use Python 3.11 or newer."
-    yield Finding("python", f"{platform.python_version()}, {platform.platform()}", old, bool(old))
+    yield Finding("python", f"{platform.python_version()}, {platform.platform()}")
     yield Finding("cores", f"{os.cpu_count()}, {_memory()}")
     yield _device()
     yield _decoder()
     yield _engine()
     yield _weights()
     yield from _disk()
-    repair = (
-        ""
-        if shutil.which("ffmpeg")
-        else "Only needed to repair damaged videos: install it with your system's packages."
-    )
-    yield Finding("ffmpeg", shutil.which("ffmpeg") or "the program is not installed", repair)
+    program = shutil.which("ffmpeg")
+    advice = "" if program else "Only needed to repair damaged videos: install it with your system's packages."
+    yield Finding("ffmpeg", program or "the program is not installed", advice)
 
 
 def _memory() -> str:
@@ -82,10 +77,8 @@ def _device() -> Finding:
         return Finding("torch", f"not here ({error}): no method cnc, no CUDA", "Run: pip install 'stepcut[cnc]'")
     if torch.cuda.is_available():
         return Finding("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
-    gpu = shutil.which("nvidia-smi")
-    advice = (
-        "There is an NVIDIA GPU, but this torch is a CPU build: install one with CUDA from pytorch.org." if gpu else ""
-    )
+    idle = "There is an NVIDIA GPU, but this torch is a CPU build: install one with CUDA from pytorch.org."
+    advice = idle if shutil.which("nvidia-smi") else ""
     return Finding("torch", f"{torch.__version__}, CPU with {torch.get_num_threads()} threads", advice)
 
 
@@ -94,24 +87,10 @@ def _decoder() -> Finding:
         import av
     except ImportError as error:
         return Finding("decoder", f"PyAV is not usable ({error})", "Run: pip install av", fatal=True)
-    missing = [name for name in CODECS if not _decodes(name)]
+    missing = [name for name in CODECS if name not in av.codec.codecs_available]
     version = ".".join(str(n) for n in av.library_versions["libavcodec"])
-    advice = (
-        f"It cannot decode {', '.join(missing)}: such videos will be left out. Run: pip install -U av"
-        if missing
-        else ""
-    )
-    return Finding("decoder", f"PyAV {av.__version__}, libavcodec {version}", advice)
-
-
-def _decodes(codec: str) -> bool:
-    import av
-
-    try:
-        av.codec.Codec(codec, "r")
-    except (ValueError, av.error.FFmpegError):
-        return False
-    return True
+    gone = f"It cannot decode {', '.join(missing)}: such videos will be left out. Run: pip install -U av"
+    return Finding("decoder", f"PyAV {av.__version__}, libavcodec {version}", gone if missing else "")
 
 
 def _engine() -> Finding:
@@ -134,10 +113,9 @@ def _disk() -> Iterator[Finding]:
     cache = cache_dir()
     files = [file for file in cache.rglob("*") if file.is_file()] if cache.is_dir() else []
     used = sum(file.stat().st_size for file in files)
-    advice = ""
     nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    if not os.access(nearest, os.W_OK):
-        advice = "It cannot be written to. Name another folder in STEPCUT_CACHE."
+    closed = "It cannot be written to. Name another folder in STEPCUT_CACHE."
+    advice = "" if os.access(nearest, os.W_OK) else closed
     yield Finding("cache", f"{cache}, {len(files)} files, {used / 1e6:,.0f} MB", advice, bool(advice))
     free = shutil.disk_usage(Path(nearest)).free
     low = "Little room: an hour of video takes 18 MB of features, but 3 GB of conv4c maps." if free < 5e9 else ""

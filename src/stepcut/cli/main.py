@@ -16,20 +16,17 @@ from stepcut.version import __version__
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words == ["help"] or words[0] in ("-h", "--help"):
         print(overview())
         return 0
-    asked = words[0] == "help"
-    if asked and len(words) == 1:
-        return main([])
     if words[0] == "--version":
         print(f"stepcut {__version__}")
         return 0
-    name = words[int(asked)]
+    name = words[1] if words[0] == "help" else words[0]
     if name not in COMMANDS:
         say(unknown("command", name, COMMANDS))
         return 2
-    if asked:
+    if words[0] == "help":
         print(make_parser(name).format_help(), end="")
         return 0
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from stepcut.files.atomic import write_json
 from stepcut.procedure.corrections.document import Document
@@ -60,44 +61,29 @@ class Edits:
     @property
     def next_undo(self) -> str | None:
         """What undo would take back, in words."""
-        return self._words(self.corrections.undo(), self.corrections.done[-1]) if self.corrections.done else None
+        return self._words(self.corrections.undo()) if self.corrections.done else None
 
     @property
     def next_redo(self) -> str | None:
         """What redo would do again, in words."""
-        return describe(self.document, self.corrections.undone[-1]) if self.corrections.undone else None
+        return self._words(self.corrections.redo()) if self.corrections.undone else None
 
     def do(self, edit: Edit, revision: str | None = None) -> str:
         """Make one change and save it; gives it in words. What was undone before is forgotten.
 
         `edit` is an object with the verb under "do"; `revision` the state that its maker saw, when not this one's.
         """
-
-        def change() -> tuple[Corrections, str]:
-            apply(self.document, edit)
-            return self.corrections.do(edit), describe(self.document, edit)
-
-        return self._change(change, revision)
+        return self._change(lambda now: now.do(edit), revision, edit)
 
     def undo(self, revision: str | None = None) -> str:
         """Take the last change back and save that; gives it in words. `revision` as for `do`."""
-
-        def change() -> tuple[Corrections, str]:
-            before = self.corrections.undo()
-            return before, self._words(before, self.corrections.done[-1])
-
-        return self._change(change, revision)
+        return self._change(Corrections.undo, revision)
 
     def redo(self, revision: str | None = None) -> str:
         """Do again what was undone last and save that; gives it in words. `revision` as for `do`."""
+        return self._change(Corrections.redo, revision)
 
-        def change() -> tuple[Corrections, str]:
-            after = self.corrections.redo()
-            return after, describe(self.document, after.done[-1])
-
-        return self._change(change, revision)
-
-    def _change(self, change: Callable[[], tuple[Corrections, str]], revision: str | None) -> str:
+    def _change(self, change: Callable[[Corrections], Corrections], revision: str | None, edit: Any = None) -> str:
         """Write the file, whole or not at all, and only then believe it."""
         seen = self.revision if revision is None else revision
         with locked(self.folder):
@@ -108,14 +94,19 @@ class Edits:
                     f"{self.path}: it was changed in another window or program meanwhile, so this change was not made. "
                     "Look at it as it is now, then make the change again."
                 )
-            after, words = change()
+            if edit is not None:
+                apply(self.document, edit)
+            after = change(self.corrections)
+            words = self._words(after)
             write_json(self.path, after.to_json())
             self._stamp = self._stamps()
             self.outline.corrections = after.on_disk()
             return words
 
-    def _words(self, before: Corrections, edit: Edit) -> str:
-        return describe(before.apply(self.outline.learned), edit)
+    def _words(self, other: Corrections) -> str:
+        """What lies between the state as it stands and its neighbour, in words."""
+        fewer, more = sorted((self.corrections, other), key=lambda each: len(each.done))
+        return describe(fewer.apply(self.outline.learned), more.done[-1])
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         """What changes when the corrections or the procedure do."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
+from importlib import resources
+from string import Template
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +22,7 @@ from stepcut.order import Orders, ProcedureGraph, graph_of_labels, rank_orders, 
 from stepcut.procedure.corrections.document import Document, document_of, is_unnamed
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.timeline import Timeline
+from stepcut.version import __version__
 
 
 @dataclass(eq=False, kw_only=True)
@@ -138,3 +142,24 @@ class Record(Outline):
         if any(edit["do"] not in ("rename", "colour", "confirm") for edit in self.corrections.done):
             return graph_of_labels(self.labels, float(self.rate), self.steps)
         return self.expectations.usual.graph.renamed(self.steps)
+
+    def card(self) -> str:
+        """README.md: what this is, in the form of a model card."""
+        config, labelled = self.config, len(self.given)
+        template = (resources.files("stepcut.procedure") / "card.md").read_text(encoding="utf-8")
+        return Template(template).substitute(
+            version=__version__,
+            count=len(self.steps),
+            amount=len(self.timelines),
+            steps="\n".join(f"- {k}: {name}" for k, name in enumerate(self.steps)),
+            videos="\n".join(f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()),
+            labels=f"{labelled} of them with labels from a person" if labelled else "without labels",
+            found="The steps are those that a person labelled; the other videos were not looked at by anybody."
+            if labelled
+            else "The steps were found by what the videos share; nobody has named or confirmed them.",
+            method=config["method"],
+            seed=config["seed"],
+            backbone=config["backbone"]["name"],
+            rate=self.rate,
+            settings=json.dumps(config["settings"], indent=1),
+        )

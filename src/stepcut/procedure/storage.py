@@ -40,7 +40,6 @@ from stepcut.files.atomic import output_errors, read_json, write_bytes, write_js
 from stepcut.methods import METHODS
 from stepcut.methods.contract import Labels, Method
 from stepcut.plugins import find_saved, is_own, name_of, trusting
-from stepcut.procedure.card import model_card
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import FORMAT, check_output, locked, put_in_place, read_config
 from stepcut.procedure.record import Outline, Record
@@ -155,7 +154,7 @@ def write_files(record: Record, folder: Path) -> None:
         )
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
-    write_text(folder / "README.md", model_card(record))
+    write_text(folder / "README.md", record.card())
 
 
 def read_outline(folder: Path) -> Outline:

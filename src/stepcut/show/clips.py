@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -15,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from stepcut.errors import VideoError, printable
+from stepcut.errors import VideoError
 from stepcut.features.video.container import blame, open_video
 from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import whole_file, write_bytes
+from stepcut.files.names import safe_name
 from stepcut.show.moments import picture_at
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Segment, Timeline
@@ -138,7 +138,7 @@ def write_clips(
         try:
             keys = key_times(video)
             for place, segment in enumerate(s for s in timeline if step is None or s.step == step):
-                stem = folder / file_name(segment.step) / f"{file_name(name)}-{place + 1:02d}"
+                stem = folder / flat(segment.step) / f"{flat(name)}-{place + 1:02d}"
                 cut_clip(video, segment.start, segment.end, stem.with_suffix(".mp4"), keys)
                 picture = picture_at(video, (segment.start + segment.end) / 2, height=240)
                 write_bytes(stem.with_suffix(".jpg"), picture)
@@ -149,19 +149,19 @@ def write_clips(
             yield name, error
     for done, each in pictures.items():
         if sheet:
-            write_bytes(folder / file_name(done) / "contact-sheet.jpg", contact_sheet(each))
+            write_bytes(folder / flat(done) / "contact-sheet.jpg", contact_sheet(each))
     if step is not None and parts:
-        grid_movie(parts, folder / file_name(step) / "grid.mp4")
+        grid_movie(parts, folder / flat(step) / "grid.mp4")
     write_bytes(folder / "time-budget.csv", time_budget(timelines).csv().encode())
 
 
-def file_name(name: str) -> str:
-    """A name that is one on every system: no separators, no control characters, not too long.
+def flat(name: str) -> str:
+    """A name as one file or folder.
 
-    >>> file_name("add jam/honey?"), file_name("..")
-    ('add jam_honey_', '_')
+    >>> flat("add jam/honey"), flat("..")
+    ('add jam_honey', 'video')
     """
-    return re.sub(r'[/\\:*?"<>|%]', "_", printable(name)).strip(". ")[:80] or "_"
+    return str(safe_name(name.replace("/", "_")))
 
 
 def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:

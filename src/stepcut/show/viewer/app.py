@@ -100,12 +100,10 @@ class Routes:
     async def download(self, request: Request) -> Response:
         """The timelines in a format, as a file."""
         format, rate = request.query_params.get("format", ""), request.query_params.get("rate") or None
-        timelines = self.viewer.edits.document.timelines()
-        made = await run_in_threadpool(
-            export, timelines, format, self.viewer.title, rate, self.viewer.edits.outline.videos
-        )
-        disposition = f"attachment; filename*=utf-8''{quote(made.name)}"
-        return Response(made.data, media_type="application/octet-stream", headers={"content-disposition": disposition})
+        shown = self.viewer.edits.outline
+        name, data = await run_in_threadpool(export, shown.timelines, format, self.viewer.title, rate, shown.videos)
+        disposition = f"attachment; filename*=utf-8''{quote(name)}"
+        return Response(data, media_type="application/octet-stream", headers={"content-disposition": disposition})
 
     # ------------------------------------------------------------------ videos
 

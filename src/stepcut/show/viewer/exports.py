@@ -8,20 +8,11 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from stepcut.errors import choose
 from stepcut.formats import FORMATS, write, write_folder
 from stepcut.rate import as_rate
 from stepcut.timeline import Timeline
-
-
-class Download(NamedTuple):
-    """What is sent: a file name and its bytes."""
-
-    name: str
-    data: bytes
-
 
 LINKED = ("elan", "boris", "label-studio")
 """Formats whose program opens the video by the path that the file gives."""
@@ -33,8 +24,8 @@ def export(
     title: str,
     rate: str | None = None,
     videos: Mapping[str, str | None] | None = None,
-) -> Download:
-    """Write timelines through `stepcut.formats`, tables safe for spreadsheets.
+) -> tuple[str, bytes]:
+    """Write timelines through `stepcut.formats`, tables safe for spreadsheets; gives a file name and its bytes.
 
     timelines  by the name of their video
     format     one of `FORMATS`
@@ -51,13 +42,13 @@ def export(
         if chosen.many:
             path = Path(folder) / f"timelines{chosen.suffix}"
             write(path, timelines, format, rate, spreadsheet=True)
-            return Download(f"{title}-{format}{chosen.suffix}", path.read_bytes())
+            return f"{title}-{format}{chosen.suffix}", path.read_bytes()
         write_folder(folder, timelines, format, rate, spreadsheet=True)
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in sorted(Path(folder).iterdir()):
                 archive.write(file, file.name)
-        return Download(f"{title}-{format}.zip", packed.getvalue())
+        return f"{title}-{format}.zip", packed.getvalue()
 
 
 def format_list() -> list[dict[str, object]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import json
@@ -10,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -166,7 +166,7 @@ def view_procedure(
     folder = kept(procedure) if isinstance(procedure, Procedure) else Path(procedure)
     running = Running(folder, port)
     if block is None:
-        block = not _in_notebook()
+        block = "ipykernel" not in sys.modules  # a notebook goes on
 
     def ready(address: str) -> None:
         log.warning("the viewer is at %s (Ctrl+C ends it); edits are kept in %s", address, folder)
@@ -191,12 +191,3 @@ def kept(procedure: Procedure) -> Path:
     if not folder.exists():
         procedure.save(folder)
     return folder
-
-
-def _in_notebook() -> bool:
-    """Whether an event loop runs already, as it does in Jupyter."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
