@@ -15,9 +15,10 @@ from stepcut.methods.arithmetic import as_vectors, squared_distances
 from stepcut.methods.contract import BACKGROUND, OPEN, Array, Choice, Curve, Labels, Online, StepCount, as_step_count
 from stepcut.methods.default import teaching
 from stepcut.methods.default.em import Steps, log_likelihood
-from stepcut.methods.default.forward_backward import forward, forward_backward
+from stepcut.methods.default.forward_backward import STAY, forward_backward
 from stepcut.methods.default.labels import check_labels
 from stepcut.methods.default.leave_one_out import leave_one_out
+from stepcut.methods.default.online import Causal, Model
 from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth, soft_normalise
 from stepcut.methods.default.step_count import RESTARTS, choose_count
@@ -146,8 +147,9 @@ class StepCut:
         """Learn from labels, starting from the steps found without them; what a person said stays."""
         videos = [centre(video) @ directions for video in rows]
         with Stage(progress, "labels", unit="models") as stage:
-            learned = teaching.teach(videos, self.labels_, known, self.steps_)
-            doubt = teaching.calibrate(videos, self.labels_, known, self.steps_, stage.advance)
+            rate = float(self.rate)
+            learned = teaching.teach(videos, rate, self.labels_, known, self.steps_)
+            doubt = teaching.calibrate(videos, rate, self.labels_, known, self.steps_, stage.advance)
         self.taught_ = learned.on_features(directions, doubt)
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
             self.taught_ = self.taught_.without_background()
@@ -203,12 +205,27 @@ class StepCut:
     def online(self) -> Online:
         """Memberships frame by frame, from the past alone."""
         self._check_learned()
-        return Causal(self)
+        if self.taught_ is not None:
+            return Causal(self.taught_.online(self.mean_, self.length_))
+        return Causal(
+            Model(
+                self.mean_,
+                self.length_,
+                self.steps_,
+                np.array([self.sigma_]),
+                lag=0,
+                stay=STAY,
+                evidence=lambda rows, when: self._log_likelihood(self._on_axes(rows), when)[0] / SOFTEN,
+                memberships=self._without_background,
+            )
+        )
 
     def _views(self, features: Sequence[Array]) -> list[Floats]:
         """z = smooth(x - mean) on the axes, softly normalised."""
-        centred = self._centred(features)
-        return [soft_normalise(smooth(video @ self.plane_, self.sigma_), self.norm_) for video in centred]
+        return [self._on_axes(video, self.sigma_) for video in self._centred(features)]
+
+    def _on_axes(self, rows: Floats, sigma: float = 0.0) -> Floats:
+        return soft_normalise(smooth(rows @ self.plane_, sigma), self.norm_)
 
     def _centred(self, features: Sequence[Array]) -> list[Floats]:
         self._check_learned()
@@ -278,42 +295,3 @@ class StepCut:
     def _check_learned(self) -> None:
         if not hasattr(self, "plane_"):
             raise NotLearned("this method has not been fitted; call fit(features) first.")
-
-
-class Causal:
-    """The online form: a running mean in place of the video's, an exponential in place of the Gaussian, the forward
-    pass alone in place of forward-backward. Memory does not grow."""
-
-    def __init__(self, method: StepCut) -> None:
-        self.method = method
-        self.seen = 0
-        self.total = np.zeros_like(method.mean_)
-        sigmas = [method.sigma_] if method.taught_ is None else method.taught_.sigmas
-        self.fade = np.array([sigma / (1 + sigma) for sigma in sigmas])[:, None]
-        self.smoothed = np.zeros((len(self.fade), len(method.mean_)))
-        self.weight = np.zeros_like(self.fade)
-        self.belief: Floats | None = None
-
-    def push(self, row: Array) -> Floats:
-        """Take the next feature row; give its memberships (K,)."""
-        learned = self.method
-        vector = as_vectors(np.asarray(row)[None])[0].astype(np.float64)
-        self.seen += 1
-        self.total += vector
-        # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
-        trust = learned.length_ / learned.steps_
-        mean = (trust * learned.mean_ + self.total) / (trust + self.seen)
-        self.smoothed = self.fade * self.smoothed + (1 - self.fade) * vector
-        self.weight = self.fade * self.weight + (1 - self.fade)
-        rows = self.smoothed / self.weight - mean  # (scales, d)
-        # The end is not known: time is measured against the usual length of a video.
-        when = np.array([min(1.0, (self.seen - 0.5) / learned.length_)])
-        if learned.taught_ is not None:
-            taught = learned.taught_
-            seen = taught.at_times(np.einsum("sd,sdk->k", rows, taught.weights)[None], when)[0]
-            self.belief = forward(self.belief, seen, float(taught.stay))
-            return taught.honest(self.belief[None]).ravel()
-        view = soft_normalise(rows @ learned.plane_, learned.norm_)
-        self.belief = forward(self.belief, learned._log_likelihood(view, when)[0] / SOFTEN)
-        shares: Floats = learned._without_background(self.belief[None])[0]
-        return shares

@@ -1,8 +1,11 @@
-"""The taught model: a linear discriminant of features at two time scales, a usual time and a duration for each step.
+"""The taught model: a linear discriminant of features at two time scales and of motion, a usual time and a duration.
 
-    log p(x_t, t | k)  =  ( sum over scales s of  w_sk . smooth(x, s)_t  +  b_k ) / temperature  +  log p(t | k)
+    log p(x_t, t | k)  =  ( sum over scales s of  w_sk . smooth(x, s)_t  +  w_mk . motion(x)_t  +  b_k ) / temperature
+                          +  log p(t | k)
 
-There are K + 1 states: the steps, and background, which a person labels like a step.
+Motion is how features change from a second before to a second after, at the finest scale: a hand that reaches and one
+that returns look alike in a still picture. There are K + 1 states: the steps, and background, which a person labels
+like a step.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 
 from stepcut.methods.contract import BACKGROUND, Array, Labels
 from stepcut.methods.default.forward_backward import forward_backward
+from stepcut.methods.default.online import Model
 from stepcut.methods.default.slow_features import smooth
 from stepcut.methods.segmenter import normalised_times
 
@@ -30,13 +34,15 @@ class Taught:
     """What was learned from labels. S = K + 1 states, the last is background."""
 
     weights: Floats
-    """(scales, d, S)"""
+    """(scales + 1, d, S): of every scale, then of the motion"""
     bias: Floats
     """(S,)"""
     clock: Floats
     """(bins, S): log-density of the normalised time of each state"""
     sigmas: Floats
-    """(scales,): widths of the Gaussians over time, in rows"""
+    """(scales,): widths of the Gaussians over time, in rows, the finest first"""
+    lag: Floats
+    """(): rows before and after between which motion is measured"""
     stay: Floats
     """(): probability that a state goes on in the next row"""
     temperature: Floats
@@ -46,13 +52,13 @@ class Taught:
 
     def log_likelihood(self, rows: Floats) -> Floats:
         """(T, S) from one centred video (T, d)."""
-        scales = [
-            smooth(rows @ weights, float(sigma)) for weights, sigma in zip(self.weights, self.sigmas, strict=True)
-        ]
-        return self.at_times(np.sum(scales, axis=0), normalised_times(len(rows)))
+        *scales, moving = rows @ self.weights  # smoothing and differences are linear, so they may come last
+        scores = [smooth(part, float(sigma)) for part, sigma in zip(scales, self.sigmas, strict=True)]
+        scores.append(motion(smooth(moving, float(self.sigmas[0])), int(self.lag)))
+        return self.at_times(np.sum(scores, axis=0), normalised_times(len(rows)))
 
     def at_times(self, scores: Floats, times: Floats) -> Floats:
-        """The log-likelihood (T, S) from the sum over scales (T, S) and the normalised times (T,)."""
+        """The log-likelihood (T, S) from the sum of all scores (T, S) and the normalised times (T,)."""
         bins = np.minimum((times * len(self.clock)).astype(np.int64), len(self.clock) - 1)
         return np.asarray((scores + self.bias) / self.temperature + self.clock[bins])
 
@@ -69,6 +75,14 @@ class Taught:
         shared by all steps, so that the membership of a step is how sure it is that the frame shows it."""
         softer = soften(posterior, float(self.doubt))
         return np.asarray(softer[:, :-1] + softer[:, -1:] / (softer.shape[1] - 1))
+
+    def online(self, mean: Floats, length: float) -> Model:
+        """What the online form needs, beside the mean (d,) and the usual length in rows of the videos learned from."""
+        steps, lag, stay = len(self.bias) - 1, int(self.lag), float(self.stay)
+        return Model(mean, length, steps, self.sigmas, lag, stay, self._evidence, self.honest)
+
+    def _evidence(self, rows: Floats, when: Floats) -> Floats:
+        return self.at_times(np.einsum("sd,sdk->k", rows, self.weights)[None], when)[0]
 
     def on_features(self, directions: Floats, doubt: float) -> Taught:
         """The model that was learned on principal directions (d, p), as one of features (d,)."""
@@ -87,6 +101,12 @@ class Taught:
         """The model that a method's `state` holds, None where it was not taught."""
         names = [name for name in cls.__dataclass_fields__ if PREFIX + name in state]
         return cls(**{name: np.asarray(state[PREFIX + name], dtype=np.float64) for name in names}) if names else None
+
+
+def motion(rows: Floats, lag: int) -> Floats:
+    """x_(t + lag) - x_(t - lag) for every row of (T, d); before the first row and after the last nothing changes."""
+    place = np.arange(len(rows))
+    return np.asarray(rows[np.minimum(place + lag, len(rows) - 1)] - rows[np.maximum(place - lag, 0)])
 
 
 def soften(posterior: Floats, doubt: float) -> Floats:

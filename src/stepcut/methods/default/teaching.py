@@ -14,7 +14,7 @@ from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.default.labels import match_found
 from stepcut.methods.default.slow_features import SHRINK, smooth
-from stepcut.methods.default.taught import NEVER, Taught, soften
+from stepcut.methods.default.taught import NEVER, Taught, motion, soften
 from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
@@ -24,6 +24,8 @@ DIRECTIONS = 128
 """Principal directions that labels are learned on: twice as many as without, since labels tell noise from signal."""
 SCALES = (16.0, 4.0)
 """A step lasts this many times the standard deviations of the Gaussians that smooth features."""
+MOTION = 1.0
+"""Seconds before and after between which motion is measured."""
 ITERATIONS = 10
 """Iterations of EM."""
 FOLDS = 5
@@ -82,10 +84,13 @@ def read_lesson(labels: Sequence[Labels], count: int) -> Lesson:
     )
 
 
-def teach(videos: Sequence[Floats], found: Sequence[Labels], labels: Sequence[Labels], count: int) -> Taught:
+def teach(
+    videos: Sequence[Floats], rate: float, found: Sequence[Labels], labels: Sequence[Labels], count: int
+) -> Taught:
     """Learn from the labels of some videos and the features of all.
 
     videos  (T, p) each, centred
+    rate    rows per second
     found   labels (T,) of every video found without a person; where EM starts
     labels  (T,) of every video, -2 where nobody said anything
     count   the number of steps
@@ -95,7 +100,8 @@ def teach(videos: Sequence[Floats], found: Sequence[Labels], labels: Sequence[La
     start = [number[cut] for cut in found]
     sigmas = np.array([lesson.lasts / scale for scale in SCALES])
     stride = max(1, int(sigmas[0] / 2))
-    rows = [np.column_stack([smooth(video, sigma) for sigma in sigmas])[::stride] for video in videos]
+    lag = max(1, round(MOTION * rate))
+    rows = [_at_scales(video, sigmas, lag)[::stride] for video in videos]
     known = [given[::stride] for given in lesson.known]
     pieces = [Piece(x, given, begin[::stride], lesson) for x, given, begin in zip(rows, known, start, strict=True)]
     stay = max(0.5, 1 - stride * (1 - lesson.stay))
@@ -105,13 +111,20 @@ def teach(videos: Sequence[Floats], found: Sequence[Labels], labels: Sequence[La
         for piece in pieces:
             piece.find((weights, bias, clock), float(temperature), stay, lesson.share)
     weights, bias, clock = estimate(pieces, lesson, shortest=sigmas[1] / stride)
-    return Taught(
-        np.stack(np.split(weights, len(SCALES))), bias, clock, sigmas, np.array(lesson.stay), temperature, np.array(1.0)
-    )
+    parts = np.stack(np.split(weights, len(SCALES) + 1))
+    lags, stays, doubt = np.array(float(lag)), np.array(lesson.stay), np.array(1.0)
+    return Taught(parts, bias, clock, sigmas, lags, stays, temperature, doubt)
+
+
+def _at_scales(video: Floats, sigmas: Floats, lag: int) -> Floats:
+    """(T, 3 p): a centred video (T, p) smoothed at both scales, and its motion at the finer one."""
+    scales = [smooth(video, float(sigma)) for sigma in sigmas]
+    return np.column_stack([*scales, motion(scales[0], lag)])
 
 
 def calibrate(
     videos: Sequence[Floats],
+    rate: float,
     found: Sequence[Labels],
     labels: Sequence[Labels],
     count: int,
@@ -126,7 +139,7 @@ def calibrate(
     loss = np.zeros(len(DOUBTS))
     for fold in folds:
         hidden = [np.full_like(given, OPEN) if i in fold else given for i, given in enumerate(labels)]
-        model = teach(videos, found, hidden, count)
+        model = teach(videos, rate, found, hidden, count)
         for i in fold:
             inside = labels[i] != OPEN
             posterior = forward_backward(model.log_likelihood(videos[i]), float(model.stay))[inside]

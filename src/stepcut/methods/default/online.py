@@ -1,0 +1,73 @@
+"""The online form: memberships row by row, from the past alone, in constant memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.methods.arithmetic import as_vectors
+from stepcut.methods.contract import Array
+from stepcut.methods.default.forward_backward import forward
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the online form needs to know of a learned method."""
+
+    mean: Floats
+    """(d,): mean of the videos learned from"""
+    length: float
+    """Rows of a usual video."""
+    steps: int
+    sigmas: Floats
+    """(scales,): widths of the Gaussians over time, in rows, the finest first"""
+    lag: int
+    """Rows before and after between which motion is measured; 0 where the model knows none."""
+    stay: float
+    """Probability that a step goes on in the next row."""
+    evidence: Callable[[Floats, Floats], Floats]
+    """From smoothed rows (scales, d), with the motion as one more, and the time (1,) to the log-likelihood (S,)."""
+    memberships: Callable[[Floats], Floats]
+    """From a posterior (1, S) to memberships (1, K)."""
+
+
+class Causal:
+    """A running mean in place of the video's, exponentials in place of Gaussians, the forward pass alone in place of
+    forward-backward."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.seen = 0
+        self.total = np.zeros_like(model.mean)
+        self.fade = (model.sigmas / (1 + model.sigmas))[:, None]  # the mean age of a row is then sigma
+        self.smoothed = np.zeros((len(self.fade), len(model.mean)))
+        self.weight = np.zeros_like(self.fade)
+        self.past: deque[Floats] = deque(maxlen=2 * model.lag + 1)
+        self.belief: Floats | None = None
+
+    def push(self, row: Array) -> Floats:
+        """Take the next feature row; give its memberships (K,)."""
+        model = self.model
+        vector = as_vectors(np.asarray(row)[None])[0].astype(np.float64)
+        self.seen += 1
+        self.total += vector
+        # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
+        trust = model.length / model.steps
+        mean = (trust * model.mean + self.total) / (trust + self.seen)
+        self.smoothed = self.fade * self.smoothed + (1 - self.fade) * vector
+        self.weight = self.fade * self.weight + (1 - self.fade)
+        scales = self.smoothed / self.weight
+        rows = scales - mean
+        if model.lag:
+            self.past.append(scales[0])
+            rows = np.vstack([rows, scales[0] - self.past[0]])
+        # The end is not known: time is measured against the usual length of a video.
+        when = np.array([min(1.0, (self.seen - 0.5) / model.length)])
+        self.belief = forward(self.belief, model.evidence(rows, when), model.stay)
+        return np.asarray(model.memberships(self.belief[None])[0])
