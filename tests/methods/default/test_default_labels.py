@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
+from stepcut.methods.default.taught import motion
 
 RATE = 2.0
 Labels = NDArray[np.int64]
@@ -113,3 +114,20 @@ def test_background_is_what_a_person_calls_background(kitchen: Kitchen) -> None:
     learned = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(rows, labels=some(without, 4))
     there = true[5] == 2
     assert (learned.labels_[5][there] == BACKGROUND).mean() > 0.5
+
+
+def test_steps_that_differ_in_motion_alone_are_taught_apart() -> None:
+    """Pictures that go 0 to 1 and back to 0: the same pictures in both steps, in opposite order."""
+    rng = np.random.default_rng(0)
+    swing = np.concatenate([np.linspace(0, 1, 12), np.linspace(1, 0, 12)])
+    rows = [np.outer(np.tile(swing, 5), np.ones(4)) + 0.02 * rng.normal(size=(120, 4)) for _ in range(4)]
+    true = np.tile(np.repeat([0, 1], 12), 5)
+    method = StepCut(steps=2, rate=4.0, restarts=3, background=0.0)
+    found = method.fit(rows, labels=[true, true, true, None]).labels_[3]
+    assert (found == true).mean() > 0.9
+
+
+def test_motion_is_the_difference_of_rows_around_each() -> None:
+    rows = np.array([[0.0], [1.0], [3.0], [6.0]])
+    np.testing.assert_array_equal(motion(rows, 1), [[1.0], [3.0], [5.0], [3.0]])
+    np.testing.assert_array_equal(motion(rows, 9), [[6.0]] * 4)
