@@ -149,7 +149,7 @@ class Bench:
         """(confidence, share of its time that is right, rows) of every segment found in the other recordings."""
         known, count = self.known(labelled), self.column.steps
         model = teaching.teach(self.videos, self.start.labels_, known, count)
-        doubt = teaching.calibrate(self.videos, self.start.labels_, known, count)
+        doubt, _ = teaching.calibrate(self.videos, self.start.labels_, known, count)
         model = model.on_features(np.eye(self.videos[0].shape[1]), doubt)
         found = []
         for i in self.others(labelled):

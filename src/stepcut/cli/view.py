@@ -8,8 +8,8 @@ from pathlib import Path
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
 from stepcut.features.find import find_videos
+from stepcut.procedure.outline import read_outline
 from stepcut.procedure.procedure import load
-from stepcut.procedure.storage import read_outline
 from stepcut.show.viewer.server import Running, open_browser
 from stepcut.show.viewer.state import look
 

@@ -26,6 +26,7 @@ class BaseMethod(ABC):
     steps_: int
     novelty_: list[NDArray[np.float64]] | None = None
     left_out_labels_: list[Labels] | None = None
+    right_: float | None = None
     choice_: Choice | None = None
     curve_: Curve | None = None
 

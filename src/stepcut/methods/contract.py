@@ -97,6 +97,8 @@ class Method(Protocol):
     """Leave-one-out novelty of the videos learned from, where the method knows it."""
     left_out_labels_: list[Labels] | None = None
     """The steps of each video learned from as if it were new, where the method knows them."""
+    right_: float | None = None
+    """The share of labelled rows that are found right where their video is left out, where the method knows it."""
 
     @property
     def choice_(self) -> Choice | None:
@@ -128,7 +130,7 @@ class Method(Protocol):
 
 def complete(method: Method) -> Method:
     """The same method; what only some methods learn (`novelty_`, `choice_` ...) is None where it is absent."""
-    for name in ("novelty_", "left_out_labels_", "choice_", "curve_"):
+    for name in ("novelty_", "left_out_labels_", "right_", "choice_", "curve_"):
         if name not in dir(method):
             setattr(method, name, None)
     return method

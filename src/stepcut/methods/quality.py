@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import as_vectors, principal_axes, scatter
-from stepcut.methods.contract import Array, Labels, Method, build
+from stepcut.methods.contract import OPEN, Array, Labels, Method, build
 from stepcut.methods.default.consensus import agreement, time_regularity
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ SHORT = 64
 
 @dataclass(frozen=True)
 class Quality:
-    """How far to trust steps that were found without labels. All figures are from 0 to 1."""
+    """How far to trust the steps. All figures are from 0 to 1, and 0 where they were not measured."""
 
     grade: Grade
     """good, doubtful, or clock: little more than slices of time, or than chance."""
@@ -173,8 +173,28 @@ def grade(
     return Quality("doubtful", f"{'; '.join(weak)}. {HELP}", *figures)
 
 
-def not_measured(taught: bool) -> Quality:
-    """What is said where nothing was measured; `taught`: a person gave labels."""
-    why = "a person taught these steps" if taught else "this method, or so few videos, cannot be measured"
+def grade_taught(right: float | None, labels: Sequence[Labels | None], count: int) -> Quality:
+    """The grade of steps that a person labelled: how well labelled videos are found when they are left out.
+
+    right   the share of labelled rows that are found so; None where one video alone is labelled
+    labels  for every video None or (T,), -1 for background, -2 where nobody said anything
+    count   how many steps there are
+    """
+    said = [rows for rows in labels if rows is not None and (rows != OPEN).any()]
+    if right is None:
+        why = "one video alone is labelled, so none can be left out to see how well it is found"
+        return Quality("doubtful", f"{why}. Label two or three more.", 0, 0, 0, 0, 0, 0, ())
+    hits = [(np.arange(len(rows)) * count // len(rows) == rows)[rows != OPEN] for rows in said]
+    clock = float(np.concatenate(hits).mean())
+    told = f"left out in turn, the {len(said)} labelled videos are found right for {right:.0%} of their time"
+    reason = f"{told} (equal parts of each video: {clock:.0%})."
+    score = (right - RIGHT[0]) / RIGHT[1]
+    grade: Grade = "clock" if right <= clock else "good" if score >= GOOD else "doubtful"
+    return Quality(grade, reason if grade == "good" else f"{reason} {HELP}", score, 0, 0, 0, clock, 0, ())
+
+
+def not_measured() -> Quality:
+    """What is said where nothing was measured."""
+    why = "this method, or so few videos, cannot be measured"
     reason = f"{why}; compare with labels of videos that were not learned from."
     return Quality("doubtful", reason, 0, 0, 0, 0, 0, 0, ())

@@ -18,7 +18,7 @@ from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_one_out_novelty
 from stepcut.methods.contract import Array, Labels, Method, complete
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
-from stepcut.methods.quality import Quality, measure_quality, refit, shorten
+from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
 from stepcut.procedure.lesson import Lesson, carry_names
 from stepcut.procedure.naming import Namer, words_of_features, words_of_namer
 from stepcut.procedure.recipe import Ingredient, fit_recipe
@@ -26,6 +26,9 @@ from stepcut.procedure.record import Record
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
+
+Given = Sequence[Labels | None] | None
+"""Labels by video, in the order of the features, where a person gave some."""
 
 
 def fit(
@@ -57,7 +60,7 @@ def fit(
     taught = {} if lesson is None else {"labels": [lesson.labels.rows.get(one.name) for one in features]}
     method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
     config["settings"] = method.settings()
-    quality, tree = _assess(method, rows, lesson is not None, progress)
+    quality, tree = _assess(method, rows, taught.get("labels"), progress)
     config |= {"quality": None if quality is None else quality.to_json(), "hierarchy": tree.to_json()}
     reliability = 1.0 if quality is None else quality.reliability
     cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
@@ -110,13 +113,13 @@ def _own(share: Array, cut: Labels) -> Array:
     return share[np.arange(len(cut)), np.maximum(cut, 0)]
 
 
-def _assess(method: Method, rows: Sequence[Array], taught: bool, progress: Hook) -> tuple[Quality | None, Hierarchy]:
+def _assess(method: Method, rows: Sequence[Array], labels: Given, progress: Hook) -> tuple[Quality | None, Hierarchy]:
     """How far to trust the steps, and which of them join or part at another grain."""
     quality, split = None, None
     with Stage(progress, "quality", unit="runs"):
-        if not taught:
-            quality = measure_quality(method, rows)
-        if quality is not None:
+        if labels is not None:
+            quality = grade_taught(method.right_, labels, method.steps_)
+        elif (quality := measure_quality(method, rows)) is not None:
             few = refit(method, shorten(rows), restarts=3, steps=method.steps_ + 1)
             split = find_split(method.labels_, few.labels_, method.steps_)
         names = [str(number) for number in range(method.steps_)]

@@ -23,8 +23,9 @@ from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import apply
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.lesson import Given, known_rows, lesson
+from stepcut.procedure.outline import damaged
 from stepcut.procedure.record import Record
-from stepcut.procedure.storage import damaged, read, save
+from stepcut.procedure.storage import read, save
 from stepcut.progress import Hook, default_hook, silent
 from stepcut.timeline import Timeline, draw_axis, legend
 

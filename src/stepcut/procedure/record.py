@@ -94,10 +94,22 @@ class Outline:
         return [step.name if step else name for step, name in zip(given, gone, strict=True)]
 
     @property
+    def untaught(self) -> str:
+        """What check and guide do not know of the corrections, in words: they find the steps that were learned."""
+        names = [step.name for step in self.document.steps if step.number >= len(self.learned_steps)]
+        gone = [self.learned_steps[number] for number in self.document.merged if number < len(self.learned_steps)]
+        said = [f"{what} ({', '.join(some)})" for what, some in (("merged", gone), ("new", names)) if some]
+        if not said:
+            return ""
+        return (
+            f"steps were corrected since it was learned, {' and '.join(said)}: check and guide know them after teach."
+        )
+
+    @property
     def quality(self) -> Quality:
-        """How far to trust steps that were found without labels: `.grade` is good, doubtful or clock; `.reason`."""
+        """How far to trust the steps: `.grade` is good, doubtful or clock; `.reason` in a sentence."""
         kept = self.config.get("quality")
-        return not_measured(bool(self.given)) if kept is None else Quality.from_json(kept)
+        return not_measured() if kept is None else Quality.from_json(kept)
 
     def hierarchy(self) -> Hierarchy:
         """Which steps join when fewer are wanted, and which parts with one more: one tree for all videos."""
@@ -139,7 +151,7 @@ class Record(Outline):
     @property
     def graph(self) -> ProcedureGraph:
         """What must precede what, what is optional, what repeats, and what comes next."""
-        if any(edit["do"] not in ("rename", "colour", "confirm") for edit in self.corrections.done):
+        if any(edit["do"] not in ("rename", "colour", "confirm", "cut") for edit in self.corrections.done):
             return graph_of_labels(self.labels, float(self.rate), self.steps)
         return self.expectations.usual.graph.renamed(self.steps)
 

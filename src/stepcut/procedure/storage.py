@@ -19,10 +19,7 @@ import hashlib
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +29,21 @@ import safetensors.numpy
 
 from stepcut.checking.calibrate import Expectations
 from stepcut.checking.severity import FILE, parse_severity
-from stepcut.colours import colour
-from stepcut.errors import ExtraNeeded, OutputError, ProcedureError, StepcutError
+from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
-from stepcut.methods.contract import Labels, Method
+from stepcut.methods.contract import Method
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.corrections.log import Corrections, settle
-from stepcut.procedure.folder import FORMAT, check_output, locked, put_in_place, read_config
-from stepcut.procedure.record import Outline, Record
-from stepcut.timeline import Segment, Timeline, runs
-from stepcut.version import __version__
+from stepcut.procedure.folder import check_output, locked, put_in_place, read_config
+from stepcut.procedure.outline import EDITS, damaged, read_corrections, read_outline, write_outline
+from stepcut.procedure.record import Record
+from stepcut.timeline import runs
 
-EDITS = "edits.json"
+LABELS = "labels"
+"""The method of a folder that holds labels to look at, and no model."""
 
 
 def save(record: Record, path: AnyPath) -> None:
@@ -72,6 +69,8 @@ def save(record: Record, path: AnyPath) -> None:
                 kept = _settled(record, target)
                 if kept.history:
                     write_json(fresh / EDITS, kept.to_json())
+                if (target / FILE).exists() and _fingerprint(target) == record.config.get("fingerprint"):
+                    shutil.copyfile(target / FILE, fresh / FILE)  # what somebody says of these steps stands
                 put_in_place(fresh, target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -91,11 +90,15 @@ def check_keepable(method: Method, target: AnyPath) -> None:
 def _settled(record: Record, target: Path | Address) -> Corrections:
     if not target.exists():
         return record.corrections
-    there = read_corrections(target, read_config(target).get("fingerprint", ""))
+    there = read_corrections(target, _fingerprint(target))
     try:
         return settle(there, record.corrections, record.config.get("absorbed"))
     except OutputError as error:
         raise OutputError(f"{target}: {error}") from error
+
+
+def _fingerprint(folder: Path | Address) -> str:
+    return str(read_config(folder).get("fingerprint", ""))
 
 
 def _save_at(record: Record, target: Address) -> None:
@@ -114,30 +117,9 @@ def _save_at(record: Record, target: Address) -> None:
 
 def write_files(record: Record, folder: Path) -> None:
     """All files of the folder but the corrections."""
-    number = {name: k for k, name in enumerate(record.learned_steps)}
     model = safetensors.numpy.save({key: np.array(array, order="C") for key, array in record.method.state().items()})
     write_bytes(folder / "model.safetensors", model)
-    about = {"format": FORMAT, "stepcut": __version__, "model": _digest(model)}
-    write_json(folder / "config.json", {**about, **record.config})
-    write_json(
-        folder / "steps.json",
-        [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(record.learned_steps)],
-    )
-    write_json(
-        folder / "timelines.json",
-        {
-            name: {
-                "path": record.videos[name],
-                "duration": timeline.duration,
-                "samples": record.samples[name],
-                "segments": [
-                    {"start": s.start, "end": s.end, "step": number[s.step], "confidence": s.confidence}
-                    for s in timeline
-                ],
-            }
-            for name, timeline in record.learned_timelines.items()
-        },
-    )
+    write_outline(record, folder, {"model": _digest(model)})
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.expectations.to_json())
@@ -155,56 +137,6 @@ def write_files(record: Record, folder: Path) -> None:
     if record.method.curve_ is not None:
         record.method.curve_.save(folder / "loss.csv")
     write_text(folder / "README.md", record.card())
-
-
-def read_outline(folder: Path) -> Outline:
-    """Read all of a folder but the model."""
-    config = read_config(folder)
-    with damaged(folder):
-        steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
-        saved: Mapping[str, Any] = read_json(folder / "timelines.json")
-        samples = {name: int(entry["samples"]) for name, entry in saved.items()}
-        if not steps or len(set(steps)) != len(steps) or not saved or min(samples.values()) < 1:
-            raise ValueError("steps.json or timelines.json lacks names or videos")
-        if (rate := Fraction(config["rate"])) <= 0:
-            raise ValueError(f"rate {rate}")
-        outline = Outline(
-            learned_steps=steps,
-            learned_timelines={name: _read_timeline(name, entry, steps) for name, entry in saved.items()},
-            samples=samples,
-            videos={name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()},
-            rate=rate,
-            config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
-            given=_read_given(folder / "labels.json", samples, len(steps)),
-        )
-    outline.corrections = read_corrections(folder, config.get("fingerprint", ""))
-    return outline
-
-
-def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
-    """One timeline of timelines.json, checked: a damaged file is found here."""
-    segments = []
-    for one in entry["segments"]:
-        if not isinstance(one["step"], int) or one["step"] < 0:
-            raise ValueError(f"step {one['step']!r}")
-        sure = None if one["confidence"] is None else float(one["confidence"])
-        segments.append(Segment(float(one["start"]), float(one["end"]), steps[one["step"]], sure))
-    duration = None if entry["duration"] is None else float(entry["duration"])
-    timeline = Timeline(segments, duration=duration, steps=steps, video=name)
-    if timeline.overlapping() or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline):
-        raise ValueError(f"the timeline of {name}")
-    return timeline
-
-
-def _read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str, Labels]:
-    """The labels that a procedure was taught; none where it was not."""
-    found = {}
-    for name, pairs in (read_json(path) if path.exists() else {}).items():
-        counts, steps = zip(*pairs, strict=True)
-        if sum(counts) != samples[name] or not all(-2 <= step < count for step in steps):
-            raise ValueError(f"labels.json does not fit {name}")
-        found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)
-    return found
 
 
 def _digest(data: bytes) -> str:
@@ -240,6 +172,10 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
     outline = read_outline(folder)
     saved, config = read_config(folder).get("model"), outline.config
+    if config["method"] == LABELS:
+        raise ProcedureError(
+            f"{folder}: these are labels to look at; nothing was learned from them. See: stepcut learn"
+        )
     with damaged(folder), trusting(trust):
         kind = method or find_saved("method", str(config["method"]), METHODS)
         FeatureSpec.from_json(config["backbone"])
@@ -252,43 +188,3 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
             severity = parse_severity(read_json(folder / FILE), outline.learned_steps)
             expectations = replace(expectations, severity=severity)
         return Record.grown(outline, method=learned, expectations=expectations, trusted=trust)
-
-
-def read_corrections(folder: Path | Address, fingerprint: str) -> Corrections:
-    """What a person corrected; none where there is no file."""
-    path = folder / EDITS
-    if not path.exists():
-        return Corrections(fingerprint)
-    try:
-        corrections = Corrections.from_json(read_json(path))
-    except ProcedureError as error:
-        raise ProcedureError(f"{path}: {error}") from error
-    except _BROKEN as error:
-        raise ProcedureError(
-            f"{path}: the corrections cannot be read ({error}). Restore the file, or move it away to start anew."
-        ) from error
-    if corrections.of != fingerprint:
-        raise ProcedureError(
-            f"{path}: these corrections were made on another learned state ({corrections.of}; this is {fingerprint}): "
-            "the procedure was learned again since. Move the file away, or restore the procedure that it belongs to."
-        )
-    return corrections
-
-
-_BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError)
-
-
-@contextmanager
-def damaged(folder: AnyPath) -> Iterator[None]:
-    """Turn whatever a damaged file causes into one sentence."""
-    try:
-        yield
-    except ExtraNeeded:
-        raise
-    except ProcedureError as error:
-        raise ProcedureError(f"{folder}: {error}") from error
-    except (*_BROKEN, StepcutError) as error:
-        raise ProcedureError(
-            f"{folder}: the procedure is damaged ({type(error).__name__}: {error}). "
-            "Learn it again, or restore the folder."
-        ) from error

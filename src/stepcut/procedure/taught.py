@@ -14,8 +14,8 @@ from stepcut.files.atomic import output_errors
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.folder import check_output, locked, put_in_place, read_config
 from stepcut.procedure.lesson import Given, shared_rows
+from stepcut.procedure.outline import read_corrections
 from stepcut.procedure.procedure import Procedure, load
-from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:

@@ -47,6 +47,7 @@ class CnC:
     steps_: int
     novelty_: list[NDArray[np.float64]] | None = None
     left_out_labels_: list[Labels] | None = None
+    right_: float | None = None
     choice_: Choice | None = None
 
     def __init__(

@@ -59,6 +59,8 @@ class StepCut:
     """Leave-one-out novelty of the videos learned from; not kept on disk."""
     left_out_labels_: list[Labels] | None = None
     """The steps of each video learned from as if it were new; not kept on disk."""
+    right_: float | None = None
+    """The share of labelled rows that are found right where their video is left out; not kept on disk."""
     choice_: Choice | None = None
     """How the number of steps was chosen, where it was not given."""
     taught_: Taught | None = None
@@ -115,7 +117,7 @@ class StepCut:
         search = self._search(short, count, restarts)
         with Stage(progress, "steps", total=restarts, unit="restarts") as stage:
             found = search.run(short, stage.advance)
-        self.taught_ = None
+        self.taught_, self.right_ = None, None
         self._keep(found, directions, search.sigma, rows)
         self.labels_ = self.predict(features)
         slow = [smooth(centre(video) @ directions, search.sigma) for video in rows]
@@ -149,7 +151,7 @@ class StepCut:
         with Stage(progress, "labels", unit="models") as stage:
             rate = float(self.rate)
             learned = teaching.teach(videos, rate, self.labels_, known, self.steps_)
-            doubt = teaching.calibrate(videos, rate, self.labels_, known, self.steps_, stage.advance)
+            doubt, self.right_ = teaching.calibrate(videos, rate, self.labels_, known, self.steps_, stage.advance)
         self.taught_ = learned.on_features(directions, doubt)
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
             self.taught_ = self.taught_.without_background()

@@ -129,25 +129,28 @@ def calibrate(
     labels: Sequence[Labels],
     count: int,
     advance: Callable[[], None] = lambda: None,
-) -> float:
-    """The doubt (see `soften`) with which memberships are as sure as they are right.
+) -> tuple[float, float | None]:
+    """The doubt (see `soften`) with which memberships are as sure as they are right, and the share of labelled rows
+    that are right where their video is left out; None where one video alone is labelled.
 
-    Labelled videos are left out in turn, in `FOLDS` groups; the number is the one that makes their labels likeliest.
+    Labelled videos are left out in turn, in `FOLDS` groups; the doubt is the one that makes their labels likeliest.
     """
     labelled = [i for i, given in enumerate(labels) if (given != OPEN).any()]
     folds = [labelled[first::FOLDS] for first in range(min(FOLDS, len(labelled)))] if len(labelled) > 1 else []
     loss = np.zeros(len(DOUBTS))
+    hits: list[Labels] = []
     for fold in folds:
         hidden = [np.full_like(given, OPEN) if i in fold else given for i, given in enumerate(labels)]
         model = teach(videos, rate, found, hidden, count)
         for i in fold:
             inside = labels[i] != OPEN
             posterior = forward_backward(model.log_likelihood(videos[i]), float(model.stay))[inside]
+            hits.append(posterior.argmax(axis=1) == np.where(labels[i][inside] < 0, count, labels[i][inside]))
             for place, doubt in enumerate(DOUBTS):
                 right = soften(posterior, doubt)[np.arange(len(posterior)), labels[i][inside]]  # -1: the last column
                 loss[place] -= np.log(right).sum()
         advance()
-    return DOUBTS[int(np.argmin(loss))] if folds else DOUBT
+    return (DOUBTS[int(np.argmin(loss))], float(np.concatenate(hits).mean())) if folds else (DOUBT, None)
 
 
 class Piece:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -89,3 +89,35 @@ def document_of(steps: Sequence[str], timelines: Mapping[str, Timeline]) -> Docu
         durations={video: timeline.end for video, timeline in timelines.items()},
         fresh=len(steps),
     )
+
+
+def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
+    """Neighbours that are the same step and touch at one of these times become one; other cuts stay."""
+    joined: list[Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        here = any(abs(part.start - edge) < 1e-6 for edge in edges)
+        if last is not None and here and last.step == part.step and abs(last.end - part.start) < 1e-6:
+            joined[-1] = Part(last.start, part.end, part.step, _mean(last, part))
+        else:
+            joined.append(part)
+    return tuple(joined)
+
+
+def union(known: tuple[tuple[float, float], ...], *more: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+    """Stretches (start, end) together, sorted, those that touch as one."""
+    together: list[tuple[float, float]] = []
+    for start, end in sorted((*known, *more)):
+        if together and start <= together[-1][1]:
+            together[-1] = (together[-1][0], max(end, together[-1][1]))
+        else:
+            together.append((start, end))
+    return tuple(together)
+
+
+def _mean(one: Part, other: Part) -> float | None:
+    """The confidence of two parts together: their mean by time, unless a person set one of them."""
+    if one.confidence is None or other.confidence is None:
+        return None
+    first, second = one.end - one.start, other.end - other.start
+    return (one.confidence * first + other.confidence * second) / (first + second)

@@ -1,4 +1,4 @@
-"""What a person may change, one pure function each: rename, colour, add, merge, split, move, mark, confirm.
+"""What a person may change, one pure function each: rename, colour, add, merge, cut, split, move, mark, confirm.
 
 An edit is a JSON object with the verb under "do". `apply` checks every value before it changes anything.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from stepcut.colours import colour
 from stepcut.errors import OptionError, choose, unknown
-from stepcut.procedure.corrections.document import Document, Part, Step
+from stepcut.procedure.corrections.document import Document, Part, Step, join, union
 
 Edit = Mapping[str, Any]
 
@@ -39,6 +39,7 @@ def describe(document: Document, edit: Edit) -> str:
         "colour": f"colour {name}",
         "add": f"add step {edit.get('name')}",
         "merge": f"merge {name} into {into.name if into else 'background'}",
+        "cut": f"split a segment in {video}",
         "split": f"split a step in {video}",
         "move": f"move a boundary in {video}",
         "mark": f"mark {name} in {video}",
@@ -89,11 +90,11 @@ def _merge(document: Document, edit: Edit) -> Document:
         raise OptionError(f"step={number} cannot be merged into itself; choose another one.")
     parts, known = {}, dict(document.known)
     for video, mine in document.parts.items():
-        known[video] = _union(known.get(video, ()), *((part.start, part.end) for part in mine if part.step == number))
-        kept = (part for part in mine if part.step != number or into is not None)
-        parts[video] = _join(
-            part._replace(step=into) if part.step == number and into is not None else part for part in kept
-        )
+        known[video] = union(known.get(video, ()), *((part.start, part.end) for part in mine if part.step == number))
+        kept = [part for part in mine if part.step != number or into is not None]
+        edges = {time for part in kept if part.step == number for time in (part.start, part.end)}
+        new = (part._replace(step=into) if part.step == number and into is not None else part for part in kept)
+        parts[video] = join(new, edges)
     steps = tuple(step for step in document.steps if step.number != number)
     return replace(document, steps=steps, parts=parts, known=known, merged={**document.merged, number: into})
 
@@ -101,14 +102,29 @@ def _merge(document: Document, edit: Edit) -> Document:
 # ---------------------------------------------------------------------- segments
 
 
-def _split(document: Document, edit: Edit) -> Document:
-    """Cut a step in two: what comes after `time` becomes a new step; with `everywhere`, at the same share of each."""
-    video, time = _video(document, edit), _time(document, edit, "time")
+def _part_at(document: Document, video: str, time: float) -> Part:
+    """The segment to cut at this time."""
     whole = next((part for part in document.parts[video] if part.start < time < part.end), None)
     if whole is None:
         raise OptionError(f"time={time:g} lies in no step of {video}, so there is nothing to split. Choose a segment.")
     if min(time - whole.start, whole.end - time) < LEAST:
         raise OptionError(f"time={time:g} is at the border of the segment; go {LEAST:g} s or more inside it.")
+    return whole
+
+
+def _cut(document: Document, edit: Edit) -> Document:
+    """Cut a segment in two at `time`; both keep the step."""
+    video, time = _video(document, edit), _time(document, edit, "time")
+    whole = _part_at(document, video, time)
+    halves = (whole._replace(end=time), whole._replace(start=time))
+    cut = (half for part in document.parts[video] for half in (halves if part == whole else (part,)))
+    return replace(document, parts={**document.parts, video: tuple(cut)})
+
+
+def _split(document: Document, edit: Edit) -> Document:
+    """Cut a step in two: what comes after `time` becomes a new step; with `everywhere`, at the same share of each."""
+    video, time = _video(document, edit), _time(document, edit, "time")
+    whole = _part_at(document, video, time)
     share = (time - whole.start) / (whole.end - whole.start)
     step = document.step(whole.step)
     assert step is not None
@@ -125,7 +141,7 @@ def _split(document: Document, edit: Edit) -> Document:
             middle = time if part == whole and name == video else _round(part.start + share * (part.end - part.start))
             if chosen and min(middle - part.start, part.end - middle) >= LEAST:
                 cut += [part._replace(end=middle), part._replace(start=middle, step=number)]
-                known[name] = _union(known.get(name, ()), (part.start, part.end))
+                known[name] = union(known.get(name, ()), (part.start, part.end))
             else:
                 cut.append(part)
         parts[name] = tuple(cut)
@@ -163,10 +179,10 @@ def _move(document: Document, edit: Edit) -> Document:
     known = document.known.get(video, ())
     if before is not None and (edge == "end" or touching):
         parts[left] = before._replace(end=moved)
-        known = _union(known, (before.start, max(here, moved)))
+        known = union(known, (before.start, max(here, moved)))
     if after is not None and (edge == "start" or touching):
         parts[right] = after._replace(start=moved)
-        known = _union(known, (min(here, moved), after.end))
+        known = union(known, (min(here, moved), after.end))
     return replace(document, parts={**document.parts, video: tuple(parts)}, known={**document.known, video: known})
 
 
@@ -185,8 +201,8 @@ def _mark(document: Document, edit: Edit) -> Document:
             kept.append(part._replace(start=max(part.start, end)))
     if number is not None:
         kept.append(Part(start, end, number))
-    parts = _join(sorted(kept, key=lambda part: part.start))
-    known = _union(document.known.get(video, ()), (start, end))
+    parts = join(sorted(kept, key=lambda part: part.start), {start, end})
+    known = union(document.known.get(video, ()), (start, end))
     return replace(document, parts={**document.parts, video: parts}, known={**document.known, video: known})
 
 
@@ -201,6 +217,7 @@ VERBS: dict[str, Callable[[Document, Edit], Document]] = {
     "colour": _colour,
     "add": _add,
     "merge": _merge,
+    "cut": _cut,
     "split": _split,
     "move": _move,
     "mark": _mark,
@@ -209,37 +226,6 @@ VERBS: dict[str, Callable[[Document, Edit], Document]] = {
 
 
 # ---------------------------------------------------------------------- inside
-
-
-def _join(parts: Any) -> tuple[Part, ...]:
-    """Neighbours that touch and are the same step become one."""
-    joined: list[Part] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if last is not None and last.step == part.step and abs(last.end - part.start) < 1e-6:
-            joined[-1] = Part(last.start, part.end, part.step, _mean(last, part))
-        else:
-            joined.append(part)
-    return tuple(joined)
-
-
-def _union(known: tuple[tuple[float, float], ...], *more: tuple[float, float]) -> tuple[tuple[float, float], ...]:
-    """The stretches together, sorted, those that touch as one."""
-    together: list[tuple[float, float]] = []
-    for start, end in sorted((*known, *more)):
-        if together and start <= together[-1][1]:
-            together[-1] = (together[-1][0], max(end, together[-1][1]))
-        else:
-            together.append((start, end))
-    return tuple(together)
-
-
-def _mean(one: Part, other: Part) -> float | None:
-    """The confidence of two parts together: their mean by time, unless a person set one of them."""
-    if one.confidence is None or other.confidence is None:
-        return None
-    first, second = one.end - one.start, other.end - other.start
-    return (one.confidence * first + other.confidence * second) / (first + second)
 
 
 def _with_step(document: Document, number: int, change: Callable[[Step], Step]) -> Document:
