@@ -40,14 +40,14 @@ PAPERS = ("TCC", "LAV", "LAV + TCC", "TC3I")
 
 def plan(sets: list[str]) -> list[tuple[str, str, int, bool]]:
     """(set, loss, seed, tuned) in the order of what matters most."""
-    labelled = [name for name in sets if name != "robot"]
-    runs = [("knots", loss, seed, False) for seed in range(5) for loss in PAPERS if "knots" in sets]
-    runs += [("knots", loss, seed, True) for seed in range(2) for loss in ("TCC", "TC3I") if "knots" in sets]
-    toys = [name for name in labelled if name != "knots"]
+    toys = [name for name in sets if name not in ("knots", "robot")]
+    runs = [("knots", loss, seed, False) for seed in range(5) for loss in PAPERS]
+    runs += [("knots", loss, 0, True) for loss in ("TCC", "TC3I")]
     runs += [(name, loss, seed, False) for seed in range(3) for name in toys for loss in PAPERS]
     runs += [("knots", loss, seed, False) for seed in range(2) for loss in LOSSES if loss not in PAPERS]
-    runs += [("robot", loss, seed, False) for seed in range(2) for loss in ("TCC", "TC3I") if "robot" in sets]
-    return runs
+    runs += [("robot", loss, seed, False) for seed in range(2) for loss in ("TCC", "TC3I")]
+    runs += [("knots", loss, 1, True) for loss in ("TCC", "TC3I")]
+    return [run for run in runs if run[0] in sets]
 
 
 def pack(out: Path, sets: list[tuple[str, Path]], quality: int) -> None:
@@ -85,7 +85,14 @@ def unpack(file: Path) -> dict[str, NDArray[np.uint8]]:
 
 
 def train(
-    frames: Path, weights: Path, out: Path, iterations: int, tuned_iterations: int, seconds: float, device: str
+    frames: Path,
+    weights: Path,
+    out: Path,
+    iterations: int,
+    tuned_iterations: int,
+    seconds: float,
+    device: str,
+    first: int,
 ) -> None:
     """Maps of all frames, and embeddings of every run of the plan that time allows."""
     import torch
@@ -111,9 +118,10 @@ def train(
         pooled = {video: rows.mean((2, 3), dtype=np.float32) for video, rows in zip(videos, maps[name], strict=True)}
         np.savez(out / f"{name}-pooled.npz", **{video: rows.astype(np.float16) for video, rows in pooled.items()})
     print(f"{time.monotonic() - start:.0f} s: maps made", flush=True)
-    kept: dict[str, dict[str, Any]] = {}
     longest = 0.0
-    for name, loss, seed, tuned in plan(list(pictures)):
+    for number, (name, loss, seed, tuned) in enumerate(plan(list(pictures))):
+        if number < first:
+            continue
         before = time.monotonic()
         if before - start + longest > seconds:
             break
@@ -124,9 +132,10 @@ def train(
             settings |= {"tune_backbone": True, "backbone": TunableBackbone(graph), "chunk": 320}
         embedder = Embedder(**settings).fit(given)
         key = f"{loss}{', tuned' if tuned else ''}/{seed}"
+        kept: dict[str, Any] = {}
         for video, rows in zip(pictures[name], embedder.transform(given), strict=True):
-            kept.setdefault(f"{name}{seed}", {})[f"{key}/{video}"] = rows.astype(np.float16)
-        np.savez(out / f"{name}-{seed}.npz", **kept[f"{name}{seed}"])
+            kept[f"{key}/{video}"] = rows.astype(np.float16)
+        np.savez(out / f"{name}-{number}.npz", **kept)
         longest = max(longest, time.monotonic() - before) if tuned else time.monotonic() - before
         losses = [row[0] for row in embedder.curve_.values]
         took, now = time.monotonic() - before, time.monotonic() - start
@@ -170,19 +179,19 @@ def cut(folder: Path, name: str, labels: Path) -> None:
     pooled = np.load(folder / f"{name}-pooled.npz")
     rows = [pooled[video].astype(np.float32) for video in pooled]
     true = read_labels(labels, {video: len(each) for video, each in zip(pooled, rows, strict=True)})
-    embedded: dict[str, list[list[NDArray[np.float32]]]] = {}  # loss -> seed -> video
-    for file in sorted(folder.glob(f"{name}-[0-9].npz")):
+    embedded: dict[str, dict[str, list[NDArray[np.float32]]]] = {}  # loss -> seed -> videos
+    for file in sorted(folder.glob(f"{name}-[0-9]*.npz"), key=lambda file: int(file.stem.rpartition("-")[2])):
         kept = np.load(file)
         for loss, seed in dict.fromkeys(tuple(key.split("/")[:2]) for key in kept):
             videos = [kept[f"{loss}/{seed}/{video}"].astype(np.float32) for video in pooled]
-            embedded.setdefault(loss, []).append(videos)
+            embedded.setdefault(loss, {})[seed] = videos
 
     def learn(method: str, k: int, seed: int) -> Any:
         maker: Any = METHODS[method]
         return maker(steps=k, rate=RATE, seed=seed).fit(rows).labels_
 
     def segment(loss: str, segmenter: str, k: int, seed: int) -> Any:
-        return SEGMENTERS[segmenter](steps=k, rate=RATE, seed=seed).fit_predict(embedded[loss][seed])
+        return SEGMENTERS[segmenter](steps=k, rate=RATE, seed=seed).fit_predict(embedded[loss][str(seed)])
 
     ways: dict[str, tuple[int, Callable[[int, int], Any]]] = {
         "uniform": (1, lambda k, _: baseline("uniform", true, k)),
@@ -217,12 +226,14 @@ def main() -> None:
     parser.add_argument("--tuned-iterations", type=int, default=600)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--first", type=int, default=0, help="train: leave out so many runs of the plan, done before")
     parser.add_argument("--labels", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="cut: truth")
     args = parser.parse_args()
     if args.step == "pack":
         pack(args.folder, [(name, Path(place)) for name, place in args.set], args.quality)
     elif args.step == "train":
-        train(args.folder, args.weights, args.out, args.iterations, args.tuned_iterations, args.seconds, args.device)
+        limits = (args.iterations, args.tuned_iterations, args.seconds)
+        train(args.folder, args.weights, args.out, *limits, args.device, args.first)
     else:
         for name, place in args.labels:
             cut(args.folder, name, Path(place))

@@ -16,6 +16,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -33,16 +34,16 @@ BLOCK = 65_536
 """Frames looked at together, so that a check of a long video needs little memory."""
 
 
+@dataclass(eq=False, repr=False)
 class Segmenter(ABC):
     """Gives every frame of every video one of `steps` steps. `rate` is in frames (rows) per second."""
 
     LEARNED: ClassVar[tuple[str, ...]] = ()
     """The names of the arrays that `fit` learns."""
 
-    def __init__(self, steps: int = 7, rate: float | Fraction = 1.0, seed: int = 0) -> None:
-        self.steps = steps
-        self.rate = rate
-        self.seed = seed
+    steps: int = 7
+    rate: float | Fraction = 1.0
+    seed: int = 0
 
     # ------------------------------------------------------------------ what a user calls
 

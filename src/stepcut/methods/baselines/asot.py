@@ -10,7 +10,7 @@ cut; `lam` pulls towards steps of equal length, weakly, so rare steps survive an
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ FIRST_STEP = 4.0
 """The size of the first step in the exponent, from which the step size follows."""
 
 
+@dataclass(eq=False, repr=False)
 class Asot(CentreSegmenter):
     """Optimal-transport decoding around k-means centres, on directions (frames of length 1).
 
@@ -33,24 +34,12 @@ class Asot(CentreSegmenter):
     `balance` (lam): how strongly steps are drawn to equal length; `prior`: weight of the temporal prior, 0 is off.
     """
 
-    def __init__(
-        self,
-        steps: int = 7,
-        rate: float | Fraction = 1.0,
-        seed: int = 0,
-        prior: float = 0.0,
-        radius: float = 0.04,
-        alpha: float = 0.3,
-        entropy: float = 0.07,
-        balance: float = 0.1,
-        restarts: int = 10,
-    ) -> None:
-        super().__init__(steps, rate, seed, True, prior)
-        self.radius = radius
-        self.alpha = alpha
-        self.entropy = entropy
-        self.balance = balance
-        self.restarts = restarts
+    normalise: bool = field(default=True, init=False)
+    radius: float = 0.04
+    alpha: float = 0.3
+    entropy: float = 0.07
+    balance: float = 0.1
+    restarts: int = 10
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -8,7 +8,7 @@ itself as one more dimension (`append_time`). The strongest single effect in thi
 from __future__ import annotations
 
 from abc import abstractmethod
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,22 +18,14 @@ from stepcut.methods.arithmetic import unit
 from stepcut.methods.segmenter import Labels, Rows, Segmenter, check_number, normalised_times
 
 
+@dataclass(eq=False, repr=False)
 class CentreSegmenter(Segmenter):
     """Learns `centres_` (steps, d). `normalise` scales every frame to length 1 first, so only directions count."""
 
     LEARNED: ClassVar[tuple[str, ...]] = ("centres_",)
 
-    def __init__(
-        self,
-        steps: int = 7,
-        rate: float | Fraction = 1.0,
-        seed: int = 0,
-        normalise: bool = True,
-        prior: float = 0.0,
-    ) -> None:
-        super().__init__(steps, rate, seed)
-        self.normalise = normalise
-        self.prior = prior
+    normalise: bool = True
+    prior: float = 0.0
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
     return centres
 
 
+@dataclass(eq=False, repr=False)
 class MeansSegmenter(CentreSegmenter):
     """Every frame goes to its nearest centre, and the centres come from k-means.
 
@@ -35,17 +36,7 @@ class MeansSegmenter(CentreSegmenter):
 
     LEARNED: ClassVar[tuple[str, ...]] = ("centres_", "clock_")
 
-    def __init__(
-        self,
-        steps: int = 7,
-        rate: float | Fraction = 1.0,
-        seed: int = 0,
-        normalise: bool = True,
-        prior: float = 0.0,
-        restarts: int = 10,
-    ) -> None:
-        super().__init__(steps, rate, seed, normalise, prior)
-        self.restarts = restarts
+    restarts: int = 10
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from fractions import Fraction
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +13,12 @@ from stepcut.methods.baselines.kmeans import MeansSegmenter, find_means
 from stepcut.methods.segmenter import Rows, check_number
 
 
+@dataclass(eq=False, repr=False)
 class Subset(MeansSegmenter):
     """k-means to `states` states (10 per step where not given), then the greedy choice of `steps` of them."""
 
-    def __init__(
-        self,
-        steps: int = 7,
-        rate: float | Fraction = 1.0,
-        seed: int = 0,
-        normalise: bool = True,
-        prior: float = 0.0,
-        restarts: int = 1,
-        states: int | None = None,
-    ) -> None:
-        super().__init__(steps, rate, seed, normalise, prior, restarts)
-        self.states = states
+    restarts: int = 1
+    states: int | None = None
 
     def _check_settings(self) -> None:
         super()._check_settings()

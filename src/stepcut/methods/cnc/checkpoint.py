@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,88 +15,49 @@ from torch import Tensor, nn
 from stepcut.errors import OptionError
 from stepcut.files.atomic import whole_file
 
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Everything a run needs to go on as if it had never stopped."""
-
-    run: str
-    """Names the run: settings and data."""
-    weights: Mapping[str, Tensor]
-    optimiser: Mapping[str, Tensor]
-    """`parameter number/name of the quantity` -> tensor."""
-    torch_state: Tensor
-    cuda_state: Tensor | None
-    numpy_state: dict[str, Any]
-    names: tuple[str, ...]
-    values: list[list[float]]
-    finished: bool
-
-    @staticmethod
-    def take(
-        run: str,
-        network: nn.Module,
-        optimiser: torch.optim.Optimizer,
-        drawn: Mapping[str, Any],
-        names: tuple[str, ...],
-        values: list[list[float]],
-        finished: bool,
-    ) -> Checkpoint:
-        """The state of a run now; `drawn` is that of the generator of frames."""
-        moments = {
-            f"{number}/{name}": value
-            for number, state in optimiser.state_dict()["state"].items()
-            for name, value in state.items()
-        }
-        cuda = torch.cuda.get_rng_state() if _on_cuda(network) else None
-        return Checkpoint(
-            run, network.state_dict(), moments, torch.get_rng_state(), cuda, dict(drawn), names, values, finished
-        )
-
-    def restore(self, network: nn.Module, optimiser: torch.optim.Optimizer, random: np.random.Generator) -> None:
-        """Put a network, an optimiser and the random generators into this state."""
-        network.load_state_dict(dict(self.weights))
-        state: dict[int, dict[str, Tensor]] = {}
-        for key, value in self.optimiser.items():
-            number, name = key.split("/")
-            state.setdefault(int(number), {})[name] = value
-        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
-        torch.set_rng_state(self.torch_state)
-        if self.cuda_state is not None and _on_cuda(network):
-            torch.cuda.set_rng_state(self.cuda_state)
-        random.bit_generator.state = self.numpy_state
+AnyFile = str | os.PathLike[str]
 
 
-def write_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all."""
+def write_checkpoint(
+    path: AnyFile,
+    network: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    values: list[list[float]],
+    record: Mapping[str, Any],
+) -> None:
+    """Keep all that a run needs to go on as if it had never stopped.
+
+    values  the loss and its parts after every iteration
+    record  JSON beside it: `run`, which names settings and data, and `drawn`, the state of the generator of frames
+    """
     from safetensors.torch import save_file
 
-    tensors = {f"weights/{name}": value for name, value in checkpoint.weights.items()}
-    tensors |= {f"optimiser/{name}": value for name, value in checkpoint.optimiser.items()}
-    tensors["random/torch"] = checkpoint.torch_state
-    if checkpoint.cuda_state is not None:
-        tensors["random/cuda"] = checkpoint.cuda_state
-    tensors["curve"] = torch.tensor(checkpoint.values, dtype=torch.float64)
-    record = {
-        "run": checkpoint.run,
-        "numpy": checkpoint.numpy_state,
-        "names": checkpoint.names,
-        "finished": checkpoint.finished,
-    }
+    moments = optimiser.state_dict()["state"].items()
+    tensors = {f"weights/{name}": value for name, value in network.state_dict().items()}
+    tensors |= {f"optimiser/{number}/{name}": value for number, state in moments for name, value in state.items()}
+    tensors["random/torch"] = torch.get_rng_state()
+    if _on_cuda(network):
+        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    tensors["curve"] = torch.tensor(values, dtype=torch.float64)
     with whole_file(path) as temporary:
         plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         save_file(plain, temporary, metadata={"stepcut": json.dumps(record)})
 
 
-def read_checkpoint(path: str | os.PathLike[str], run: str) -> Checkpoint | None:
-    """Read the checkpoint of `run`; None when there is none yet; one of another run is an `OptionError`."""
+def resume(
+    path: AnyFile, run: str, network: nn.Module, optimiser: torch.optim.Optimizer, random: np.random.Generator
+) -> tuple[list[list[float]], dict[str, Any]] | None:
+    """Put everything into the state of the checkpoint of `run`, and give its values and record.
+
+    None when there is none yet; one of another run is an `OptionError`.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).exists():
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            record = json.loads((file.metadata() or {})["stepcut"])
+            record: dict[str, Any] = json.loads((file.metadata() or {})["stepcut"])
             names = file.keys()  # a file cannot be gone through itself
             tensors = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, KeyError, ValueError) as error:
@@ -107,21 +67,22 @@ def read_checkpoint(path: str | os.PathLike[str], run: str) -> Checkpoint | None
             f"checkpoint={str(path)!r} belongs to a run with other settings or other features. "
             f"Choose another file, or delete this one to start afresh."
         )
-    return Checkpoint(
-        run,
-        _under("weights/", tensors),
-        _under("optimiser/", tensors),
-        tensors["random/torch"],
-        tensors.get("random/cuda"),
-        record["numpy"],
-        tuple(record["names"]),
-        tensors["curve"].tolist(),
-        record["finished"],
-    )
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    weights: dict[str, Tensor] = {}
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        kind, _, rest = name.partition("/")
+        if kind == "weights":
+            weights[rest] = value
+        elif kind == "optimiser":
+            number, _, quantity = rest.partition("/")
+            moments.setdefault(int(number), {})[quantity] = value
+    network.load_state_dict(weights)
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+    torch.set_rng_state(tensors["random/torch"])
+    if "random/cuda" in tensors and _on_cuda(network):
+        torch.cuda.set_rng_state(tensors["random/cuda"])
+    random.bit_generator.state = record["drawn"]
+    return tensors["curve"].tolist(), record
 
 
 def _on_cuda(network: nn.Module) -> bool:

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.cnc.ddp import embed_together, wrap
-from stepcut.methods.cnc.inputs import FrameInput, Input, MapInput, VectorInput
-from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit
+from stepcut.methods.cnc.inputs import FrameInput, Input, MapInput, VectorInput, put_together
+from stepcut.methods.cnc.losses import measure
 from stepcut.methods.cnc.record import Terms
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, train
@@ -127,7 +127,7 @@ class Embedder:
             network = source.build(self.shape_, self.dim)
             source.begin(network, features)
             network.to(device)
-            rows = _put_together([source.store(network, video, device) for video in features], device)
+            rows = put_together([source.store(network, video, device) for video in features], device)
             lengths = [len(video) for video in features]
 
             def sample(random: np.random.Generator, count: int) -> list[Batch]:
@@ -140,12 +140,12 @@ class Embedder:
             def embed(part: Batch) -> Tensor:
                 return self._embed(shared, source, rows, part, device)
 
-            def measure(batch: Batch) -> Terms:
+            def take(batch: Batch) -> Terms:
                 return self._terms(embed_together(embed, batch), batch, window)
 
             plan = self._plan(device, lengths)
             run = "" if checkpoint is None else self._run(features)
-            self.curve_ = train(network, sample, measure, plan, self.seed, run, progress, checkpoint)
+            self.curve_ = train(network, sample, take, plan, self.seed, run, progress, checkpoint)
         self.network_ = network
         return self
 
@@ -257,21 +257,20 @@ class Embedder:
         )
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
-        mask = real if batch.padded else None
-        parts: Terms = {}
-        if self.loss != "lav":
-            parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
-        if self.loss in ("lav", "lav+tcc"):
-            u = unit(u)
-            parts["soft_dtw"] = alignment(u, times, mask, self.gamma) / times.shape[1]  # per frame, as tcc is
-        total = torch.stack(list(parts.values())).sum()
-        if self.loss != "tcc":
-            # For lav the paper's sums: 0.5 on T^2 pairs beside a path of T frames. With 0.5 on means it collapses.
-            usual = 1.0 if self.loss == "tc3i" else 0.5 * times.shape[1]
-            frames = FILMED * durations if self.gamma_time == "frames" else None
-            parts["cidm"] = cidm(u, times, durations, mask, window, self.margin, frames)
-            total = total + (usual if self.weight is None else self.weight) * parts["cidm"]
-        return {"loss": total, **parts}
+        return measure(
+            self.loss,
+            u,
+            times,
+            durations,
+            real if batch.padded else None,
+            weight=self.weight,
+            temperature=self.temperature,
+            variance_weight=self.variance_weight,
+            window=window,
+            margin=self.margin,
+            gamma=self.gamma,
+            frames=FILMED * durations if self.gamma_time == "frames" else None,
+        )
 
     def _learned(self) -> nn.Module:
         network: nn.Module | None = getattr(self, "network_", None)
@@ -311,14 +310,6 @@ class Embedder:
 
 def _choose(device: str | None) -> torch.device:
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def _put_together(videos: list[Tensor], device: torch.device) -> Tensor:
-    """All videos end to end, on the device when they take less than 60 % of its free memory, else beside the CPU."""
-    size = sum(video.nbytes for video in videos)
-    if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
-        return torch.cat([video.to(device) for video in videos])
-    return torch.cat([video.cpu() for video in videos])
 
 
 def _half_precision(device: torch.device, kind: str) -> torch.autocast:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,31 +19,37 @@ from stepcut.methods.cnc.network import MapEncoder, VectorEncoder
 from stepcut.methods.cnc.tune import FrameEncoder
 
 
-class Input(Protocol):
+class Input(ABC):
     """One kind of input."""
 
     @property
+    @abstractmethod
     def offsets(self) -> tuple[float, ...]:
         """The rows of context, in seconds from the frame."""
 
     def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
         """The sizes of the network for these features; with them `build` makes it again."""
+        return {"row": features[0].shape[1]}
 
+    @abstractmethod
     def build(self, shape: dict[str, int], dim: int) -> nn.Module:
         """A network that is not trained."""
 
-    def begin(self, network: nn.Module, features: Sequence[NDArray[Any]]) -> None:
-        """What the network takes from the features before training begins."""
+    def begin(self, _network: nn.Module, _features: Sequence[NDArray[Any]]) -> None:
+        """What the network takes from the features before training begins; nothing unless said."""
+        return
 
-    def store(self, network: nn.Module, rows: NDArray[Any], device: torch.device) -> Tensor:
+    def store(self, _network: nn.Module, rows: NDArray[Any], _device: torch.device) -> Tensor:
         """One video as it is kept while training: (T, ...)."""
+        return torch.from_numpy(np.array(rows))
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
         """What the network sees of frames with their context at `places (N, c)` of stored `rows`."""
+        return rows[places]
 
 
 @dataclass(frozen=True)
-class VectorInput:
+class VectorInput(Input):
     """Vectors (T, d): centred and smoothed per video, on their principal axes, with rows before and after the frame."""
 
     rate: float | Fraction
@@ -55,9 +62,6 @@ class VectorInput:
     def offsets(self) -> tuple[float, ...]:
         middle = VectorEncoder.TAPS // 2
         return tuple((tap - middle) * self.stride for tap in range(VectorEncoder.TAPS))
-
-    def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
-        return {"row": features[0].shape[1]}
 
     def build(self, shape: dict[str, int], dim: int) -> VectorEncoder:
         return VectorEncoder(shape["row"], min(self.components, shape["row"]), dim, self.hidden)
@@ -73,12 +77,9 @@ class VectorInput:
         assert isinstance(network, VectorEncoder)
         return torch.from_numpy(centre_and_smooth(rows, self.rate, self.smooth)).to(device) @ network.axes
 
-    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
-        return rows[places]
-
 
 @dataclass(frozen=True)
-class MapInput:
+class MapInput(Input):
     """Maps (T, C, h, w): as they are, with `context` frames that look back, `stride` seconds apart."""
 
     context: int
@@ -89,19 +90,17 @@ class MapInput:
     def offsets(self) -> tuple[float, ...]:
         return look_back(self.context, self.stride)
 
-    def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
-        return {"row": features[0].shape[1]}
-
-    def build(self, shape: dict[str, int], dim: int) -> MapEncoder:
+    def build(self, shape: dict[str, int], dim: int) -> nn.Module:
         return MapEncoder(shape["row"], dim, self.hidden)
 
-    def begin(self, _network: nn.Module, _features: Sequence[NDArray[Any]]) -> None:
-        """Nothing: the paper's embedder takes maps as they come."""
-
     def store(self, _network: nn.Module, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """(T, h, w, C): channels last; in half precision for a GPU, which multiplies them so as well."""
+        """(T, h, w, C): channels last; in half precision for a GPU, which multiplies them so as well.
+
+        The GPU turns them round, video by video, and gives them back: whether all have room there is seen later.
+        """
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        return torch.from_numpy(np.array(rows)).permute(0, 2, 3, 1).to(dtype).contiguous()
+        turned = torch.from_numpy(np.array(rows)).to(device).permute(0, 2, 3, 1).to(dtype).contiguous()
+        return turned.cpu()
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
         """(N, C, c, h, w), in memory (N, h, w, c, C): one copy, cell by cell of the map."""
@@ -114,36 +113,34 @@ class MapInput:
 
 
 @dataclass(frozen=True)
-class FrameInput:
+class FrameInput(MapInput):
     """Frames (T, H, W, 3) of 0 to 255, RGB, for training end to end: the backbone is part of the network."""
 
-    context: int
-    stride: float
-    hidden: int
     backbone: nn.Module
     chunk: int
-
-    @property
-    def offsets(self) -> tuple[float, ...]:
-        return look_back(self.context, self.stride)
 
     def shape(self, features: Sequence[NDArray[Any]]) -> dict[str, int]:
         with torch.inference_mode():
             maps = self.backbone(torch.from_numpy(np.array(features[0][:1])))
         return {"row": features[0].shape[1], "channels": maps.shape[1]}
 
-    def build(self, shape: dict[str, int], dim: int) -> FrameEncoder:
+    def build(self, shape: dict[str, int], dim: int) -> nn.Module:
         embedder = MapEncoder(shape["channels"], dim, self.hidden)
         return FrameEncoder(copy.deepcopy(self.backbone), embedder, self.chunk)
-
-    def begin(self, _network: nn.Module, _features: Sequence[NDArray[Any]]) -> None:
-        """Nothing: the backbone comes with its weights."""
 
     def store(self, _network: nn.Module, rows: NDArray[Any], _device: torch.device) -> Tensor:
         return torch.from_numpy(np.array(rows))
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
         return rows[places]
+
+
+def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
+    """All videos end to end, on the device when they take less than 60 % of its free memory, else beside the CPU."""
+    size = sum(video.nbytes for video in videos)
+    if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
+        return torch.cat([video.to(device) for video in videos])
+    return torch.cat([video.cpu() for video in videos])
 
 
 def centre_and_smooth(rows: NDArray[Any], rate: float | Fraction, seconds: float) -> NDArray[np.float32]:

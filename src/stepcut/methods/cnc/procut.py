@@ -5,7 +5,7 @@ E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t !
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ SMOOTHNESS = 2.0
 """Seconds; chosen by benchmarks/choose_smoothness.py on toy features and CaptainCook4D recipes (docs/cnc.md)."""
 
 
+@dataclass(eq=False, repr=False)
 class ProCut(CentreSegmenter):
     """Fuzzy c-means over the frames of all videos, then one cut per video; no link ever joins two videos.
 
@@ -34,25 +35,11 @@ class ProCut(CentreSegmenter):
     True
     """
 
-    def __init__(
-        self,
-        steps: int = 7,
-        rate: float | Fraction = 1.0,
-        seed: int = 0,
-        smoothness: float = SMOOTHNESS,
-        window: float = 0.0,
-        m: float = FUZZIFIER,
-        normalise: bool = True,
-        prior: float = 0.0,
-        restarts: int = 5,
-        solver: str = "exact",
-    ) -> None:
-        super().__init__(steps, rate, seed, normalise, prior)
-        self.smoothness = smoothness
-        self.window = window
-        self.m = m
-        self.restarts = restarts
-        self.solver = solver
+    smoothness: float = SMOOTHNESS
+    window: float = 0.0
+    m: float = FUZZIFIER
+    restarts: int = 5
+    solver: str = "exact"
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from stepcut.errors import TrainingError
 from stepcut.files.atomic import write_text
-from stepcut.methods.cnc.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from stepcut.methods.cnc.checkpoint import resume, write_checkpoint
 from stepcut.methods.cnc.ddp import agree
 from stepcut.methods.cnc.record import Recorded, Terms
 from stepcut.methods.cnc.sampling import Batch
@@ -112,16 +112,14 @@ def train(
     work = Recorded(advance, plan.read_every) if plan.record else one_by_one
     random = np.random.default_rng(seed)
     curve, finished = Curve(), False
-    kept = None if checkpoint is None else read_checkpoint(checkpoint, run)
+    kept = None if checkpoint is None else resume(checkpoint, run, network, optimiser, random)
     if kept is not None:
-        kept.restore(network, optimiser, random)
-        curve, finished = Curve(kept.names, kept.values), kept.finished
+        curve, finished = Curve(tuple(kept[1]["names"]), kept[0]), kept[1]["finished"]
 
     def keep(drawn: Mapping[str, Any], done: bool) -> None:
         if checkpoint is not None and is_first_process():
-            write_checkpoint(
-                checkpoint, Checkpoint.take(run, network, optimiser, drawn, curve.names, curve.values, done)
-            )
+            record = {"run": run, "drawn": drawn, "names": curve.names, "finished": done}
+            write_checkpoint(checkpoint, network, optimiser, curve.values, record)
 
     def draw_ahead(done: int) -> list[Batch]:
         """The batches up to the next reading."""
