@@ -15,7 +15,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,10 @@ from stepcut.methods import BACKGROUND, OPEN, StepCut
 from stepcut.methods.default import method as default
 from stepcut.methods.default import teaching
 from stepcut.methods.default.forward_backward import forward_backward
+from stepcut.methods.default.labels import labelled_videos, match_found
 from stepcut.methods.default.slow_features import centre, principal_directions, smooth
 from stepcut.methods.default.suggest import suggest
-from stepcut.methods.default.taught import strongest
+from stepcut.methods.default.taught import Taught, strongest
 from stepcut.tables import Table
 
 Labels = NDArray[np.int64]
@@ -86,14 +87,7 @@ def recipes(roots: Sequence[Path]) -> Iterator[Column]:
             yield Column(f"{kind} {short}", short not in CHOSEN, 1.0, rows, true, len(names))
 
 
-def add_motion(rows: NDArray[np.float32], rate: float) -> NDArray[np.float32]:
-    """Features with the difference between half a second later and half a second earlier appended."""
-    half, places = max(1, round(rate / 2)), np.arange(len(rows))
-    later, earlier = rows[np.minimum(places + half, len(rows) - 1)], rows[np.maximum(places - half, 0)]
-    return np.concatenate([rows, later - earlier], axis=1)
-
-
-def knots(features: Path, gestures: Path, motion: bool = False) -> Column:
+def knots(features: Path, gestures: Path) -> Column:
     """The knot-tying videos; the gestures are given in frames from 1, at 30 a second."""
     rate, rows, true, names = 4.0, [], [], ["G1", "G11", "G12", "G13", "G14", "G15"]
     for path in sorted(features.glob("*.safetensors")):
@@ -104,9 +98,9 @@ def knots(features: Path, gestures: Path, motion: bool = False) -> Column:
         for line in (gestures / f"{path.stem}.txt").read_text().splitlines():
             first, last, name = line.split()[:3]
             labels[(times >= (int(first) - 1) / 30) & (times < int(last) / 30)] = names.index(name)
-        rows.append(add_motion(read.rows, rate) if motion else read.rows)
+        rows.append(read.rows)
         true.append(labels)
-    return Column("knots, motion" if motion else "knots", True, rate, rows, true, len(names))
+    return Column("knots", True, rate, rows, true, len(names))
 
 
 class Bench:
@@ -121,11 +115,21 @@ class Bench:
         light = float(np.median([len(rows) for rows in centred])) / default.LIGHT
         directions = principal_directions(centred, light, teaching.DIRECTIONS)
         self.videos = [rows @ directions for rows in centred]
+        self.found = replace(self.start.found_, plane=directions.T @ self.start.found_.plane)
 
     def taught(self, labelled: Sequence[int]) -> dict[int, Labels]:
         """What the default method, taught by these recordings, finds in the others."""
-        model = teaching.teach(self.videos, self.start.labels_, self.known(labelled), self.column.steps)
+        model = self.model(labelled)
         return {i: model.predict(self.videos[i]) for i in self.others(labelled)}
+
+    def model(self, labelled: Sequence[int], honest: bool = False) -> Taught:
+        """The default method taught by these recordings; `honest` calibrates its confidences too."""
+        known, cut, steps, rate = self.known(labelled), self.start.labels_, self.column.steps, self.column.rate
+        learned = teaching.teach(self.videos, rate, cut, known, steps)
+        if honest:
+            doubt, _ = teaching.calibrate(self.videos, rate, cut, known, steps)
+            learned = learned.on_features(np.eye(self.videos[0].shape[1]), doubt)
+        return Taught(learned, self.found.renumbered(match_found(cut, known, steps)), labelled_videos(known))
 
     def linear(self, labelled: Sequence[int]) -> dict[int, Labels]:
         """Linear discriminant analysis of the labelled recordings alone, then forward-backward as a chain."""
@@ -147,10 +151,7 @@ class Bench:
 
     def confidences(self, labelled: Sequence[int]) -> list[list[float]]:
         """(confidence, share of its time that is right, rows) of every segment found in the other recordings."""
-        known, count = self.known(labelled), self.column.steps
-        model = teaching.teach(self.videos, self.start.labels_, known, count)
-        doubt, _ = teaching.calibrate(self.videos, self.start.labels_, known, count)
-        model = model.on_features(np.eye(self.videos[0].shape[1]), doubt)
+        model = self.model(labelled, honest=True)
         found = []
         for i in self.others(labelled):
             cut, share = model.predict(self.videos[i]), model.memberships(self.videos[i])
@@ -161,6 +162,16 @@ class Bench:
                     right = float((self.column.true[i][first:last] == cut[first]).mean())
                     found.append([sure, right, float(last - first)])
         return found
+
+    def advice(self, number: int) -> list[int]:
+        """The recordings that `suggest` names, asked for one at a time as a person would: label, teach, ask again."""
+        chosen: list[int] = []
+        method = self.start
+        for _ in range(number):
+            chosen.append(suggest(method, self.column.rows, chosen, 1)[0][0])
+            settings = {**method.settings(), "restarts": self.without.restarts}
+            method = StepCut(**settings).fit(self.column.rows, labels=self.known(chosen))
+        return chosen
 
     def known(self, labelled: Sequence[int]) -> list[Labels]:
         true = self.column.true
@@ -185,7 +196,7 @@ def measure(column: Column, draws: int) -> dict[str, Any]:
     bench = Bench(column)
     count = len(column.rows)
     orders = [np.random.default_rng(1000 + draw).permutation(count).tolist() for draw in range(draws)]
-    advice = [place for place, _ in suggest(bench.start, column.rows, [], max(NUMBERS))]
+    advice = bench.advice(max(NUMBERS))
     whole = score(bench.without.labels_, [labels + 1 for labels in column.true], protocol="strict").f1
     figures: dict[str, Any] = {"no labels": [whole]}
     for number in NUMBERS:
@@ -241,9 +252,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    columns = list(recipes(options.data)) + (
-        [knots(*options.knots, motion) for motion in (False, True)] if options.knots else []
-    )
+    columns = [*recipes(options.data), *([knots(*options.knots)] if options.knots else [])]
     lines = options.keep.read_text().splitlines() if options.keep.exists() else []
     known = {line["key"]: line for line in map(json.loads, lines)}
     with ProcessPoolExecutor(options.workers) as pool:

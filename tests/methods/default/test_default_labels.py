@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
-from stepcut.methods.default.taught import motion
+from stepcut.methods.default.discriminant import motion
 
 RATE = 2.0
 Labels = NDArray[np.int64]

@@ -75,7 +75,7 @@ def test_the_answers_have_the_shapes_of_the_contract(plain, learned) -> None:
 
 
 def test_steps_are_numbered_by_when_they_usually_come(learned) -> None:
-    assert all(a <= b for a, b in pairwise(learned.times_))
+    assert all(a <= b for a, b in pairwise(learned.found_.times))
 
 
 def test_same_seed_same_labels_in_whatever_order_the_videos_come(plain, learned) -> None:
@@ -144,11 +144,11 @@ def test_repeated_and_reordered_steps_survive_with_the_prior_and_without() -> No
 
 
 def test_the_prior_fades_where_steps_come_at_any_time(learned) -> None:
-    assert learned.prior_ > 1.5
+    assert learned.found_.prior > 1.5
     rows, _ = toy_features(videos=8, rate=RATE, seed=3, repeat=0.5, shuffle=1.0)
     backwards = [video[::-1] if number % 2 else video for number, video in enumerate(rows)]
-    assert StepCut(steps=6, rate=RATE, restarts=3).fit(backwards).prior_ < 1
-    assert StepCut(steps=6, rate=RATE, restarts=3, prior=0).fit(rows).prior_ == 0
+    assert StepCut(steps=6, rate=RATE, restarts=3).fit(backwards).found_.prior < 1
+    assert StepCut(steps=6, rate=RATE, restarts=3, prior=0).fit(rows).found_.prior == 0
 
 
 def repeated(labels: Labels) -> list[tuple[int, int]]:
@@ -210,7 +210,7 @@ def test_what_is_wrong_is_said() -> None:
 
 def test_numbers_are_kept_by_name_and_those_of_version_0_1_0_by_place_are_read(plain, learned) -> None:
     state = learned.state()
-    assert float(state["sigma_"]) == learned.sigma_
+    assert float(state["sigma_"]) == learned.found_.sigma
     old = {name: array for name, array in state.items() if name not in StepCut.NUMBERS}
     old |= {"numbers": np.array([state[name] for name in StepCut.NUMBERS]), "choice": np.array([[6.0, 0.5, 5.0]])}
     back = StepCut.restore(learned.settings(), old)

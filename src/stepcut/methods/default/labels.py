@@ -44,3 +44,8 @@ def match_found(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -
     inside = known != OPEN
     gain = overlap(known[inside], np.concatenate(found)[inside], steps)
     return np.asarray(linear_sum_assignment(gain, maximize=True)[1], dtype=np.int64)
+
+
+def labelled_videos(labels: Sequence[Labels]) -> float:
+    """How many videos are labelled; one that is labelled in part counts in part."""
+    return float(sum((known != OPEN).mean() for known in labels))

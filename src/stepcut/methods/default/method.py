@@ -11,27 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.arithmetic import as_vectors, squared_distances
+from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.contract import BACKGROUND, OPEN, Array, Choice, Curve, Labels, Online, StepCount, as_step_count
 from stepcut.methods.default import teaching
-from stepcut.methods.default.em import Steps, log_likelihood
-from stepcut.methods.default.forward_backward import STAY, forward_backward
-from stepcut.methods.default.labels import check_labels
+from stepcut.methods.default.found import Found
+from stepcut.methods.default.labels import check_labels, labelled_videos, match_found
 from stepcut.methods.default.leave_one_out import leave_one_out
-from stepcut.methods.default.online import Causal, Model
 from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
-from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth, soft_normalise
+from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count
 from stepcut.methods.default.taught import Taught
-from stepcut.methods.segmenter import check_number, check_videos, fingerprint, normalised_times
+from stepcut.methods.segmenter import check_number, check_videos, fingerprint
 from stepcut.progress import Hook, Stage, silent
 
 Floats = NDArray[np.float64]
 
 LIGHT = 360
 """Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
-SOFTEN = 8.0
-"""Neighbouring smoothed rows say almost the same, so memberships count the log-likelihood of each this much less."""
 TAUGHT = 4
 """With labels, one in so many restarts is enough."""
 
@@ -52,9 +48,10 @@ class StepCut:
 
     labels_: list[Labels]
     steps_: int
-    centres_: Floats
-    times_: Floats
+    found_: Found
+    """The model of the steps, found without labels or made of what was taught."""
     scale_: float
+    """The usual distance of a row to its step's centre."""
     novelty_: list[Floats] | None = None
     """Leave-one-out novelty of the videos learned from; not kept on disk."""
     left_out_labels_: list[Labels] | None = None
@@ -116,16 +113,16 @@ class StepCut:
         restarts = self.restarts if known is None else max(1, self.restarts // TAUGHT)
         search = self._search(short, count, restarts)
         with Stage(progress, "steps", total=restarts, unit="restarts") as stage:
-            found = search.run(short, stage.advance)
+            found = search.run(short, stage.advance).in_order_of_time()
         self.taught_, self.right_ = None, None
         self._keep(found, directions, search.sigma, rows)
         self.labels_ = self.predict(features)
         slow = [smooth(centre(video) @ directions, search.sigma) for video in rows]
         if known is not None:
             self._teach(rows, known, wide, progress)
-            self._keep(solution_of(slow, self.labels_, count, found.prior), directions, search.sigma, rows, sort=False)
+            self._keep(solution_of(slow, self.labels_, count, found.prior), directions, search.sigma, rows)
         axes = None if self.refine else found.axes
-        left_out = leave_one_out(slow, self.labels_, axes, count, self.prior_, self.background)
+        left_out = leave_one_out(slow, self.labels_, axes, count, found.prior, self.background)
         self.novelty_ = [distance / self.scale_ for distance, _ in left_out]
         self.left_out_labels_ = None if known is not None else [cut for _, cut in left_out]
         return self
@@ -152,9 +149,10 @@ class StepCut:
             rate = float(self.rate)
             learned = teaching.teach(videos, rate, self.labels_, known, self.steps_)
             doubt, self.right_ = teaching.calibrate(videos, rate, self.labels_, known, self.steps_, stage.advance)
-        self.taught_ = learned.on_features(directions, doubt)
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
-            self.taught_ = self.taught_.without_background()
+            learned = learned.without_background()
+        first = self.found_.renumbered(match_found(self.labels_, known, self.steps_))
+        self.taught_ = Taught(learned.on_features(directions, doubt), first, labelled_videos(known))
         pairs = zip(known, self.predict(rows), strict=True)
         self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
 
@@ -163,92 +161,58 @@ class StepCut:
         sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
         return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
 
-    def _keep(
-        self, found: Solution, directions: Floats, sigma: float, rows: Sequence[Array], sort: bool = True
-    ) -> None:
-        """What was learned; `sort` numbers the steps by when they usually come."""
-        order = np.argsort(found.steps.times, kind="stable") if sort else np.arange(len(found.steps))
-        self.plane_ = directions @ found.axes
-        self.steps_ = len(order)
-        self.centres_, self.times_ = found.steps.centres[order], found.steps.times[order]
-        self.spread_, self.norm_, self.sigma_ = found.steps.spread, found.norm, sigma
-        self.prior_ = found.prior
+    def _keep(self, solution: Solution, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
+        """What was learned, in terms of features."""
+        steps = solution.steps
+        plane = directions @ solution.axes
+        self.found_ = Found(
+            plane, steps.centres, steps.times, steps.spread, solution.norm, sigma, solution.prior, self.background
+        )
+        self.steps_ = len(steps)
         self.mean_ = np.mean([np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0)
         self.length_ = float(np.median([len(video) for video in rows]))
-        nearest = [self._distance(view) for view in self._views(rows)]
+        nearest = [self.found_.distance(centre(video)) for video in rows]
         self.scale_ = float(np.median(np.concatenate(nearest))) or 1.0
 
     # ------------------------------------------------------------------ using
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
         """Each frame on the slow axes, (T, p) per video, rows of length nearly 1."""
-        return [view.astype(np.float32) for view in self._views(features)]
+        centred = self._centred(features)
+        return [self.found_.view(video).astype(np.float32) for video in centred]
 
     def memberships(self, features: Sequence[Array]) -> list[Floats]:
         """How much each frame belongs to each step, (T, K) per video."""
-        if self.taught_ is not None:
-            return [self.taught_.memberships(video) for video in self._centred(features)]
-        return [
-            self._without_background(forward_backward(self._log_likelihood(view) / SOFTEN))
-            for view in self._views(features)
-        ]
+        centred = self._centred(features)
+        return [self.model.memberships(video) for video in centred]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
         """Find the steps in videos, new ones too: (T,) per video, -1 is background."""
-        if self.taught_ is not None:
-            return [self.taught_.predict(video) for video in self._centred(features)]
-        cuts = [forward_backward(self._log_likelihood(view)).argmax(axis=1) for view in self._views(features)]
-        return [np.where(cut == self.steps_, -1, cut).astype(np.int64) for cut in cuts]
+        centred = self._centred(features)
+        return [self.model.predict(video) for video in centred]
 
     def novelty(self, features: Sequence[Array]) -> list[Floats]:
         """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
-        return [self._distance(view) / self.scale_ for view in self._views(features)]
+        centred = self._centred(features)
+        return [self.found_.distance(video) / self.scale_ for video in centred]
 
     def online(self) -> Online:
         """Memberships frame by frame, from the past alone."""
         self._check_learned()
-        if self.taught_ is not None:
-            return Causal(self.taught_.online(self.mean_, self.length_))
-        return Causal(
-            Model(
-                self.mean_,
-                self.length_,
-                self.steps_,
-                np.array([self.sigma_]),
-                lag=0,
-                stay=STAY,
-                evidence=lambda rows, when: self._log_likelihood(self._on_axes(rows), when)[0] / SOFTEN,
-                memberships=self._without_background,
-            )
-        )
+        return self.model.online(self.mean_, self.length_)
 
-    def _views(self, features: Sequence[Array]) -> list[Floats]:
-        """z = smooth(x - mean) on the axes, softly normalised."""
-        return [self._on_axes(video, self.sigma_) for video in self._centred(features)]
-
-    def _on_axes(self, rows: Floats, sigma: float = 0.0) -> Floats:
-        return soft_normalise(smooth(rows @ self.plane_, sigma), self.norm_)
+    @property
+    def model(self) -> Taught | Found:
+        """What cuts videos: what was taught, otherwise what was found."""
+        return self.taught_ or self.found_
 
     def _centred(self, features: Sequence[Array]) -> list[Floats]:
         self._check_learned()
-        return [centre(video) for video in check_videos([as_vectors(video) for video in features], len(self.plane_))]
-
-    def _log_likelihood(self, view: Floats, times: Floats | None = None) -> Floats:
-        steps = Steps(self.centres_, self.times_, self.spread_)
-        when = normalised_times(len(view)) if times is None else times
-        return log_likelihood(view, when, steps, self.prior_, self.background)
-
-    def _without_background(self, posterior: Floats) -> Floats:
-        """Posterior without the column of background, rows sum to 1."""
-        steps = posterior[:, : self.steps_] + 1e-12
-        return np.asarray(steps / steps.sum(axis=1, keepdims=True))
-
-    def _distance(self, view: Floats) -> Floats:
-        return np.asarray(np.sqrt(squared_distances(view, self.centres_).min(axis=1)))
+        videos = check_videos([as_vectors(video) for video in features], len(self.mean_))
+        return [centre(video) for video in videos]
 
     # ------------------------------------------------------------------ keeping
 
-    LEARNED = ("plane_", "centres_", "times_", "mean_")
     NUMBERS = ("spread_", "norm_", "sigma_", "length_", "scale_", "prior_")
     """Stored by name; version 0.1.0 stored them as one array `numbers`, in this order."""
 
@@ -262,7 +226,8 @@ class StepCut:
         """Everything learned, as arrays."""
         self._check_learned()
         return {
-            **{name: np.asarray(getattr(self, name)) for name in (*self.LEARNED, *self.NUMBERS)},
+            **self.found_.state(),
+            **{name: np.asarray(getattr(self, name)) for name in ("mean_", "length_", "scale_")},
             **(self.choice_.state() if self.choice_ else {}),
             **(self.taught_.state() if self.taught_ else {}),
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
@@ -272,14 +237,15 @@ class StepCut:
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
         method = cls(**settings)
-        for name in cls.LEARNED:
-            setattr(method, name, np.asarray(state[name], dtype=np.float64))
-        numbers = dict(zip(cls.NUMBERS, state["numbers"], strict=True)) if "numbers" in state else state
-        for name in cls.NUMBERS:
-            setattr(method, name, float(numbers[name]))
-        method.steps_ = len(method.centres_)
+        named = dict(state)
+        if "numbers" in state:
+            named |= zip(cls.NUMBERS, state["numbers"], strict=True)
+        method.found_ = Found.restore(named, method.background)
+        method.mean_ = np.asarray(named["mean_"], dtype=np.float64)
+        method.length_, method.scale_ = float(named["length_"]), float(named["scale_"])
+        method.steps_ = len(method.found_)
         method.choice_ = Choice.restore(method.steps_, state)
-        method.taught_ = Taught.restore(state)
+        method.taught_ = Taught.restore(state, method.background)
         names = sorted(name for name in state if name.startswith("labels."))
         method.labels_ = [state[name].astype(np.int64) for name in names]
         return method
@@ -295,5 +261,5 @@ class StepCut:
         check_number("restarts", self.restarts, 1, whole=True)
 
     def _check_learned(self) -> None:
-        if not hasattr(self, "plane_"):
+        if not hasattr(self, "found_"):
             raise NotLearned("this method has not been fitted; call fit(features) first.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,13 @@ class Solution:
     steps: Steps
     prior: float
     """The weight of the time prior that these videos deserve."""
+
+    def in_order_of_time(self) -> Solution:
+        """The same steps, numbered by when they usually come."""
+        order = np.argsort(self.steps.times, kind="stable")
+        return replace(
+            self, steps=replace(self.steps, centres=self.steps.centres[order], times=self.steps.times[order])
+        )
 
 
 @dataclass(frozen=True)

@@ -1,121 +1,81 @@
-"""The taught model: a linear discriminant of features at two time scales and of motion, a usual time and a duration.
-
-    log p(x_t, t | k)  =  ( sum over scales s of  w_sk . smooth(x, s)_t  +  w_mk . motion(x)_t  +  b_k ) / temperature
-                          +  log p(t | k)
-
-Motion is how features change from a second before to a second after, at the finest scale: a hand that reaches and one
-that returns look alike in a still picture. There are K + 1 states: the steps, and background, which a person labels
-like a step.
-"""
+"""The taught model: what labels teach, beside what was found without them, which counts as one labelled video."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.contract import BACKGROUND, Array, Labels
-from stepcut.methods.default.forward_backward import forward_backward
-from stepcut.methods.default.online import Model
-from stepcut.methods.default.slow_features import smooth
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.default.discriminant import Discriminant
+from stepcut.methods.default.found import Found
+from stepcut.methods.default.online import Causal
 
 Floats = NDArray[np.float64]
 
-PREFIX = "taught."
-NEVER = -1e6
-"""Log-likelihood of a state that cannot be."""
+LABELS, FIRST, COUNT = "taught.", "first.", "labelled_videos"
+"""How the parts are named in a method's `state`."""
 
 
 @dataclass(frozen=True)
 class Taught:
-    """What was learned from labels. S = K + 1 states, the last is background."""
+    """p = (n p_labels + p_found) / (n + 1),  n the number of labelled videos.
 
-    weights: Floats
-    """(scales + 1, d, S): of every scale, then of the motion"""
-    bias: Floats
-    """(S,)"""
-    clock: Floats
-    """(bins, S): log-density of the normalised time of each state"""
-    sigmas: Floats
-    """(scales,): widths of the Gaussians over time, in rows, the finest first"""
-    lag: Floats
-    """(): rows before and after between which motion is measured"""
-    stay: Floats
-    """(): probability that a state goes on in the next row"""
-    temperature: Floats
-    """(): rows that count as one independent observation"""
-    doubt: Floats
-    """(): see `soften`"""
+    With one label the two have an equal say, so that one video in a kitchen of its own does not undo what all others
+    show; with ten, what was found hardly counts.
+    """
 
-    def log_likelihood(self, rows: Floats) -> Floats:
-        """(T, S) from one centred video (T, d)."""
-        *scales, moving = rows @ self.weights  # smoothing and differences are linear, so they may come last
-        scores = [smooth(part, float(sigma)) for part, sigma in zip(scales, self.sigmas, strict=True)]
-        scores.append(motion(smooth(moving, float(self.sigmas[0])), int(self.lag)))
-        return self.at_times(np.sum(scores, axis=0), normalised_times(len(rows)))
-
-    def at_times(self, scores: Floats, times: Floats) -> Floats:
-        """The log-likelihood (T, S) from the sum of all scores (T, S) and the normalised times (T,)."""
-        bins = np.minimum((times * len(self.clock)).astype(np.int64), len(self.clock) - 1)
-        return np.asarray((scores + self.bias) / self.temperature + self.clock[bins])
+    labels: Discriminant
+    first: Found
+    """The steps found without labels, in the numbers of the labels."""
+    labelled: float
 
     def predict(self, rows: Floats) -> Labels:
-        """The step of every row of one centred video, -1 for background."""
-        return strongest(forward_backward(self.log_likelihood(rows), float(self.stay)))
+        """The step of every row of one centred video (T, d), -1 for background."""
+        found = np.pad(self.first.memberships(rows), ((0, 0), (0, 1)))
+        return strongest(self._mix(self.labels.posterior(rows), found))
 
     def memberships(self, rows: Floats) -> Floats:
-        """(T, K), rows sum to 1; see `honest`."""
-        return self.honest(forward_backward(self.log_likelihood(rows), float(self.stay)))
+        """(T, K), rows sum to 1: how sure it is that each row shows each step."""
+        return self._mix(self.labels.honest(self.labels.posterior(rows)), self.first.memberships(rows))
 
-    def honest(self, posterior: Floats) -> Floats:
-        """Memberships (T, K) from a posterior (T, S): as sure as they are right, and what belongs to background is
-        shared by all steps, so that the membership of a step is how sure it is that the frame shows it."""
-        softer = soften(posterior, float(self.doubt))
-        return np.asarray(softer[:, :-1] + softer[:, -1:] / (softer.shape[1] - 1))
-
-    def online(self, mean: Floats, length: float) -> Model:
-        """What the online form needs, beside the mean (d,) and the usual length in rows of the videos learned from."""
-        steps, lag, stay = len(self.bias) - 1, int(self.lag), float(self.stay)
-        return Model(mean, length, steps, self.sigmas, lag, stay, self._evidence, self.honest)
-
-    def _evidence(self, rows: Floats, when: Floats) -> Floats:
-        return self.at_times(np.einsum("sd,sdk->k", rows, self.weights)[None], when)[0]
-
-    def on_features(self, directions: Floats, doubt: float) -> Taught:
-        """The model that was learned on principal directions (d, p), as one of features (d,)."""
-        return replace(self, weights=np.stack([directions @ part for part in self.weights]), doubt=np.array(doubt))
-
-    def without_background(self) -> Taught:
-        """The same model, in which every row has a step."""
-        return replace(self, bias=np.append(self.bias[:-1], NEVER))
+    def online(self, mean: Floats, length: float) -> TaughtOnline:
+        """Memberships row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
+        return TaughtOnline(self, self.labels.online(mean, length), self.first.online(mean, length))
 
     def state(self) -> dict[str, Array]:
         """As arrays, for a method's `state`."""
-        return {PREFIX + name: np.asarray(value) for name, value in vars(self).items()}
+        return {**self.labels.state(LABELS), **self.first.state(FIRST), COUNT: np.array(self.labelled)}
 
     @classmethod
-    def restore(cls, state: Mapping[str, Array]) -> Taught | None:
+    def restore(cls, state: Mapping[str, Array], background: float) -> Taught | None:
         """The model that a method's `state` holds, None where it was not taught."""
-        names = [name for name in cls.__dataclass_fields__ if PREFIX + name in state]
-        return cls(**{name: np.asarray(state[PREFIX + name], dtype=np.float64) for name in names}) if names else None
+        if COUNT not in state:
+            return None
+        first = Found.restore(state, background, FIRST)
+        return cls(Discriminant.restore(state, LABELS), first, float(state[COUNT]))
+
+    def _mix(self, labels: Floats, found: Floats) -> Floats:
+        return np.asarray((self.labelled * labels + found) / (self.labelled + 1))
 
 
-def motion(rows: Floats, lag: int) -> Floats:
-    """x_(t + lag) - x_(t - lag) for every row of (T, d); before the first row and after the last nothing changes."""
-    place = np.arange(len(rows))
-    return np.asarray(rows[np.minimum(place + lag, len(rows) - 1)] - rows[np.maximum(place - lag, 0)])
+@dataclass
+class TaughtOnline:
+    """The online form: both parts row by row."""
 
+    model: Taught
+    labels: Causal
+    first: Causal
 
-def soften(posterior: Floats, doubt: float) -> Floats:
-    """p^(1 / doubt), rows sum to 1: neighbouring rows are not independent, so forward-backward is too sure."""
-    power = np.maximum(posterior, 1e-300) ** (1 / doubt)
-    return np.asarray(power / power.sum(axis=1, keepdims=True))
+    def push(self, row: Array) -> Floats:
+        """Take the next feature row; give its memberships (K,)."""
+        honest = self.model.labels.honest(self.labels.push(row)[None])[0]
+        return self.model._mix(honest, self.first.push(row))
 
 
 def strongest(posterior: Floats) -> Labels:
-    """The most likely state of each row, -1 for background."""
+    """The most likely of K + 1 states at each row, -1 for the last, which is background."""
     best = posterior.argmax(axis=1)
     return np.where(best == posterior.shape[1] - 1, BACKGROUND, best).astype(np.int64)

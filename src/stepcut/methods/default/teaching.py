@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
+from stepcut.methods.default.discriminant import NEVER, Discriminant, motion, soften
 from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.default.labels import match_found
 from stepcut.methods.default.slow_features import SHRINK, smooth
-from stepcut.methods.default.taught import NEVER, Taught, motion, soften
 from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
@@ -86,7 +86,7 @@ def read_lesson(labels: Sequence[Labels], count: int) -> Lesson:
 
 def teach(
     videos: Sequence[Floats], rate: float, found: Sequence[Labels], labels: Sequence[Labels], count: int
-) -> Taught:
+) -> Discriminant:
     """Learn from the labels of some videos and the features of all.
 
     videos  (T, p) each, centred
@@ -113,7 +113,7 @@ def teach(
     weights, bias, clock = estimate(pieces, lesson, shortest=sigmas[1] / stride)
     parts = np.stack(np.split(weights, len(SCALES) + 1))
     lags, stays, doubt = np.array(float(lag)), np.array(lesson.stay), np.array(1.0)
-    return Taught(parts, bias, clock, sigmas, lags, stays, temperature, doubt)
+    return Discriminant(parts, bias, clock, sigmas, lags, stays, temperature, doubt)
 
 
 def _at_scales(video: Floats, sigmas: Floats, lag: int) -> Floats:
@@ -144,7 +144,7 @@ def calibrate(
         model = teach(videos, rate, found, hidden, count)
         for i in fold:
             inside = labels[i] != OPEN
-            posterior = forward_backward(model.log_likelihood(videos[i]), float(model.stay))[inside]
+            posterior = model.posterior(videos[i])[inside]
             hits.append(posterior.argmax(axis=1) == np.where(labels[i][inside] < 0, count, labels[i][inside]))
             for place, doubt in enumerate(DOUBTS):
                 right = soften(posterior, doubt)[np.arange(len(posterior)), labels[i][inside]]  # -1: the last column
