@@ -86,10 +86,12 @@ class Expectations:
         return find_signs(video, self.usual, self.severity)
 
     def score(self, video: Observed, signs: Sequence[Sign]) -> float:
-        """All evidence in one number: 1 at the limit, near 0 for a video that is as usual as can be."""
-        # The soft positive part of both: the order of videos is that of their totals.
-        reached, allowed = np.logaddexp(0, [total(measure(video, signs, self.usual), self.scales), self.limit])
-        return float(reached / allowed)
+        """All evidence in one number: from 0 to 1 within the limit, from 1 to 2 beyond it.
+
+        Apart from that step it depends on the total alone: the limit is one normal video's total and varies much.
+        """
+        reached = total(measure(video, signs, self.usual), self.scales)
+        return (1 + reached / (1 + abs(reached))) / 2 + (reached > self.limit)
 
     @property
     def forecast(self) -> str:

@@ -82,7 +82,7 @@ class Report:
     findings: list[Finding]
     """The reasons, the strongest first."""
     score: float
-    """All evidence in one number: above 1 is an alarm."""
+    """All evidence in one number, from 0 to 2: above 1 is an alarm."""
     steps: list[StepSeen]
     """Every step of the procedure, whether or not anything is wrong with it."""
     task_distance: float
