@@ -35,7 +35,7 @@ from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels, counted
 
 FOLDS = 20
-"""With more videos than this, as many groups are left out instead of single videos: the graph is learned each time."""
+"""With more videos than this, as many groups are left out instead of single videos."""
 BELIEVED = {
     "length": 0.25,
     "timing": 0.05,
@@ -189,7 +189,8 @@ def learn_expectations(
     videos = [observe(*row) for row in zip(labels, [rate] * len(labels), *parts, strict=True)]
     usual = learn_usual(videos)
     folds = range(min(FOLDS, len(videos))) if len(videos) > 1 else range(0)  # nothing can be left out of one
-    others = [learn_usual([v for place, v in enumerate(videos) if place % FOLDS != fold]) for fold in folds]
+    parted = [[video for place, video in enumerate(videos) if place % FOLDS != fold] for fold in folds]
+    others = [learn_usual(part, order=False) for part in parted]
 
     def judged(place: int, video: Observed) -> dict[str, float]:
         """How far a video, or a changed one, strays by what the others say."""

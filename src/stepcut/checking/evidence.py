@@ -103,9 +103,9 @@ class Sign(NamedTuple):
     """Seconds spent, or times done."""
 
 
-def learn_usual(videos: Sequence[Observed]) -> Usual:
-    """What is usual in these videos."""
-    graph = graph_of_occurrences([video.occurrences for video in videos])
+def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
+    """What is usual in these videos; without `order` the graph has no edges, which `measure` does not need."""
+    graph = graph_of_occurrences([video.occurrences for video in videos], order=order)
     logs: dict[int, list[float]] = {}
     for video in videos:
         for step, seconds in time_spent(video.occurrences).items():

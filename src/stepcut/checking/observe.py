@@ -53,14 +53,15 @@ def observe(
         if rows is not None and len(rows) != len(labels):
             raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
     numbers = np.asarray(labels, dtype=np.int64)
-    peaks = directions = prototypes = None
+    peaks = directions = prototypes = sure = None
     if memberships is not None and len(memberships):
+        sure = np.asarray(memberships)[np.arange(len(numbers)), np.maximum(numbers, 0)]
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
     if embedding is not None and len(embedding):
         directions = unit(np.asarray(embedding, dtype=np.float64))
         prototypes = {int(k): directions[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])}
     return Observed(
-        find_occurrences(numbers, rate),
+        find_occurrences(numbers, rate, sure),
         len(numbers) / rate,
         rate,
         None if novelty is None else smooth(np.asarray(novelty), rate),

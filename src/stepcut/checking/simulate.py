@@ -43,7 +43,7 @@ def without(video: Observed, step: int) -> Observed:
         if one.step == step:
             gone += one.end - one.start
         else:
-            left.append(Occurrence(one.step, one.start - gone, one.end - gone, one.spent))
+            left.append(one._replace(start=one.start - gone, end=one.end - gone))
     return _changed(video, left, max(video.seconds - gone, 1 / video.rate))
 
 
@@ -54,15 +54,15 @@ def first_half(video: Observed) -> Observed:
         if one.start < half:
             end = min(one.end, half)
             share = (end - one.start) / max(one.end - one.start, 1e-9)
-            left.append(Occurrence(one.step, one.start, end, share * one.spent))
+            left.append(one._replace(end=end, spent=share * one.spent))
     return _changed(video, left, half)
 
 
 def exchanged(video: Observed, first: Occurrence, second: Occurrence) -> Observed:
     """The video with two neighbouring occurrences in each other's place."""
     moved = {
-        first: Occurrence(first.step, second.end - (first.end - first.start), second.end, first.spent),
-        second: Occurrence(second.step, first.start, first.start + (second.end - second.start), second.spent),
+        first: first._replace(start=second.end - (first.end - first.start), end=second.end),
+        second: second._replace(start=first.start, end=first.start + (second.end - second.start)),
     }
     order = sorted((moved.get(one, one) for one in video.occurrences), key=lambda one: one.start)
     return _changed(video, order, video.seconds)

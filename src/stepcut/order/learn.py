@@ -10,7 +10,7 @@ import numpy as np
 
 from stepcut.errors import OptionError
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.likelihood import contrary_needed, count_first, find_precedence, reduce_order
+from stepcut.order.likelihood import contrary_needed, count_first, find_precedence, no_precedence, reduce_order
 from stepcut.order.predict import END, START
 from stepcut.order.relations import Duration, Support
 
@@ -23,6 +23,7 @@ def learn_graph(
     durations: Sequence[Sequence[float]] | None = None,
     names: Sequence[str] = (),
     confidences: Sequence[Sequence[float]] | None = None,
+    order: bool = True,
 ) -> ProcedureGraph:
     """Learn which step must precede which, which are optional, which repeat, how long each takes and what comes next.
 
@@ -34,6 +35,7 @@ def learn_graph(
     names         the names of the steps, by number
     confidences   how sure it is that each segment is the step it is called, from 0 to 1, laid out as `sequences`: the
                   cut of a video is not always sure, and doubtful segments then weigh less
+    order         False only counts and learns no edge, which takes no time
 
     >>> graph = learn_graph([[0, 1, 2], [1, 0, 2]] * 4)
     >>> sorted(graph.edges)
@@ -46,7 +48,7 @@ def learn_graph(
     places = [main_places(sequence, seconds) for sequence, seconds in zip(done, laid_out, strict=True)]
     orders = [[number[sequence[at]] for at in own] for sequence, own in zip(done, places, strict=True)]
     weights = [[float(row[at]) for at in own] for row, own in zip(sure, places, strict=True)]
-    found = find_precedence(orders, len(steps), weights)
+    found = find_precedence(orders, len(steps), weights) if order else no_precedence(len(steps))
     first = count_first(orders, len(steps))
 
     edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(found.closed)).tolist()}

@@ -1,16 +1,20 @@
-"""Which of two steps must come first, told from errors: every pair of steps is a requirement or free, every video errs.
+"""Which of two steps must come first, told from errors: every pair of steps is a requirement or free, people err.
 
-With e_v the rate at which video v breaks requirements, a pair (a, b) that both occur in the videos is one of three:
+A pair (a, b) that both occur in the videos is one of three, with r the chance that video v breaks a requirement:
 
-    a must precede b:   p(a first in v) = 1 - e_v
-    b must precede a:   p(a first in v) = e_v
+    a must precede b:   p(a first in v) = 1 - r
+    b must precede a:   p(a first in v) = r
     free:               p(a first in v) = p, the same for all videos, any p between 0 and 1 as likely as another
 
-EM alternates between the probability of the three for every pair and the rates e_v, which are counted on the edges of
-the order found so far. A video's rate for a pair is counted on edges that share no step with it: otherwise a video that
-does one step at another time would be called unreliable on the very pairs that it is evidence about. A few videos that
-do everything anyhow are thus given little weight, without anybody naming them, and nothing is set by hand but a prior:
-a rate counts as if half as many edges again had been seen, broken as often as they are in all videos together.
+Two models say what r is, each learned by EM with nothing set by hand but a start. *Careless videos*: every video errs
+at a rate of its own, counted on the edges found so far that share no step with the pair. *Misplaced steps*: in every
+video each step is misplaced with some probability mu, then r = 1/2 for all its pairs; mu is learned from all its other
+pairs, so that a video is evidence about a pair as far as both steps are where they belong.
+
+EM finds what is near its start: where hardly anybody errs, or where many do. Of the orders found from several starts
+the most likely one is taken, by a likelihood of whole sequences: a person takes any step whose preconditions are met,
+each as likely as another, or by an error of rate e any step that is left; every edge costs ln(n) / 2 for n choices
+(Schwarz). A precondition that was passed over once is not asked for again in that video.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln
+from scipy.special import betaln, expit, logit, logsumexp
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating[Any]]
@@ -31,6 +35,10 @@ PRIOR = 0.5
 """Edges that the prior of a video's error rate is worth, as a share of the number of steps."""
 LOWEST, HIGHEST = 1e-3, 0.5
 """The range of an error rate: nobody is beyond error, and who breaks half of all requirements tells nothing."""
+STARTS = {"careless videos": (LOWEST, 0.05), "misplaced steps": (0.01, 0.05, 0.2)}
+"""Error rates from which the models are learned; from the lowest, whatever is contradicted once is free."""
+SLIP = 0.01
+"""The chance that two steps that are where they belong come the other way round all the same."""
 DECISIVE = 0.5 * np.log(10)
 """Nats by which the likeliest of the three must lead; less is "barely worth mentioning" (Jeffreys)."""
 
@@ -61,13 +69,13 @@ def close_order(edges: Bools) -> Bools:
 
 
 def first_in(orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None) -> Floats:
-    """`(V, K, K)`: whether a comes before b in a video's order (distinct steps), times the weights of both."""
+    """`(V, K, K)`: whether a comes before b in a video's order (distinct steps), times the mean weight of both."""
     place, weight = np.full((len(orders), steps), np.inf), np.zeros((len(orders), steps))
     for video, order in enumerate(orders):
         place[video, list(order)] = np.arange(len(order))
         weight[video, list(order)] = 1.0 if weights is None else weights[video]
     earlier = place[:, :, None] < place[:, None, :]
-    return np.asarray(earlier * weight[:, :, None] * weight[:, None, :])
+    return np.asarray(earlier * np.sqrt(weight[:, :, None] * weight[:, None, :]))
 
 
 def count_first(orders: Sequence[Sequence[int]], steps: int) -> NDArray[np.int64]:
@@ -87,6 +95,21 @@ def insert_relations(score: Floats, least: float) -> Bools:
     return closed
 
 
+def no_precedence(steps: int) -> Precedence:
+    """Nothing must precede anything, for all one knows."""
+    nothing = np.zeros((steps, steps), dtype=bool)
+    return Precedence(nothing, nothing, LOWEST)
+
+
+class Found(NamedTuple):
+    """What one model finds from one start."""
+
+    closed: Bools
+    logs: Floats
+    """(3, K, K): the log probability of the three, for every pair."""
+    error: float
+
+
 def find_precedence(
     orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
 ) -> Precedence:
@@ -97,30 +120,88 @@ def find_precedence(
     weights   laid out as `orders`: how far to trust that a step is where it was found, from 0 to 1
     """
     kept = first_in(orders, steps, weights)
-    broken = kept.transpose(0, 2, 1)
-    pairs = ~np.eye(steps, dtype=bool)
-    free = betaln(kept.sum(axis=0) + 1, broken.sum(axis=0) + 1)
-    rate = np.full(kept.shape, 0.05)
-    share_free, error = 0.2, 0.05
+    found = [careless_videos(kept, start) for start in STARTS["careless videos"]]
+    found += [misplaced_steps(kept, start) for start in STARTS["misplaced steps"]]
+    best = max(found, key=lambda one: order_likelihood(one.closed, orders))
+    first, second = np.sort(best.logs, axis=0)[:0:-1]
+    undecided = ~np.eye(steps, dtype=bool) & (_seen_once(kept) | (first - second < DECISIVE))
+    return Precedence(best.closed, undecided & ~best.closed & ~best.closed.T, best.error)
+
+
+def careless_videos(kept: Floats, start: float) -> Found:
+    """The order when every video errs at a rate of its own; `kept` (V, K, K) says where a comes before b."""
+    broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
+    rate, share_free, error = np.full(kept.shape, start), 0.2, start
     closed = np.zeros((steps, steps), dtype=bool)
-    seen_once = (kept + broken).sum(axis=0) < 1.5  # one video proves nothing
-    logs = np.zeros((3, steps, steps))
     for _ in range(ROUNDS):
-        required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0) + np.log((1 - share_free) / 2)
-        logs = np.stack([required, required.T, free + np.log(share_free)])
-        shares = np.exp(logs - logs.max(axis=0))
-        shares /= shares.sum(axis=0)
-        share_free = (shares[2][pairs].sum() + 2) / (pairs.sum() + 6)
-        before, closed = closed, insert_relations(np.where(pairs & ~seen_once, shares[0], 0.0), 0.5)
-        if np.array_equal(before, closed):
+        logs, share_free, new = _weigh_pairs(kept, rate, share_free)
+        if np.array_equal(new, closed):
             break
-        edges = reduce_order(closed)
-        errors, chances = _elsewhere(np.where(edges, broken, 0)), _elsewhere(np.where(edges, kept + broken, 0))
-        error = (np.where(edges, broken, 0).sum() + 0.5) / (np.where(edges, kept + broken, 0).sum() + 1)
-        rate = np.clip((errors + PRIOR * steps * error) / (chances + PRIOR * steps), LOWEST, HIGHEST)
-    ranked = np.sort(logs, axis=0)
-    undecided = pairs & (seen_once | (ranked[2] - ranked[1] < DECISIVE)) & ~closed & ~closed.T
-    return Precedence(closed, undecided, float(error))
+        closed, edges = new, reduce_order(new)
+        errors, chances = np.where(edges, broken, 0), np.where(edges, kept + broken, 0)
+        error = float((errors.sum() + 0.5) / (chances.sum() + 1))
+        rate = (_elsewhere(errors) + PRIOR * steps * error) / (_elsewhere(chances) + PRIOR * steps)
+        rate = np.clip(rate, LOWEST, HIGHEST)
+    return Found(closed, logs, error)
+
+
+def misplaced_steps(kept: Floats, start: float) -> Found:
+    """The order when some steps of some videos are not where they belong; `kept` (V, K, K) says where a precedes b."""
+    broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
+    present = (kept + broken).any(axis=2)
+    moved, share_free, error = np.full(kept.shape, start), 0.2, start
+    closed = np.zeros((steps, steps), dtype=bool)
+    for rounds in range(ROUNDS):
+        other = moved.transpose(0, 2, 1)
+        rate = SLIP + (0.5 - SLIP) * (1 - (1 - moved) * (1 - other))
+        logs, share_free, new = _weigh_pairs(kept, rate, share_free)
+        if rounds > ROUNDS // 6 and np.array_equal(new, closed):
+            break
+        closed, shares = new, np.exp(logs - logsumexp(logs, axis=0))
+        # What a pair says of "a is misplaced": by then it comes either way round, else as the other step allows.
+        keeps, breaks = -np.log(2 * (1 - SLIP - (0.5 - SLIP) * other)), -np.log(2 * (SLIP + (0.5 - SLIP) * other))
+        said = shares[0] * (kept * keeps + broken * breaks) + shares[1] * (broken * keeps + kept * breaks)
+        whole = said.sum(axis=2)
+        error = float(((expit(logit(error) + whole) * present).sum() + 0.5) / (present.sum() + 1))
+        error = float(np.clip(error, LOWEST, HIGHEST))
+        moved = expit(logit(error) + whole[:, :, None] - said)
+    return Found(closed, logs, error)
+
+
+def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
+    """Nats of whole sequences, less the price of the edges; see the top of this file."""
+    ready, left, wrong = [], [], []
+    for order in orders:
+        remaining = np.zeros(len(closed), dtype=bool)
+        remaining[list(order)] = True
+        asked = remaining.copy()
+        for step in order:
+            needed = closed[:, step] & asked
+            ready.append(max(int((remaining & ~closed[asked].any(axis=0)).sum()), 1))
+            left.append(int(remaining.sum()))
+            wrong.append(bool(needed.any()))
+            asked &= ~needed
+            remaining[step] = asked[step] = False
+    errs, of, among = np.array(wrong, dtype=bool), np.array(left, dtype=float), np.array(ready, dtype=float)
+    error = (errs.sum() + 0.5) / ((of > 1).sum() + 1)
+    nats = np.where(errs, np.log(error / of), np.log((1 - error) / among + error / of)).sum() if len(of) else 0.0
+    return float(nats - 0.5 * np.log(max(len(of), 2)) * reduce_order(closed).sum())
+
+
+def _weigh_pairs(kept: Floats, rate: Floats, share_free: float) -> tuple[Floats, float, Bools]:
+    """Log probabilities (3, K, K) of the three for every pair, how many pairs are free, and the order that follows."""
+    broken, pairs = kept.transpose(0, 2, 1), ~np.eye(kept.shape[1], dtype=bool)
+    required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0) + np.log((1 - share_free) / 2)
+    free = betaln(kept.sum(axis=0) + 1, broken.sum(axis=0) + 1) + np.log(share_free)
+    logs = np.stack([required, required.T, free])
+    shares = np.exp(logs - logsumexp(logs, axis=0))
+    closed = insert_relations(np.where(pairs & ~_seen_once(kept), shares[0], 0.0), 0.5)
+    return logs, float((shares[2][pairs].sum() + 2) / (pairs.sum() + 6)), closed
+
+
+def _seen_once(kept: Floats) -> Bools:
+    """(K, K): pairs that fewer than two videos tell of; one video proves nothing."""
+    return np.asarray((kept + kept.transpose(0, 2, 1)).sum(axis=0) < 1.5)
 
 
 def contrary_needed(kept: int, broken: int, error: float) -> int:

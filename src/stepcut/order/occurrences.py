@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import learn_graph, main_places
@@ -25,12 +26,21 @@ class Occurrence(NamedTuple):
     start: float
     end: float
     spent: float
+    sure: float = 1.0
+    """How sure the cut is, from 0 to 1."""
 
 
-def find_occurrences(labels: Labels, rate: float, sliver: float = SLIVER) -> list[Occurrence]:
+def find_occurrences(
+    labels: Labels, rate: float, sure: NDArray[np.floating[Any]] | None = None, sliver: float = SLIVER
+) -> list[Occurrence]:
     """What was done when, in the order of time.
 
     Segments of one step with nothing but background, or dropped slivers, in between are one occurrence.
+
+    labels   the step of each row, (T,), -1 for none
+    rate     rows per second
+    sure     how sure each row is the step it is called, (T,)
+    sliver   segments are dropped that take less than this share of the time the video spends on the step
 
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
@@ -44,7 +54,8 @@ def find_occurrences(labels: Labels, rate: float, sliver: float = SLIVER) -> lis
     for step, group in groupby(kept, key=lambda run: run[0]):
         parts = list(group)
         spent = sum(b - a for _, a, b in parts)
-        merged.append(Occurrence(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate))
+        trust = 1.0 if sure is None else float(np.mean(np.concatenate([sure[a:b] for _, a, b in parts])))
+        merged.append(Occurrence(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate, trust))
     return merged
 
 
@@ -59,10 +70,14 @@ def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[s
     return graph_of_occurrences([find_occurrences(numbers, rate) for numbers in labels.values()], names)
 
 
-def graph_of_occurrences(videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = ()) -> ProcedureGraph:
-    """The procedure graph of what each video does."""
+def graph_of_occurrences(
+    videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = (), order: bool = True
+) -> ProcedureGraph:
+    """The procedure graph of what each video does; without `order` only what is counted."""
     return learn_graph(
         [[one.step for one in video] for video in videos],
         durations=[[one.spent for one in video] for video in videos],
         names=names,
+        confidences=[[one.sure for one in video] for video in videos],
+        order=order,
     )
