@@ -23,6 +23,14 @@ def test_every_data_set_is_in_the_table() -> None:
         assert re.search(rf"^\| `{name}` \|.*\| {count} \|$", DOC, flags=re.MULTILINE)
 
 
+def test_every_task_of_egtea_is_mapped() -> None:
+    for title, info in DATASETS["egoprocel"].tasks.items():
+        if info.part == "EGTEA":
+            folder = info.folder.partition("/")[2]
+            row = rf"^\| {title} \| `{folder}` \|.*-{folder}` \| `{info.key}` \| {info.videos} \| {info.steps} \|"
+            assert re.search(row, DOC, flags=re.MULTILINE), title
+
+
 def test_the_commands_run(tmp_path: Path) -> None:
     trees.egoprocel_json(tmp_path)
     (shell,) = re.findall(r"```sh\n(.*?)```", DOC, flags=re.DOTALL)

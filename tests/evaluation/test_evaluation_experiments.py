@@ -11,6 +11,7 @@ from typing import Any
 import datasets_trees as trees
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from stepcut.cli.main import main
 from stepcut.datasets import egoprocel
@@ -57,7 +58,7 @@ def test_every_experiment_has_the_clock_and_known_rows() -> None:
 
 def test_the_plan_of_steps_crosses_rows_k_and_seeds() -> None:
     rows = choose_rows(EXPERIMENTS["steps"], ["uniform", "tc3i + procut"])
-    cells = plan(rows, [("", "tea")], lambda _: (7, 10, 12, 15), range(3))
+    cells = plan(rows, [("", "tea")], {"tea": (7, 10, 12, 15)}, range(3))
     assert len(cells) == 4 * (1 + 3)  # the clock needs no seed
     assert {cell.steps for cell in cells} == {7, 10, 12, 15}
     assert len({cell.key for cell in cells}) == len(cells)
@@ -359,6 +360,49 @@ def test_a_rate_that_is_assumed_is_said_and_one_that_cannot_be_is_refused(data: 
     with pytest.raises(DataError, match=r"rows at 1 a second are \d+ s, but the video is .*--fps 0.5"):
         run_experiment("main", tmp_path / "tea", **options)
     assert run_experiment("main", tmp_path / "tea", fps=0.5, **options).record["notes"] == []
+
+
+@pytest.fixture(scope="module")
+def small_network(tmp_path_factory: pytest.TempPathFactory) -> FeatureSpec:
+    """A ResNet-50 of random weights up to its first block."""
+    rng = np.random.default_rng(0)
+    shapes = {"conv1": (64, 3, 7, 7), "layer1.0.conv1": (64, 64, 1, 1), "layer1.0.conv2": (64, 64, 3, 3)}
+    shapes |= {"layer1.0.conv3": (256, 64, 1, 1), "layer1.0.downsample.0": (256, 64, 1, 1)}
+    weights = {}
+    for name, shape in shapes.items():
+        norm = name.replace("conv", "bn") if "conv" in name else "layer1.0.downsample.1"
+        weights[f"{name}.weight"] = rng.normal(0, 0.05, shape).astype(np.float32)
+        ones = {"weight": 1.0, "running_var": 1.0, "bias": 0.0, "running_mean": 0.0}
+        weights |= {f"{norm}.{key}": np.full(shape[0], value, np.float32) for key, value in ones.items()}
+    path = tmp_path_factory.mktemp("weights") / "resnet.safetensors"
+    save_file(weights, path)
+    return FeatureSpec("resnet50", fps=Fraction(1), weights=str(path), layer="conv2a", family="v1.5")
+
+
+@pytest.mark.parametrize("maps", ["half", "stream"])
+def test_maps_can_be_made_to_take_less_disk(
+    small_network: FeatureSpec, tmp_path: Path, maps: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = {"videos": 2, "duration": 5.0}
+    options = {"steps": 2, "seeds": 1, "jobs": 1, "toy": small, "rows": ["kmeans"], "spec": small_network}
+    results = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, **options)
+    assert "frames take up to 0.0 GB" in caplog.text
+    kept = list((tmp_path / maps / "maps").rglob("*.safetensors")) if maps == "half" else []
+    assert [load_file(path)["rows"].shape[1:] for path in kept] == [(256, 28, 28)] * len(kept)
+    if maps == "stream":
+        assert not (tmp_path / maps / "maps").exists()
+    assert results.record["features"].startswith("resnet50 conv2a maps")
+    again = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, **options)
+    assert again.record["cells"] == results.record["cells"]
+
+
+def test_a_disk_that_is_too_small_is_told_beforehand(
+    small_network: FeatureSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("usage", (), {"free": 1000}))
+    options = {"folder": tmp_path, "toy": {"videos": 1, "duration": 4.0}, "spec": small_network}
+    with pytest.raises(DataError, match="--maps stream"):
+        run_experiment("main", "toy", **options)
 
 
 def test_several_roots_are_one_data_set(data: Path, tmp_path: Path) -> None:

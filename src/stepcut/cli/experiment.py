@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
             cut,
             args.as_published,
             args.device,
+            args.maps,
         )
         words = [args.name, results.record["data"], *(word for word in (args.features, args.backbone) if word)]
         path = place / f"{'-'.join(words)}.json"

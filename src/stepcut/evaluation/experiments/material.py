@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,14 +18,15 @@ from numpy.typing import NDArray
 from stepcut.datasets import DATASETS, examine, load
 from stepcut.datasets.egoprocel import TASKS, VIEWS
 from stepcut.datasets.toy import make_kitchen
-from stepcut.errors import DataError, OptionError, StepcutError, unknown
+from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
 from stepcut.evaluation.evaluate import fingerprint
-from stepcut.features.extract import extract, load_features
+from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
+from stepcut.features.extract import load_features
 from stepcut.features.files import spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.features.store import content_hash
 from stepcut.files.cache import cache_dir
-from stepcut.progress import Hook, silent
+from stepcut.progress import Hook
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Timeline
 
@@ -73,31 +75,8 @@ class Material:
         return {name: load_features([path], self.rate)[0].rows for name, path in self.features.items()}
 
 
-@dataclass(frozen=True)
 class Source:
-    """Where the material comes from, as the results file names it."""
-
-    data: str
-    features: str | None
-    """In words: the backbone, its layer, and the rate; None where there are none."""
-    maps: bool = False
-    """Whether a row is a map, which the paper's own embedder takes."""
-
-
-def gather(
-    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    features: str | None = None,
-    tasks: Sequence[str] | None = None,
-    views: bool = False,
-    spec: FeatureSpec | None = None,
-    fps: Rate | None = None,
-    folder: Path = Path(),
-    toy: Mapping[str, Any] | None = None,
-    progress: Hook = silent,
-    engine: Engine | None = None,
-    device: str = "auto",
-) -> tuple[Source, list[Material]]:
-    """The material of an experiment.
+    """The tasks of an experiment, from every camera that is asked for, and the features they have or are given.
 
     data      "toy", the folder of a data set (or several), or NAME:DIR where its kind cannot be told
     features  the name of given features; left out, the only ones there are
@@ -107,29 +86,92 @@ def gather(
     fps       rows per second of given features that do not say it (1)
     folder    where features and videos of this experiment are kept; workers share it
     toy       settings of the toy kitchen
+    maps      what becomes of maps made of videos: a word of `MAPS`
     progress  hears how far the work is
-    engine    whose workers compute features; left out, this process does
-    device    where the backbone runs: auto, cpu or cuda
     """
-    roots = [data] if isinstance(data, str | os.PathLike) else list(data)
-    name, per_view = _load(roots, views, folder, toy or {}, progress)
-    chosen = {view: _select(found, tasks) for view, found in per_view.items()}
-    kind = _choose_features(features, spec, fps, [task for found in chosen.values() for task in found])
-    materials = []
-    for view, found in chosen.items():
-        for task in found:
-            if isinstance(kind, str):
-                material = _given(task, view, kind, fps)
-            elif kind is not None:
-                material = _made(task, view, kind, folder, progress, engine, device)
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        features: str | None,
+        tasks: Sequence[str] | None,
+        views: bool,
+        spec: FeatureSpec | None,
+        fps: Rate | None,
+        folder: Path,
+        toy: Mapping[str, Any],
+        maps: str,
+        progress: Hook,
+    ) -> None:
+        choose("maps", maps, MAPS)
+        roots = [data] if isinstance(data, str | os.PathLike) else list(data)
+        self.name, per_view = _load(roots, views, folder, toy, progress)
+        self.tasks = [(view, task) for view, found in per_view.items() for task in _select(found, tasks)]
+        self.kind = _choose_features(features, spec, fps, [task for _, task in self.tasks])
+        self.fps, self.folder, self.maps, self.progress = fps, folder, maps, progress
+
+    def groups(self) -> list[list[tuple[str, Task]]]:
+        """The tasks in the groups whose features lie on the disk at once."""
+        return [[one] for one in self.tasks] if self.maps == "stream" else [self.tasks]
+
+    def prepare(self, tasks: Sequence[tuple[str, Task]], engine: Engine | None, device: str) -> list[Material]:
+        """The material of some tasks: with given features, with features made of videos, or the truth alone."""
+        found = []
+        for view, task in tasks:
+            if isinstance(self.kind, str):
+                found.append(_given(task, view, self.kind, self.fps))
+            elif self.kind is not None:
+                found.append(self._made(task, view, self.kind, engine, device))
             else:
-                material = _blind(task, view)
-            if material is not None:
-                materials.append(material)
-    if not materials:
-        raise DataError(f"no task of {data} has features {kind!r} and true timelines. Choose other features or tasks.")
-    words, maps = _describe(kind, materials[0])
-    return Source(name, words, maps), materials
+                found.append(_blind(task, view))
+        return [material for material in found if material is not None]
+
+    def clear(self) -> None:
+        """Remove the maps of the tasks that are done, where they are not to be kept."""
+        if self.maps == "stream":
+            shutil.rmtree(self.folder / "maps", ignore_errors=True)
+
+    def state_cost(self) -> str | None:
+        """What maps of the videos take at most, before any is made."""
+        if not isinstance(self.kind, FeatureSpec):
+            return None
+        filmed = [[video for video in _true(task).values() if video.path] for _, task in self.tasks]
+        seconds = [sum(video.duration or 0.0 for video in videos) for videos in filmed]
+        return state_cost(self.kind, self.maps, seconds, self.folder)
+
+    def _made(self, task: Task, view: str, spec: FeatureSpec, engine: Engine | None, device: str) -> Material | None:
+        """The material of a task whose features are made of its videos, once; a video that fails is left out."""
+        filmed = {name: v.path for name, v in _true(task).items() if v.path is not None}
+        if not filmed:
+            return None
+        paths = list(filmed.values())
+        found, failed = make_maps(paths, spec, self.maps, self.folder, self.progress, engine, device)
+        made = {each.path: each for each in found}
+        notes = [f"{task.name}: {failure.name} was left out: {failure.error}" for failure in failed]
+        files, durations, rate = {}, {}, float(spec.fps)
+        for name, path in filmed.items():
+            one = made.get(str(path))
+            if one is not None and isinstance(one.rows, np.memmap) and one.rows.filename is not None:
+                files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
+        if not files:
+            raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
+        truth = {name: task.timelines[name] for name in files}
+        print_of = _fingerprint(truth, files, rate)
+        return Material(task.name, view, truth, durations, print_of, task.graph, files, rate, tuple(notes))
+
+    def describe(self, first: Material) -> tuple[str | None, bool]:
+        """What the features are, in words, and whether they are maps, which the paper's own embedder takes."""
+        if self.kind is None:
+            return None, False
+        (one,) = load_features([next(iter(first.features.values()))], first.rate)
+        spec = one.spec or (self.kind if isinstance(self.kind, FeatureSpec) else None)
+        name = spec.backbone if spec is not None else str(self.kind)
+        layer = (spec.layer if spec is not None else None) or ("conv4c" if name == "resnet50" else "")
+        if one.rows.ndim != 4:
+            return f"{name}{' ' + layer if layer else ''} at {first.rate:g} a second", False
+        halved = self.maps == "half" and isinstance(self.kind, FeatureSpec)
+        size = " of {} x {}".format(*one.rows.shape[2:]) if halved else ""
+        return f"{name}{' ' + layer if layer else ''} maps{size} at {first.rate:g} a second", True
 
 
 def _load(
@@ -251,41 +293,6 @@ def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | Non
     rate = float(next(iter(rates)))
     print_of = _fingerprint(truth, files, rate)
     return Material(task.name, view, truth, durations, print_of, task.graph, files, rate, tuple(notes))
-
-
-def _made(
-    task: Task, view: str, spec: FeatureSpec, folder: Path, progress: Hook, engine: Engine | None, device: str
-) -> Material | None:
-    """The material of a task whose features are made of its videos, once; a video that fails is left out."""
-    filmed = {name: v.path for name, v in _true(task).items() if v.path is not None}
-    if not filmed:
-        return None
-    cache = None if engine is None else folder
-    found, failed = extract(list(filmed.values()), spec, None, cache, progress, device=device, engine=engine)
-    made = {one.path: one for one in found}
-    files, durations, rate = {}, {}, float(spec.fps)
-    for name, path in filmed.items():
-        one = made.get(str(path))
-        if one is not None and isinstance(one.rows, np.memmap) and one.rows.filename is not None:
-            files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
-    notes = tuple(f"{task.name}: {failure.name} was left out: {failure.error}" for failure in failed)
-    if not files:
-        raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
-    truth = {name: task.timelines[name] for name in files}
-    print_of = _fingerprint(truth, files, rate)
-    return Material(task.name, view, truth, durations, print_of, task.graph, files, rate, notes)
-
-
-def _describe(kind: str | FeatureSpec | None, first: Material) -> tuple[str | None, bool]:
-    """What the features are, in words, and whether they are maps."""
-    if kind is None:
-        return None, False
-    (one,) = load_features([next(iter(first.features.values()))], first.rate)
-    spec = one.spec or (kind if isinstance(kind, FeatureSpec) else None)
-    maps = one.rows.ndim == 4
-    name = spec.backbone if spec is not None else str(kind)
-    layer = (spec.layer if spec is not None else None) or ("conv4c" if name == "resnet50" else "")
-    return f"{name}{' ' + layer if layer else ''}{' maps' if maps else ''} at {first.rate:g} a second", maps
 
 
 def _fingerprint(truth: Mapping[str, Timeline], files: Mapping[str, Path], rate: float) -> str:

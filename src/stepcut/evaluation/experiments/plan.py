@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from stepcut.errors import OptionError, choose
@@ -141,14 +141,14 @@ def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[tup
 def plan(
     rows: Sequence[tuple[str, str, str]],
     tasks: Sequence[tuple[str, str]],
-    numbers: Callable[[str], Sequence[int]],
+    numbers: Mapping[str, Sequence[int]],
     seeds: Sequence[int],
 ) -> list[Cell]:
-    """All cells of these rows: `tasks` as (view, name), `numbers(name)` the numbers of steps for a task."""
+    """All cells of these rows: `tasks` as (view, name), `numbers[name]` the numbers of steps for a task."""
     return [
         Cell(task, row, embedding, segmenter, number, seed, view)
         for view, task in tasks
-        for number in numbers(task)
+        for number in numbers[task]
         for row, embedding, segmenter in rows
         for seed in (seeds[:1] if segmenter in SEEDLESS else seeds)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import OptionError, choose
-from stepcut.evaluation.experiments.material import Material, gather
+from stepcut.errors import DataError, OptionError, choose
+from stepcut.evaluation.experiments.material import Material, Source
 from stepcut.evaluation.experiments.plan import EXPERIMENTS, Cell, choose_rows, plan
 from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.evaluation.experiments.work import Settings, embedding_key, run_cell, train_embedder
@@ -24,6 +25,8 @@ from stepcut.parallel.local import free_memory
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate
 from stepcut.version import __version__
+
+log = logging.getLogger("stepcut")
 
 Job = tuple[Cell, Material, Path, Settings]
 
@@ -49,6 +52,7 @@ def run_experiment(
     cut: Mapping[str, Any] | None = None,
     as_published: bool = False,
     device: str = "auto",
+    maps: str = "keep",
 ) -> Results:
     """Make a table of the paper on any data: see `EXPERIMENTS` for the names.
 
@@ -70,6 +74,8 @@ def run_experiment(
     spec          how features are made of videos: backbone, weights, layer, family, rate
     as_published  the paper's own text where ours departs from it; `train` and `cut` come before it
     device        where the backbone and the embedder run: auto, cpu or cuda
+    maps          of the paper's network: "keep" all, "half" their width and height (a quarter of the disk), "stream"
+                  those of one task at a time
     """
     experiment = choose("experiment", name, EXPERIMENTS)
     if seeds < 1:
@@ -84,38 +90,47 @@ def run_experiment(
         # On this machine, one process with all cores sees videos fastest.
         there = (engine, jobs) if on_cluster else (None, None)
         cluster = stack.enter_context(open_engine(*there, address))
-        source, materials = gather(
-            data, features, tasks, experiment.views, spec, fps, place, toy, progress, cluster, device
-        )
+        source = Source(data, features, tasks, experiment.views, spec, fps, place, toy or {}, maps, progress)
+        if cost := source.state_cost():
+            log.warning("%s", cost)
         settings = Settings.of(train or {}, cut or {}, as_published, device)
         notes = []
-        if source.features is None:
+        if source.kind is None:
             chosen = [row for row in chosen if row[1] == "none"]
             notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
-        by_task = {(material.view, material.task): material for material in materials}
-        true = {material.task: material.steps for material in materials}
-        cells = plan(
-            chosen,
-            list(by_task),
-            lambda task: experiment.steps or (true[task] if steps == "true" else int(steps),),
-            range(seed, seed + seeds),
-        )
-        work = [(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
-        # Trained embeddings first, each once: the cells that share one then find it on the disk.
-        first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
-        size = None if on_cluster else _jobs(jobs, materials)
-        workers = stack.enter_context(open_engine(cluster, None if size == 1 else size))
-        _each(_train, list(first.values()), workers, "embeddings", progress)
-        records = _each(_fill, work, workers, "cells", progress)
+        materials: list[Material] = []
+        records: list[dict[str, Any]] = []
+        described: tuple[str | None, bool] = (None, False)
+        for group in source.groups():
+            ready = source.prepare(group, cluster, device)
+            if not ready:
+                continue
+            described = source.describe(ready[0])
+            by_task = {(material.view, material.task): material for material in ready}
+            numbers = {each.task: experiment.steps or (_steps(steps, each),) for each in ready}
+            cells = plan(chosen, list(by_task), numbers, range(seed, seed + seeds))
+            work = [(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
+            # Trained embeddings first, each once: the cells that share one then find it on the disk.
+            first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
+            size = None if on_cluster else _jobs(jobs, ready)
+            with open_engine(cluster, None if size == 1 else size) as workers:
+                _each(_train, list(first.values()), workers, "embeddings", progress)
+                records += _each(_fill, work, workers, "cells", progress)
+            materials += ready
+            source.clear()
+        if not materials:
+            raise DataError(
+                f"no task of {data} has features {source.kind!r} and true timelines. Choose other features or tasks."
+            )
     return Results(
         {
             "format": FORMAT,
             "experiment": name,
-            "data": source.data,
-            "features": source.features,
+            "data": source.name,
+            "features": described[0],
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
-            "encoder": "the paper's embedder on maps" if source.maps else "the encoder of vectors",
+            "encoder": "the paper's embedder on maps" if described[1] else "the encoder of vectors",
             "device": _device(device),
             "train": settings.train,
             "cut": settings.cut,
@@ -131,6 +146,10 @@ def run_experiment(
             ],
         }
     )
+
+
+def _steps(steps: int | str, material: Material) -> int:
+    return material.steps if steps == "true" else int(steps)
 
 
 def _device(device: str) -> str:
