@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import StepcutError, VideoError
-from stepcut.features.video.truncation import cut_short
 from stepcut.files.addresses import Address
 from stepcut.timeline import clock
 
@@ -27,6 +26,9 @@ JUMP = 600
 # FFmpeg reads these too (a text file as a film of letters, a picture as a film of one frame), but nobody means them.
 _NOT_VIDEOS = {
     "tty", "image2", "bin", "xbin", "adf", "idf", "ico", "lavfi", "ffmetadata", "srt", "ass", "webvtt", "lrc",
+}  # fmt: skip
+_MP4_BOXES = {
+    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra", b"uuid", b"meta",
 }  # fmt: skip
 
 
@@ -91,6 +93,27 @@ def check_file(file: Path) -> None:
         raise VideoError(f"{file}: cannot be read ({error.strerror}). Check its permissions.") from error
     if size == 0:
         raise VideoError(f"{file}: the file is empty (0 bytes). Copy it again from where it came from.")
+
+
+def cut_short(file: Path) -> bool:
+    """Whether an mp4 stops before the length that its boxes state, or has no index; False for other containers.
+
+    Boxes follow each other: length (4 bytes), type (4 bytes); length 1: 8 bytes more; length 0: to the end.
+    """
+    at, size, types = 0, file.stat().st_size, set()
+    with open(file, "rb") as opened:
+        while at + 8 <= size:
+            opened.seek(at)
+            head = opened.read(16)
+            length, kind = int.from_bytes(head[:4], "big"), head[4:8]
+            length = int.from_bytes(head[8:16], "big") if length == 1 else length
+            if kind not in _MP4_BOXES and (at == 0 or not kind.isalnum()):
+                break  # not an mp4; or padding, or damage that decoding will tell of
+            types.add(kind)
+            if length < 8 or at + length > size:
+                return length >= 8 or b"moov" not in types
+            at += length
+    return bool(types) and b"moov" not in types
 
 
 def _cannot_open(file: Path, error: Exception) -> VideoError:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import av
@@ -19,13 +20,13 @@ from stepcut.features.video.container import (
     JUMP,
     Turn,
     check_length,
+    cut_short,
     open_video,
     stated_duration,
     stated_rate,
     turn_of,
 )
 from stepcut.features.video.skip import needed, skip_frames, tolerance_of
-from stepcut.features.video.truncation import cut_short
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import clock
 
@@ -266,7 +267,7 @@ def _check_end(samples: Samples, container: Any, stream: Any, reached: Fraction,
     # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
     exact = container.format.name.split(",")[0] in ("matroska", "avi", "flv", "asf")
     lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
-    if damaged or (exact and lost) or cut_short(samples.path):
+    if damaged or (exact and lost) or cut_short(Path(samples.path)):
         raise VideoError(
             f"{samples.path}: no frame after {clock(float(reached))} (expected {clock(float(expected))}). "
             "The file is cut short or damaged. Copy it again, or keep what is there with: "
