@@ -68,10 +68,11 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
     else:
         columns = header_columns(rows[0], path, options)
         rows = rows[1:]
-    found: dict[str, dict[str, list[Segment]]] = {} if "video" in columns else {path.stem: {"": []}}
+    stem = path.stem
+    found: dict[str, dict[str, list[Segment]]] = {} if "video" in columns else {stem: {"": []}}
     for row in rows:
         segment = _segment(row, columns, path, options)
-        video = row.cell(columns, "video", path) if "video" in columns else path.stem
+        video = row.cell(columns, "video", path) if "video" in columns else stem
         tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
         found.setdefault(video, {}).setdefault(tier, []).append(segment)
     return [

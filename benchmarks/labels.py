@@ -1,0 +1,54 @@
+"""How long a large label file takes in each format: a file of so many MB is written and read again.
+
+python benchmarks/labels.py            60 MB each, processor time of one core
+python benchmarks/labels.py 6 csv elan
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from stepcut.formats import FORMATS, read_all, write
+from stepcut.tables import Table
+from stepcut.timeline import Segment, Timeline
+from stepcut.version import __version__
+
+STEPS = [f"step number {number}" for number in range(20)]
+RATE = 10
+
+
+def make(segments: int) -> Timeline:
+    """A video with a segment every half second."""
+    each = [Segment(0.5 * n, 0.5 * n + 0.4, STEPS[n % len(STEPS)]) for n in range(segments)]
+    return Timeline(each, 0.5 * segments, STEPS, "film.mp4")
+
+
+def main() -> None:
+    """Write and read a file of each format."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("megabytes", type=float, nargs="?", default=60.0)
+    parser.add_argument("formats", nargs="*", default=list(FORMATS))
+    args = parser.parse_args()
+    table = Table(["format", "MB", "segments", "written in s", "read in s"], [], f"stepcut {__version__}")
+    for name in args.formats:
+        form = FORMATS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, f"film{form.suffix}")
+            write(path, make(2000), name, RATE)
+            count = int(args.megabytes * 1e6 / path.stat().st_size * 2000)
+            timeline, began = make(count), time.process_time()
+            write(path, timeline, name, RATE)
+            written = time.process_time()
+            again = sum(len(one) for one in read_all(path, name, RATE)) if form.read else None
+            read = time.process_time() - written if form.read else None
+            assert again in (None, count), f"{name}: {again} of {count} segments came back"
+            table.rows.append([name, path.stat().st_size / 1e6, count, written - began, read])
+            print(f"{name}: {count} segments", flush=True)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The lowest versions that pyproject.toml allows of the plain dependencies, in a clean environment: the demo's way through
+# the package (film, learn, check, report) and the tests of what leans on those packages most.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python=$(command -v python3.11 || command -v python3)
+"$python" - "$root/pyproject.toml" > "$work/lowest.txt" <<'PY'
+import re, sys, tomllib
+for line in tomllib.load(open(sys.argv[1], "rb"))["project"]["dependencies"]:
+    found = re.match(r"([\w-]+)>=([\d.]+)[^;]*(;.*)?$", line)
+    assert found, f"{line}: no lower bound"
+    print(f"{found[1]}=={found[2]}{found[3] or ''}")
+PY
+"$python" -m venv "$work/env"
+pip=("$work/env/bin/python" -m pip install --quiet --disable-pip-version-check)
+"${pip[@]}" --prefer-binary -r "$work/lowest.txt" pytest hypothesis httpx
+"${pip[@]}" --no-deps "$root"
+cd "$root"
+"$work/env/bin/python" -c "import importlib.util as u; assert u.find_spec('torch') is None, 'torch came along'"
+"$work/env/bin/stepcut" demo -o "$work/demo" --quiet
+OMP_NUM_THREADS=1 "$work/env/bin/python" -m pytest -q -p no:cacheprovider tests/test_light.py tests/test_timeline.py \
+  tests/features/test_features_sample.py tests/features/test_features_features.py tests/files/test_addresses.py \
+  tests/formats/test_formats_round_trip.py tests/methods/default tests/show/test_show_server.py
+echo "lowest: $(tr '\n' ' ' < "$work/lowest.txt")passed"
