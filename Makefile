@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-slow test-data test-browser test-ray test-wheel docs fuzz soak lint types clean
+.PHONY: demo test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz soak lint types clean
 
 demo: $(VENV)/.ready  ## film a toy kitchen, learn it, check a flawed video, write a report
 	$(BIN)/stepcut demo -o demo
@@ -27,6 +27,12 @@ test-ray: $(VENV)/.ray  ## the cluster engine, on a local Ray cluster
 
 test-wheel:  ## the wheel alone, outside the checkout, on the oldest and the newest Python that is here
 	bash tests/wheel.sh
+
+test-lowest:  ## the lowest versions that pyproject.toml allows, in a clean environment: the demo and a part of the tests
+	bash tests/lowest.sh
+
+audit: $(VENV)/.ready  ## known vulnerabilities of what .venv holds; says so where the database cannot be reached
+	bash tests/audit.sh
 
 docs: $(VENV)/.docs  ## the site, into site/: offline, with the reference made of docstrings
 	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet --strict

@@ -1,4 +1,4 @@
-"""Runs a command on a disk of its own that is full: `python full_disk.py DISK FREE_KB stepcut ...`, in a new namespace."""
+"""A command on a full disk of its own: `python full_disk.py DISK FREE_KB stepcut ...`, as root of a namespace."""
 
 from __future__ import annotations
 

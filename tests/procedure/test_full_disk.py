@@ -1,4 +1,4 @@
-"""`learn -o` where the disk has no room for the procedure: a sentence, nothing half written, and the run goes on later."""
+"""`learn -o` where the disk has no room for the procedure: a sentence, nothing half written, and it works later."""
 
 from __future__ import annotations
 

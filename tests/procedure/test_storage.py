@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -136,32 +138,33 @@ def test_corrections_of_a_procedure_that_was_learned_again(place: Path) -> None:
     assert (place / "edits.json").exists()
 
 
-def test_eight_editors_and_two_readers(place: Path) -> None:
+def edit(place: Path, who: int) -> list[tuple[str, str]]:
+    """Four corrections of one editor: (what was seen, what was made of it)."""
     accepted: list[tuple[str, str]] = []
+    edits = Edits(place)
+    while len(accepted) < 4:
+        seen, name = edits.document.steps[0].name, f"{who} {len(accepted)}"
+        with contextlib.suppress(StaleEdit):
+            edits.do({"do": "rename", "step": 0, "name": name})
+            accepted.append((seen, name))
+    return accepted
 
-    def edit(who: int) -> int:
-        made = 0
-        edits = Edits(place)
-        while made < 4:
-            seen = edits.document.steps[0].name
-            try:
-                edits.do({"do": "rename", "step": 0, "name": f"{who} {made}"})
-            except StaleEdit:
-                continue
-            accepted.append((seen, f"{who} {made}"))
-            made += 1
-        return made
 
-    def read(_: int) -> None:
-        for _ in range(5):
-            procedure = sc.load(place)
-            assert len(procedure.steps) == 4
-            procedure.save(place)  # nothing of its own: what is there stays
+def read(place: Path) -> None:
+    for _ in range(5):
+        procedure = sc.load(place)
+        assert len(procedure.steps) == 4
+        procedure.save(place)  # nothing of its own: what is there stays
 
-    with ThreadPoolExecutor(10) as pool:
-        jobs = [pool.submit(edit, who) for who in range(8)] + [pool.submit(read, n) for n in range(2)]
-        for job in jobs:
-            job.result()
+
+@pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def test_eight_editors_and_two_readers(place: Path, workers: str) -> None:
+    many = ThreadPoolExecutor(10) if workers == "threads" else ProcessPoolExecutor(10, get_context("spawn"))
+    with many as pool:
+        readers = [pool.submit(read, place) for _ in range(2)]
+        accepted = [one for job in [pool.submit(edit, place, who) for who in range(8)] for one in job.result()]
+        for reader in readers:
+            reader.result()
     done = [edit["name"] for edit in Edits(place).corrections.done]
     assert len(done) == 32
     before = dict(zip(done, ["step 0", *done], strict=False))

@@ -6,8 +6,10 @@ import io
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
+from features_films import make_film
 from PIL import Image
 
 from stepcut.errors import VideoError
@@ -30,6 +32,22 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films: Path, tmp_path: Path)
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key + 0.2))[1].astype(int)
     assert np.abs(ours - theirs).mean() < 12
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_clip_keeps_its_sound(copied: bool, tmp_path: Path) -> None:
+    video = make_film(tmp_path / "film.mp4", frames=200, sound=True, g="20")
+    assert cut_clip(video, 4.0, 6.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)]) == copied
+    with av.open(str(tmp_path / "a.mp4")) as clip:
+        heard = list(clip.decode(clip.streams.audio[0]))
+        clip.seek(0)
+        seen = [frame.time for frame in clip.decode(clip.streams.video[0])]
+    assert sum(frame.samples / frame.sample_rate for frame in heard) == pytest.approx(2, abs=0.2)
+    assert max(seen) == pytest.approx(2, abs=0.3)
+    silent = make_film(tmp_path / "silent.mp4", frames=60, g="20")
+    cut_clip(silent, 0.0, 1.0, tmp_path / "b.mp4")
+    with av.open(str(tmp_path / "b.mp4")) as clip:
+        assert not clip.streams.audio
 
 
 def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:

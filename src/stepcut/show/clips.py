@@ -28,11 +28,12 @@ NEAR = 0.5
 """Seconds. Where a key frame lies at most so long before a segment, the packets are copied from there on."""
 COPIED = ("h264", "hevc", "av1", "mpeg4")
 """Codecs that an .mp4 may hold; others are encoded anew."""
+Heard = tuple[str | Path, float, float]
 TILE = (180, 320)  # height and width of a video in the grid
 
 
 def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Sequence[Fraction] | None = None) -> bool:
-    """Write `start` to `end` of a video as an .mp4 without sound; gives whether its packets were copied as they are.
+    """Write `start` to `end` of a video as an .mp4, with its sound; gives whether the packets were copied as they are.
 
     video       the file
     start, end  seconds from its first frame
@@ -49,7 +50,7 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
             else:
                 rate = probe(video).rate or Fraction(25)
                 frames = (picture for _, picture in sample_frames(video, rate, start=start, end=max(end, start + 0.2)))
-                _encode(frames, rate, temporary)
+                _encode(frames, rate, temporary, (video, start, end))
     return copied
 
 
@@ -166,7 +167,7 @@ def flat(name: str) -> str:
 
 def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
     with open_video(video, threads=1) as (source, stream), av.open(str(target), "w", format="mp4") as out:
-        copy = out.add_stream_from_template(stream)
+        copy, voice = out.add_stream_from_template(stream), _voice(source, out)
         zero = stream.start_time or 0
         first = zero + round(start / stream.time_base)
         source.seek(first, stream=stream, backward=True, any_frame=False)
@@ -181,17 +182,59 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
             shift = packet.dts if shift is None else shift
             packet.pts, packet.dts, packet.stream = packet.pts - shift, packet.dts - shift, copy
             out.mux(packet)
+        if voice is not None:
+            _add_sound(video, float(start), end, out, voice)
 
 
-def _encode(frames: Iterator[NDArray[np.uint8]], rate: Fraction, target: Path) -> None:
+def _encode(
+    frames: Iterator[NDArray[np.uint8]],
+    rate: Fraction,
+    target: Path,
+    heard: tuple[str | Path, float, float] | None = None,
+) -> None:
+    """Pictures as an .mp4; `heard`: the video whose sound is added, from when to when."""
     with av.open(str(target), "w", format="mp4") as out:
         stream: Any = None
+        voice: Any = None
         for picture in frames:
             height, width = (side - side % 2 for side in picture.shape[:2])
             if stream is None:
                 stream = out.add_stream("libx264", rate=rate, options={"crf": "23", "preset": "veryfast"})
                 stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+                if heard is not None:
+                    with open_video(heard[0], threads=1) as (source, _):
+                        voice = _voice(source, out)
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture[:height, :width]), format="rgb24")
             out.mux(stream.encode(frame))
         if stream is not None:
             out.mux(stream.encode())
+        if heard is not None and voice is not None:
+            _add_sound(*heard, out, voice)
+
+
+def _voice(source: Any, out: Any) -> Any:
+    """A stream for the sound of `source`; None where it has none that can be decoded."""
+    sounds = [sound for sound in source.streams.audio if sound.codec_context is not None]
+    return out.add_stream("aac", rate=48000, layout="stereo") if sounds else None
+
+
+def _add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any) -> None:
+    """Add the sound of a video between two times; what of it cannot be decoded is left out."""
+    with open_video(video, threads=1) as (source, film):
+        sound = next(sound for sound in source.streams.audio if sound.codec_context is not None)
+        zero = float((film.start_time or 0) * film.time_base)
+        source.seek(max(0, round((zero + start) / sound.time_base)), stream=sound, backward=True)
+        try:
+            for frame in source.decode(sound):
+                time = frame.time - zero
+                if time >= end:
+                    break
+                if time >= start:
+                    frame.pts, frame.time_base = (
+                        round((time - start) * frame.sample_rate),
+                        Fraction(1, frame.sample_rate),
+                    )
+                    out.mux(voice.encode(frame))
+        except (av.error.FFmpegError, OSError):
+            pass  # the pictures are there
+        out.mux(voice.encode())
