@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from stepcut.procedure.edits import Edits
 from stepcut.show.viewer.server import Running
-from stepcut.show.viewer.state import CheckedVideo
+from stepcut.show.viewer.state import Beside, CheckedVideo
 
 
 def parts_of(edits: Edits, video: str = "one") -> list[tuple[float, float, int]]:
@@ -39,8 +39,8 @@ class Answer:
 class Page:
     """A running viewer, asked as its own page asks it; paths go out exactly as they are written here."""
 
-    def __init__(self, folder: Path, checked: Sequence[CheckedVideo] = ()) -> None:
-        self.running = Running(folder, checked=checked)
+    def __init__(self, folder: Path, checked: Sequence[CheckedVideo] = (), beside: Beside | None = None) -> None:
+        self.running = Running(folder, checked=checked, beside=beside)
         self.viewer = self.running.viewer
         address = urlsplit(self.running.address)
         self.host, self.token = address.netloc, address.path.strip("/")

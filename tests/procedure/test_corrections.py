@@ -95,6 +95,17 @@ def test_merging_two_steps_and_a_step_into_background(place: Path) -> None:
     assert [step.name for step in edits.document.steps] == ["pour tea"]
 
 
+def test_both_halves_of_a_cut_keep_the_step_until_they_become_one_again(place: Path) -> None:
+    edits = Edits(place)
+    assert edits.do({"do": "cut", "video": "one", "time": 1.0}) == "split a segment in one"
+    edits.do({"do": "cut", "video": "one", "time": 3.0})
+    assert parts_of(edits)[:4] == [(0.0, 1.0, 0), (1.0, 2.0, 0), (2.0, 3.0, 1), (3.0, 4.0, 1)]
+    edits.do({"do": "mark", "video": "one", "start": 2.0, "end": 3.0, "step": 0})
+    assert parts_of(edits)[:3] == [(0.0, 1.0, 0), (1.0, 3.0, 0), (3.0, 4.0, 1)]  # the other cut stays
+    with pytest.raises(OptionError, match="lies in no step"):
+        edits.do({"do": "cut", "video": "one", "time": 4.2})
+
+
 def test_splitting_here_and_in_all_videos(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "split", "video": "one", "time": 0.5})
@@ -197,6 +208,7 @@ any_edit = st.one_of(
     st.fixed_dictionaries({"do": st.just("rename"), "step": numbers, "name": st.text(max_size=4)}),
     st.fixed_dictionaries({"do": st.just("add"), "name": st.text("abc", min_size=1, max_size=2)}),
     st.fixed_dictionaries({"do": st.just("merge"), "step": numbers, "into": st.none() | numbers}),
+    st.fixed_dictionaries({"do": st.just("cut"), "video": videos, "time": times}),
     st.fixed_dictionaries({"do": st.just("split"), "video": videos, "time": times, "everywhere": st.booleans()}),
     st.fixed_dictionaries(
         {

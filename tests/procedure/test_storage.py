@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import stepcut as sc
+from stepcut.cli.main import main
 from stepcut.datasets.toy import toy_features
-from stepcut.errors import OutputError, ProcedureError, StepcutError
+from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.procedure import folder as on_disk
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.edits import Edits
@@ -87,6 +88,43 @@ def test_every_kind_of_correction_shows_everywhere(place: Path, videos: list[np.
     assert procedure.segment(place.parent / "0.npy") == procedure.timelines["0"]
     # A step that was merged away is the other one in new videos, too.
     assert "step 1" not in procedure.segment(toy_features(videos=1, seed=5, dim=8)[0][0]).sequence()
+
+
+def test_check_says_what_it_does_not_know_of_corrections(
+    place: Path, videos: list[np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not sc.load(place).untaught
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 1, "into": 0})
+    edits.do({"do": "split", "video": "0", "time": 2.0})
+    np.save(place.parent / "new.npy", videos[0])
+    main(["check", str(place), str(place.parent / "new.npy"), str(place.parent / "new.npy"), "--quiet"])
+    told = capsys.readouterr().err
+    assert told.count("merged (step 1) and new (step 0 (2)): check and guide know them after teach") == 1
+    taught = sc.load(place).teach(source=videos)
+    assert not taught.untaught
+    assert len(taught.steps) == 4
+
+
+def test_severity_outlives_renaming_saving_and_teaching(place: Path, videos: list[np.ndarray]) -> None:
+    before = sc.load(place)
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 3, "into": 2})
+    edits.set_severity(2, "critical")
+    before.save(place)  # loaded before anybody said it
+    assert sc.load(place).expectations.severity.critical == {2, 3}
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 2, "name": "turn it off"})
+    edits.do({"do": "confirm", "video": "0"})
+    taught = sc.load(place).teach(source=videos)
+    assert [taught.steps[n] for n in taught.expectations.severity.critical] == ["turn it off"]
+    edits.set_severity(2, None)
+    assert not sc.load(place).expectations.severity.critical
+    with pytest.raises(OptionError, match="Choose from optional, critical, free"):
+        edits.set_severity(0, "importent")
+    edits.do({"do": "add", "name": "taste"})
+    with pytest.raises(OptionError, match="after teach"):
+        edits.set_severity(4, "free")
 
 
 def test_saving_an_older_copy_keeps_what_was_corrected_since(place: Path) -> None:

@@ -67,6 +67,14 @@ def test_label_names_become_the_steps_in_their_usual_order(taught: sc.Procedure)
     assert taught.given.keys() == {ONE, TWO}
 
 
+def test_quality_says_how_well_labelled_videos_are_found_when_left_out(taught: sc.Procedure) -> None:
+    assert taught.quality.grade in ("good", "doubtful")
+    assert "left out in turn, the 2 labelled videos are found right for" in taught.quality.reason
+    alone = sc.learn(VIDEOS, labels={ONE: numbers(ONE)}, rate=1.0, **QUICK).quality
+    assert (alone.grade, "one video alone is labelled" in alone.reason) == ("doubtful", True)
+    assert taught.quality.reliability == 1  # memberships are calibrated already
+
+
 def test_numbers_stay_what_they_are() -> None:
     labels = {ONE: numbers(ONE), TWO: numbers(TWO)}
     procedure = sc.learn(VIDEOS, rate=1.0, steps=np.int64(6), labels=labels, seed=0, **QUICK)

@@ -81,7 +81,7 @@ def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
     assert page.locator("#grid .card").count() == 2
     assert page.locator("#grid .card").first.locator(".block").count() == 3
     assert page.locator("#summary").inner_text() == "3 steps · 2 videos · 0:12"
-    assert page.locator("[data-key=name0] + .facts").inner_text() == "2 of 2 videos · 3 s"
+    assert page.locator("[data-key=name0] + .facts span").inner_text() == "2 of 2 · 3 s"
 
 
 def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:
@@ -147,7 +147,7 @@ def test_rename_undo_and_find_the_edit_after_reloading(page: Any, place: Path) -
 
 
 def test_a_boundary_is_dragged_with_the_mouse(page: Any, place: Path) -> None:
-    box = page.locator("#stage .blocks").bounding_box()
+    box = page.locator("#stage .blocks").first.bounding_box()
     at = box["x"] + box["width"] * 2.0 / 6.0
     middle = box["y"] + box["height"] / 2
     page.mouse.move(at, middle)
@@ -185,7 +185,13 @@ def test_keyboard_only(page: Any, place: Path) -> None:
     assert parts_of(Edits(place)) == [(2.0, 4.0, 2), (4.5, 6.0, 2)]
     page.keyboard.press("ArrowRight")
     page.keyboard.press("s")
-    wait_saved(page, "Saved: split")
+    wait_saved(page, "Saved: split a segment")
+    assert parts_of(Edits(place))[:2] == [(2.0, 3.0, 2), (3.0, 4.0, 2)]  # both halves keep the step
+    assert page.locator("#stage .segments button").nth(1).get_attribute("aria-current") == "true"
+    page.keyboard.press("Control+z")
+    wait_saved(page, "Undone: split a segment")
+    page.keyboard.press("n")
+    wait_saved(page, "Saved: split a step")
     assert parts_of(Edits(place))[:2] == [(2.0, 3.0, 2), (3.0, 4.0, 3)]
     page.keyboard.press("m")
     page.keyboard.press("ArrowLeft")
@@ -377,6 +383,75 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()
         until(tab, "document.querySelector('#stage video').currentTime === 3")
+        tab.close()
+
+
+def test_two_annotators_one_above_the_other(browser: Any, place: Path) -> None:
+    from stepcut.show.viewer.state import Beside
+    from stepcut.timeline import Segment, Timeline
+
+    bob = Timeline([Segment(0, 3, "slice bread"), Segment(3, 4, "spread butter"), Segment(4.5, 6, "drink")], 6.0)
+    with Served(place, beside=Beside("bob", {"films/one.mp4": bob})) as served:
+        for width in (1400, 390):
+            tab = browser.new_page(viewport={"width": width, "height": 900})
+            tab.goto(served.running.address)
+            tab.wait_for_selector("body.ready")
+            assert tab.locator("#stage .track .beside .block").count() == 3
+            assert tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()  # bob has not labelled it
+            assert tab.locator(".apart .what").all_inner_texts() == ["spread butter ≠ slice bread", "pour tea ≠ drink"]
+            tab.keyboard.press("d")
+            until(tab, "document.querySelector('#stage video').currentTime === 2")
+            tab.keyboard.press("d")
+            until(tab, "document.querySelector('#stage video').currentTime === 4.5")
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            tab.close()
+        tab = browser.new_page()
+        tab.goto(f"{served.running.address}#two@3.5")
+        tab.wait_for_selector("body.ready")
+        assert tab.locator("#stage h2").inner_text() == "two"
+        assert tab.locator("#stage .segments [aria-current] .what").inner_text() == "pour tea"
+        tab.close()
+
+
+def test_names_in_blocks_keep_their_end(page: Any) -> None:
+    name_of(page, 0).fill("put the very long thing that nobody can read on shelf A")
+    name_of(page, 0).press("Enter")
+    wait_saved(page, "Saved")
+    block = page.locator("#stage .track .block").first
+    assert block.locator(".tail").inner_text() == " shelf A"
+    box, tail = block.bounding_box(), block.locator(".tail").bounding_box()
+    assert tail["x"] + tail["width"] <= box["x"] + box["width"]
+
+
+def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
+    page.get_by_label("What a check makes of pour tea").select_option("critical")
+    wait_saved(page, "Saved: what a check makes")
+    assert json.loads((place / "severity.json").read_text()) == {"optional": [], "critical": [2], "free": []}
+    page.reload()
+    page.wait_for_selector("body.ready")
+    assert page.get_by_label("What a check makes of pour tea").input_value() == "critical"
+
+
+def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> None:
+    config = json.loads((place / "config.json").read_text())
+    merges = [{"a": [0], "b": [2], "cost": 0.1, "count": 2}, {"a": [0, 2], "b": [1], "cost": 0.9, "count": 1}]
+    quality = {"grade": "doubtful", "reason": "runs differ", "score": 0.5, "runs": 0.5, "halves": 0.5}
+    quality |= {"shared_beyond_chance": 0.5, "clock": 0.1, "regularity": 0.1, "shared": [1.0]}
+    config |= {"quality": quality, "hierarchy": {"steps": ["0", "1", "2"], "merges": merges, "split": 1}}
+    (place / "config.json").write_text(json.dumps(config))
+    with Served(place) as served:
+        tab = browser.new_page()
+        tab.goto(served.running.address)
+        tab.wait_for_selector("body.ready")
+        assert tab.locator("#trust").inner_text() == "doubtful"
+        tab.keyboard.press("g")
+        assert "runs differ" in tab.locator("dialog").inner_text()
+        assert "“spread butter” would part in two" in tab.locator("dialog").inner_text()
+        tab.get_by_label("How many steps").fill("2")
+        assert tab.locator("dialog .groups li").all_inner_texts() == ["slice bread\npour tea", "spread butter"]
+        tab.get_by_text("Join these").click()
+        wait_saved(tab, "Saved: merge pour tea into slice bread")
+        assert [step.number for step in Edits(place).document.steps] == [0, 1]
         tab.close()
 
 

@@ -16,6 +16,8 @@ from show_kit import Page
 
 import stepcut as sc
 from stepcut.cli.main import main
+from stepcut.errors import ProcedureError
+from stepcut.show.viewer.server import Running
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -72,6 +74,25 @@ def test_looking_loads_no_model(place: Path) -> None:
 def test_threads_that_answer_requests_find_what_reads_videos_already_there() -> None:
     code = "import sys, stepcut.show.viewer.app; sys.exit(not {'av.video', 'PIL.Image'} <= set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_labels_alone_are_shown_beside_others(tmp_path: Path, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
+    shown: list[Running] = []
+    monkeypatch.setattr(Running, "run", lambda self, _: (shown.append(self), self._socket.close()))
+    labels = str(kitchen / "annotations")
+    words = ["view", labels, "--beside", labels, "--videos", str(kitchen / "videos"), "--no-browser"]
+    assert main(words) == 0
+    state = shown[0].viewer.state()
+    assert (state["learned"], state["beside"], state["quality"]) == (False, "annotations", None)
+    for video in state["videos"]:
+        assert video["there"]
+        assert [part[:2] for part in video["beside"]] == [part[:2] for part in video["parts"]]
+    shown[0].viewer.edits.do({"do": "rename", "step": 0, "name": "another name"})
+    assert main(words) == 0
+    assert shown[1].viewer.state()["steps"][0]["name"] == "another name"  # found again
+    with pytest.raises(ProcedureError, match="nothing was learned"):
+        sc.load(shown[0].folder)
 
 
 def test_ending_stops_work_in_the_background(place: Path) -> None:

@@ -53,6 +53,7 @@ def test_all_plots_of_a_learned_procedure(procedure: Procedure, kitchen: Path, t
         "timelines": plots.timelines(procedure, kitchen / "annotations"),
         "graph": plots.graph(procedure),
         "orders": plots.orders(procedure),
+        "hierarchy": plots.hierarchy(procedure),
         "confusion": plots.confusion(procedure, kitchen / "annotations"),
     }
     for name, figure in drawn.items():

@@ -62,7 +62,7 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
         "Settings and versions",
     ]
     assert "<h1>Breakfast &amp; &lt;tea&gt;</h1>" in page
-    assert "3 steps were found in 2 videos" in page
+    assert "3 steps were found without labels in 2 videos" in page
     assert "protocol strict" in page
     assert "@media print" in page
 

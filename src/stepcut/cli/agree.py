@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from stepcut.cli.common import read_timelines
 from stepcut.evaluation.agreement import compare_annotations
@@ -26,4 +27,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{name}  {clock(segment.start)}  {clock(segment.end)}  {segment.step}")
         if len(listed) > args.worst:
             print(f"{args.worst} of {len(listed)} disagreements; -o FILE writes all.")
+        if listed:
+            place = shlex.quote(f"{listed[0][0]}@{listed[0][1].start:g}")
+            print(f"look at them:  stepcut view {args.first} --beside {args.second} --at {place}")
     return 0

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
+from stepcut.cli import say
 from stepcut.cli.common import ask_procedure, open_engine
+from stepcut.procedure.outline import read_outline
 
 
 def run(args: argparse.Namespace) -> int:
     """Check the videos, print the reports; 1 when one deviates, 2 when one cannot be checked, 3 for another task."""
     with open_engine(args) as engine:
         reports, failed = ask_procedure(args, "check", args.video, engine)
+    if Path(args.procedure).is_dir() and (note := read_outline(Path(args.procedure)).untaught):
+        say(note)
     for _, report in reports:
         print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else report)
     return 2 if failed else max((report.exit_code for _, report in reports), default=0)

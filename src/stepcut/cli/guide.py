@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from stepcut.cli import say
 from stepcut.features.backbones import load_backbone
 from stepcut.features.spec import need_spec
 from stepcut.guidance.follow import follow_pictures, follow_rows
@@ -27,7 +28,10 @@ def run(args: argparse.Namespace) -> int:
         # What the source has to say is on the screen already; printed as well, it would tear the view.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
     waits = {"patience": args.patience, "stall": args.stall}
-    states = follow(load(args.procedure, trust=args.trust), args.source, args.realtime, args.device, **waits)
+    procedure = load(args.procedure, trust=args.trust)
+    if procedure.untaught:
+        say(procedure.untaught)
+    states = follow(procedure, args.source, args.realtime, args.device, **waits)
     try:
         for state in states:
             text = json.dumps(state.to_json(), ensure_ascii=False) + "\n" if screen is None else screen.draw(state)

@@ -20,6 +20,8 @@ def run(args: argparse.Namespace) -> int:
     if args.webhook is not None and not args.webhook.startswith(("http://", "https://")):
         raise OptionError(f"--webhook {args.webhook!r} is no web address; it begins with http:// or https://.")
     procedure = load(args.procedure, trust=args.trust)
+    if procedure.untaught:
+        say(procedure.untaught)
 
     def check(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = procedure.check(path, args.device).to_json()

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepcut.files.atomic import write_json
+from stepcut.checking.severity import FILE, Severity, parse_severity
+from stepcut.errors import OptionError, unknown
+from stepcut.files.atomic import read_json, write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
 from stepcut.procedure.corrections.operations import Edit, apply, describe
 from stepcut.procedure.folder import locked
 from stepcut.procedure.outline import EDITS, read_outline
 from stepcut.procedure.record import Outline
+
+KINDS = ("optional", "critical", "free")
 
 
 class Edits:
@@ -102,6 +106,26 @@ class Edits:
             self._stamp = self._stamps()
             self.outline.corrections = after.on_disk()
             return words
+
+    @property
+    def severity(self) -> dict[int, str]:
+        """What a person said of learned steps, by number: critical, optional or free in order."""
+        path = self.folder / FILE
+        said = parse_severity(read_json(path), self.outline.learned_steps, str(path)) if path.exists() else Severity()
+        return {step: kind for kind in KINDS for step in getattr(said, kind)}
+
+    def set_severity(self, step: int, kind: str | None) -> None:
+        """Say that a step is critical, optional or free in order; None takes it back. It holds for what was merged
+        into it, too, and is written with numbers, which stay when names change.
+        """
+        if kind is not None and kind not in KINDS:
+            raise OptionError(unknown("severity", kind, KINDS))
+        with locked(self.folder):
+            mine = [n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step]
+            if not mine:
+                raise OptionError(f"step={step!r} is not one that was learned; check knows it after teach.")
+            said = {**{n: one for n, one in self.severity.items() if n not in mine}, **dict.fromkeys(mine, kind)}
+            write_json(self.folder / FILE, {one: sorted(n for n in said if said[n] == one) for one in KINDS})
 
     def _words(self, other: Corrections) -> str:
         """What lies between the state as it stands and its neighbour, in words."""

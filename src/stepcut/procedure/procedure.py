@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from stepcut.checking.check import Report, check_labels
+from stepcut.checking.severity import parse_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, unknown
 from stepcut.features.contract import Features
@@ -82,6 +84,9 @@ class Procedure(Record):
         made = build(type(self.method), settings)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
+        names, found, severity = self.model_steps, taught.learned_steps, self.expectations.severity
+        kept = {kind: [names[n] for n in steps if names[n] in found] for kind, steps in vars(severity).items()}
+        taught.expectations = replace(taught.expectations, severity=parse_severity(kept, found))
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in taught.steps:
                 edit = {"do": "colour", "step": taught.steps.index(step.name), "colour": step.colour}

@@ -10,6 +10,7 @@ check.json         what a normal video looks like
 loss.csv           the loss and its parts after every training iteration, where the method trains
 README.md          a model card
 labels.json        what a person said of some videos before it was learned: rows and step, -1 background, -2 open
+severity.json      which steps are critical, optional or free in order, by the word of a user
 edits.json         what a person corrected since, beside what was learned and never over it
 """
 

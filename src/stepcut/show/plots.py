@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["choice", "confusion", "embedding", "graph", "loss", "orders", "save", "timelines"]
+__all__ = ["choice", "confusion", "embedding", "graph", "hierarchy", "loss", "orders", "save", "timelines"]
 
 P = ParamSpec("P")
 
@@ -170,6 +170,29 @@ def choice(procedure: Procedure) -> Figure:
     axes.set_xticks(tried.astype(int))
     axes.set_xlabel(f"number of steps; {chosen.count} chosen")
     axes.set_ylabel("score")
+    return figure
+
+
+@styled
+def hierarchy(procedure: Procedure) -> Figure:
+    """Which steps join when fewer are wanted: a tree, in which those that are most alike join first."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    tree = procedure.hierarchy()
+    if not tree.merges:
+        raise NotLearned("one step alone has no hierarchy; there is nothing to plot.")
+    place: dict[tuple[int, ...], int] = {(step,): step for step in range(len(tree.steps))}
+    links = []
+    for number, merge in enumerate(tree.merges):
+        joined = tuple(sorted(merge.a + merge.b))
+        links.append([place[merge.a], place[merge.b], number + 1, len(joined)])
+        place[joined] = len(tree.steps) + number
+    figure, axes = new_figure(WIDTH, 0.6 + 0.22 * len(tree.steps))
+    drawn = {"labels": [short(name, 40) for name in tree.steps], "orientation": "left", "leaf_font_size": 7, "ax": axes}
+    dendrogram(np.array(links, dtype=float), link_color_func=lambda _: "#555555", **drawn)
+    axes.set_xticks(range(len(links) + 1), [str(len(tree.steps) - joins) for joins in range(len(links) + 1)])
+    axes.set_xlabel("steps that are left")
+    axes.spines["left"].set_visible(False)
     return figure
 
 

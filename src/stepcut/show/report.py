@@ -60,31 +60,33 @@ def make_report(
         drawn = to_svg(plots.choice(procedure))
         parts.append(_section("How many steps", f"<p>{escape(choice.reason)}</p>{drawn}"))
     if procedure.config.get("hierarchy") is not None:
-        parts.append(_section("With more or fewer steps", _listed(str(procedure.hierarchy()))))
+        drawn = to_svg(plots.hierarchy(procedure)) if len(procedure.learned_steps) > 1 else ""
+        parts.append(_section("With more or fewer steps", drawn + _listed(str(procedure.hierarchy()))))
     if curve is not None and curve.values:
         parts.append(_section("Learning", to_svg(plots.loss(procedure))))
-    parts.append(_section("Settings and versions", f"<pre>{escape(json.dumps(procedure.config, indent=1))}</pre>"))
+    parts.append(_section("Settings and versions", _listed(json.dumps(procedure.config, indent=1))))
     name = escape(title or "A learned procedure")
     style = (resources.files("stepcut.show") / "report.css").read_text(encoding="utf-8")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>'
-        f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>Made by stepcut {__version__}, offline, from the videos "
-        "alone. The steps were found without labels: look before you trust.</footer></main></body></html>"
+        f"<body><main><h1>{name}</h1>{''.join(parts)}<footer>Made by stepcut {__version__}, offline. "
+        "Look before you trust: videos may share what nobody meant.</footer></main></body></html>"
     )
 
 
 def _trust(procedure: Procedure) -> str:
     """The quality of the steps, and what a check will be able to find."""
-    return f"<p>{escape(str(procedure.quality))}</p><p>{escape(procedure.expectations.forecast)}</p>"
+    words = (str(procedure.quality), procedure.expectations.forecast, procedure.untaught)
+    return "".join(f"<p>{escape(each)}</p>" for each in words if each)
 
 
 def _in_words(procedure: Procedure) -> str:
     total = sum(timeline.end for timeline in procedure.timelines.values())
     graph, orders = procedure.graph, procedure.orders
+    how = f"learned from labels of {len(procedure.given)} and found" if procedure.given else "found without labels"
     words = [
-        f"{len(procedure.steps)} steps were found in {len(procedure.timelines)} videos, {duration(total)} in all, "
-        "without labels.",
+        f"{len(procedure.steps)} steps were {how} in {len(procedure.timelines)} videos, {duration(total)} in all.",
         f"The videos do them in {len(orders)} distinct orders.",
     ]
     for said, steps in (("left out by some", graph.optional), ("done more than once by some", graph.repeated)):

@@ -70,6 +70,12 @@ class Routes:
             return JSONResponse({"error": sentence, "state": self.viewer.state()}, 409)
         return JSONResponse({"words": words, "state": self.viewer.state()})
 
+    async def severity(self, request: Request) -> Response:
+        """Say of a step that it is critical, optional or free in order."""
+        body = await read_body(request)
+        await run_in_threadpool(self.viewer.edits.set_severity, body.get("step", -1), body.get("severity"))
+        return JSONResponse({"words": "what a check makes of the step", "state": self.viewer.state()})
+
     async def teach(self, request: Request) -> Response:
         """POST learns from the corrections, in the background; GET says how far it is, and at last what changed."""
         if request.method == "POST":
@@ -178,6 +184,7 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/api/proxy/{place:int}/{kind}", asked.proxy, methods=["GET", "POST"]),
         Route("/api/teach", asked.teach, methods=["GET", "POST"]),
         Route("/api/suggest", asked.suggest, methods=["GET", "POST"]),
+        Route("/api/severity", asked.severity, methods=["POST"]),
         Route("/api/back", asked.back, methods=["POST"]),
         *(Route(f"/api/{verb}", asked.edit, methods=["POST"]) for verb in ("edit", "undo", "redo")),
         Route("/video/{place:int}", asked.video),

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import os
 import signal
 import socket
@@ -13,18 +14,24 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stepcut.errors import OptionError
+from stepcut.errors import AnnotationError, OptionError
 from stepcut.files.cache import cache_dir
+from stepcut.files.names import video_name
+from stepcut.procedure.outline import write_outline
 from stepcut.procedure.procedure import Procedure
+from stepcut.procedure.record import Outline
+from stepcut.procedure.storage import LABELS
 from stepcut.show.viewer.app import make_app
 from stepcut.show.viewer.security import make_token
-from stepcut.show.viewer.state import CheckedVideo, Viewer
+from stepcut.show.viewer.state import Beside, CheckedVideo, Viewer
+from stepcut.timeline import Timeline
 
 log = logging.getLogger("stepcut")
 Ready = Callable[[str], None]
@@ -97,9 +104,10 @@ class Running:
         checked: Sequence[CheckedVideo] = (),
         trust: bool = False,
         videos: Mapping[str, str] | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self.folder = folder
-        self.viewer = Viewer(folder, checked, trust, videos)
+        self.viewer = Viewer(folder, checked, trust, videos, beside)
         token = make_token()
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
@@ -182,12 +190,36 @@ def view_procedure(
     return running
 
 
-def kept(procedure: Procedure) -> Path:
-    """The folder of a procedure that was handed over as an object: in the cache, named by what it holds."""
-    cuts = {name: [(s.start, s.end, s.step) for s in timeline] for name, timeline in procedure.timelines.items()}
-    held = json.dumps([procedure.config.get("fingerprint"), procedure.steps, cuts], sort_keys=True)
+def kept(shown: Outline) -> Path:
+    """The folder of what was handed over as an object, procedure or labels: in the cache, named by what it holds."""
+    cuts = {name: [(s.start, s.end, s.step) for s in timeline] for name, timeline in shown.timelines.items()}
+    held = json.dumps([shown.config.get("fingerprint"), shown.steps, cuts], sort_keys=True)
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
     folder = cache_dir() / "viewed" / f"{name}.proc"
-    if not folder.exists():
-        procedure.save(folder)
+    if isinstance(shown, Procedure) and not folder.exists():
+        shown.save(folder)
+    elif not folder.exists():
+        write_outline(shown, folder)
     return folder
+
+
+def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str]) -> Outline:
+    """Label files as something to look at and to correct: timelines, and no model.
+
+    labels  by the name of their video
+    videos  where videos lie, by name
+    """
+    plain = {video_name(name): timeline for name, timeline in labels.items()}
+    for name, timeline in plain.items():
+        if pairs := timeline.overlapping():
+            one, other = pairs[0]
+            raise AnnotationError(f"{name}: {one.step!r} and {other.step!r} overlap; one step at a time can be shown.")
+    steps = list(dict.fromkeys(step for timeline in plain.values() for step in timeline.steps))
+    return Outline(
+        learned_steps=steps,
+        learned_timelines=plain,
+        samples={name: max(1, math.ceil(timeline.end)) for name, timeline in plain.items()},
+        videos={name: videos.get(name) for name in plain},
+        rate=Fraction(1),
+        config={"method": LABELS, "rate": "1"},
+    )

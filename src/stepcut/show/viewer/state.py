@@ -8,17 +8,19 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from stepcut.colours import ink
+from stepcut.colours import colour, ink
+from stepcut.files.names import video_name
 from stepcut.methods.contract import OPEN
-from stepcut.procedure.corrections.document import Part, is_unnamed
+from stepcut.procedure.corrections.document import Part, Step, is_unnamed
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back, changes, teach_folder
 from stepcut.progress import Hook, Stage
 from stepcut.show.moments import picture_at
 from stepcut.show.viewer.exports import format_list
 from stepcut.show.viewer.jobs import Jobs
-from stepcut.timeline import runs
+from stepcut.timeline import Timeline, runs
 from stepcut.version import __version__
 
 
@@ -45,6 +47,25 @@ def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
     return CheckedVideo(timeline.video, str(Path(path).resolve()), timeline.end, parts, report)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Another procedure's or annotator's timelines."""
+
+    name: str
+    timelines: Mapping[str, Timeline]
+
+    def rows(self, video: str, steps: Sequence[Step]) -> list[list[Any]] | None:
+        """The segments of a video as the page takes them: start, end, step, colour, ink; steps of one name have one
+        colour."""
+        known = {step.name: step.colour for step in steps}
+        others = {name for timeline in self.timelines.values() for name in timeline.steps if name not in known}
+        known |= {name: colour(len(steps) + place) for place, name in enumerate(sorted(others))}
+        match = {video_name(name): timeline for name, timeline in self.timelines.items()}.get(video_name(video))
+        if match is None:
+            return None
+        return [[one.start, one.end, one.step, known[one.step], ink(known[one.step])] for one in match]
+
+
 class Viewer:
     """The edits, the videos in their order, and the work in the background."""
 
@@ -54,6 +75,7 @@ class Viewer:
         checked: Sequence[CheckedVideo] = (),
         trust: bool = False,
         videos: Mapping[str, str] | None = None,
+        beside: Beside | None = None,
     ) -> None:
         """Read the folder.
 
@@ -61,8 +83,9 @@ class Viewer:
         checked  new videos to show beside those that were learned from
         trust    run code of others that the procedure names
         videos   where videos lie now, by name: for procedures learned from features, or moved
+        beside   other timelines of the same videos, to be shown under each
         """
-        self.folder, self.trust = folder, trust
+        self.folder, self.trust, self.beside = folder, trust, beside
         self.edits = Edits(folder)
         self.title = folder.resolve().name.removesuffix(".proc")
         self.checked = list(checked)
@@ -74,7 +97,8 @@ class Viewer:
 
     def state(self) -> dict[str, Any]:
         """All that the page shows."""
-        document, offered = self.edits.document, self.edits.outline.config.get("suggestions", {})
+        outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
+        offered, quality = outline.config.get("suggestions", {}), outline.quality
         videos = [
             {
                 "name": name,
@@ -83,6 +107,7 @@ class Viewer:
                 "editable": True,
                 "known": [*self._taught(name), *document.known.get(name, ())],
                 "corrected": bool(document.known.get(name)),
+                "beside": self.beside.rows(name, document.steps) if self.beside else None,
             }
             for name, parts in document.parts.items()
         ] + [
@@ -103,13 +128,20 @@ class Viewer:
             "revision": self.edits.revision,
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
-            "taught": can_take_back(str(self.edits.outline.config.get("fingerprint", ""))),
+            "taught": can_take_back(str(outline.config.get("fingerprint", ""))),
+            "learned": outline.config["method"] != LABELS,
+            "beside": self.beside.name if self.beside else None,
+            "quality": {"grade": quality.grade, "reason": quality.reason} if "quality" in outline.config else None,
+            "hierarchy": outline.config.get("hierarchy"),
+            "untaught": outline.untaught,
             "steps": [
                 {
                     "number": step.number,
                     "name": step.name,
                     "colour": step.colour,
                     "ink": ink(step.colour),
+                    "severity": severity.get(step.number),
+                    "learned": step.number < len(outline.learned_steps),
                     "suggested": offered.get(str(step.number), []) if is_unnamed(step.name) else [],
                 }
                 for step in document.steps

@@ -3,6 +3,7 @@
 import { clock, icon } from "./dom.js";
 import { askExport, askName, showHelp } from "./dialogs.js";
 import { askTeach, canTeach } from "./teach.js";
+import { showTrust } from "./trust.js";
 import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
 import { listen } from "./keys.js";
@@ -23,12 +24,18 @@ function draw({ detail }) {
 }
 
 function drawHead() {
-  const { title, videos, steps, undo: last, redo: next } = store.data;
+  const { title, videos, steps, quality, undo: last, redo: next } = store.data;
   document.title = `${title} – stepcut`;
   $("title").textContent = title;
   const total = videos.reduce((sum, video) => sum + video.duration, 0);
   $("summary").textContent = `${steps.length} steps · ${videos.length} videos · ${clock(total, 0)}`;
   $("teach").hidden = !canTeach();
+  $("trust").hidden = !quality;
+  if (quality) {
+    $("trust").textContent = { good: "good", doubtful: "doubtful", clock: "time slices" }[quality.grade];
+    $("trust").className = `grade ${quality.grade}`;
+    $("trust").title = `How far to trust these steps, and with more or fewer of them (G)\n${quality.reason}`;
+  }
   $("undo").disabled = !last;
   $("redo").disabled = !next;
   $("undo").title = last ? `Undo: ${last} (Ctrl Z)` : "Nothing to undo";
@@ -57,6 +64,7 @@ function wire() {
   $("export").addEventListener("click", askExport);
   $("teach").title = "Let the other videos follow what you have corrected or confirmed (T)";
   $("teach").addEventListener("click", askTeach);
+  $("trust").addEventListener("click", showTrust);
   $("add").addEventListener("click", () => askName("A new step", (name) => edit({ do: "add", name })));
   $("search").addEventListener("input", () => {
     store.query = $("search").value.trim();
@@ -74,7 +82,8 @@ try {
   buildStage();
   store.addEventListener("change", draw);
   await load();
-  choose(0, 0);
+  const [video, time] = decodeURIComponent(location.hash.slice(1)).split("@"); // the place to begin at
+  choose(Math.max(0, store.data.videos.findIndex(({ name }) => name === video)), Number(time) || 0);
   listen();
   document.body.classList.add("ready");
 } catch (error) {

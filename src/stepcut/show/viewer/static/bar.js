@@ -1,7 +1,7 @@
 // A timeline as a bar: a block per segment, a cursor, and what a check found.
 
-import { clock, el } from "./dom.js";
-import { shines, stepOf } from "./store.js";
+import { clock, el, twoEnds } from "./dom.js";
+import { shines, stepOf, store } from "./store.js";
 
 export class Bar {
   constructor({ names = false, onpick }) {
@@ -10,7 +10,8 @@ export class Bar {
     this.findings = el("div", { class: "findings" });
     this.cursor = el("div", { class: "cursor" });
     this.known = el("div", { class: "knowns" });
-    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.known, this.findings, this.cursor);
+    this.other = el("div", { class: "blocks beside", hidden: true });
+    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.known, this.other, this.findings, this.cursor);
     this.node.addEventListener("click", (event) => {
       const box = this.blocks.getBoundingClientRect();
       onpick(((event.clientX - box.left) / box.width) * this.duration);
@@ -25,6 +26,8 @@ export class Bar {
       this.lay(mark, start, end);
       return mark;
     }));
+    this.other.hidden = !video.beside;
+    this.other.replaceChildren(...(video.beside || []).map((part) => this.otherBlock(part)));
     this.findings.replaceChildren(...listFindings(report).map((finding) => this.finding(finding)));
     const words = video.parts.map((part) => stepOf(part[2])?.name ?? "").join(", ");
     this.node.setAttribute("aria-label", `${video.name}: ${words}`);
@@ -39,7 +42,15 @@ export class Bar {
       style: { background: step.colour, color: step.ink },
     });
     this.lay(block, start, end);
-    if (this.names) block.append(el("span", { text: step.name }));
+    if (this.names) block.append(...twoEnds(step.name));
+    return block;
+  }
+
+  otherBlock([start, end, name, background, color]) {
+    const title = `${store.data.beside}: ${name}\n${clock(start)} to ${clock(end)}`;
+    const block = el("div", { class: "block", title, style: { background, color } });
+    this.lay(block, start, Math.min(end, this.duration));
+    if (this.names) block.append(...twoEnds(name));
     return block;
   }
 

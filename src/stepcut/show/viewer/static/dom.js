@@ -44,6 +44,12 @@ export function iconButton(name, label, onclick, keys = "") {
   return el("button", { class: "icon", title, "aria-label": label, onclick, type: "button" }, icon(name));
 }
 
+// A name that keeps its end where there is no room for all of it: the end tells names apart that begin alike.
+export function twoEnds(name) {
+  const end = Math.min(8, Math.floor(name.length / 2));
+  return [el("span", { class: "head", text: name.slice(0, name.length - end) }), el("span", { class: "tail", text: name.slice(name.length - end) })];
+}
+
 export function clock(seconds, digits = 1) {
   const tenths = Math.round(Math.max(seconds, 0) * 10);
   const whole = Math.floor(tenths / 10);

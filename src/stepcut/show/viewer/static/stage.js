@@ -5,7 +5,7 @@ import { check } from "./dialogs.js";
 import { clamp, clock, el, iconButton } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { Player } from "./player.js";
-import { ask, changed, current, edit, partAt, shines, stepOf, store } from "./store.js";
+import { ask, changed, current, differences, edit, partAt, shines, stepOf, store } from "./store.js";
 import { boundaries, Track } from "./track.js";
 
 const SPEEDS = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4];
@@ -15,6 +15,7 @@ const name = el("h2", {});
 const now = el("output", { class: "now", "aria-label": "Time" });
 const list = el("ol", { class: "segments", "aria-label": "Segments" });
 const found = el("div", { class: "found" });
+const apart = el("div", { class: "found apart" });
 const acts = el("div", { class: "segment-acts" });
 const speed = el("select", { "aria-label": "Speed", title: "Speed (< >)", onchange: () => setSpeed(Number(speed.value)) },
   ...SPEEDS.map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === 1 })));
@@ -37,7 +38,7 @@ export function buildStage() {
     iconButton("minus", "Zoom out", () => zoom(0.67), "−"), iconButton("plus", "Zoom in", () => zoom(1.5), "+"));
   document.getElementById("stage").append(
     el("div", { class: "upper" }, el("div", { class: "left" }, player.node),
-      el("div", { class: "right" }, name, list, found, acts)),
+      el("div", { class: "right" }, name, list, apart, found, acts)),
     transport, track.node);
   const { video } = player;
   const icons = { true: playing.firstChild, false: iconButton("pause", "", null).firstChild };
@@ -97,6 +98,7 @@ export function drawStage() {
   const video = current();
   name.textContent = video.name;
   checking.disabled = !video.there;
+  checking.hidden = !store.data.learned;
   const whole = video.known?.some(([start, end]) => start <= 0 && end >= video.duration);
   right.hidden = !video.editable;
   right.setAttribute("aria-pressed", Boolean(whole));
@@ -105,6 +107,7 @@ export function drawStage() {
   track.draw(report);
   track.point(store.times[store.video] || 0, false);
   drawList(video);
+  drawApart(video);
   drawFound(report);
   drawActs(video);
 }
@@ -124,6 +127,25 @@ function drawList(video) {
   else chosen && list.scrollTo({ top: chosen.offsetTop - list.clientHeight / 2 });
 }
 
+function drawApart(video) {
+  const there = differences(video);
+  apart.hidden = !video.beside;
+  if (apart.hidden) return;
+  const words = there.length ? `${there.length} differences from ${store.data.beside} (D)` : `As in ${store.data.beside}`;
+  apart.replaceChildren(el("p", { text: words }), el("ul", {}, ...there.map(([start, end, ours, theirs]) => el("li", {},
+    el("button", { type: "button", onclick: () => choose(store.video, start) }, el("span", { class: "what", text: `${ours} ≠ ${theirs}` }),
+      el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }))))));
+}
+
+// The next place, in this video or a later one, where the timelines differ.
+export function nextDifference() {
+  const { videos } = store.data;
+  const all = videos.flatMap((video, place) => differences(video).map(([start]) => ({ place, start })));
+  if (!all.length) return;
+  const next = all.find(({ place, start }) => place > store.video || (place === store.video && start > player.time + 0.05));
+  choose((next || all[0]).place, (next || all[0]).start);
+}
+
 function drawFound(report) {
   found.hidden = !report;
   if (!report) return;
@@ -132,7 +154,8 @@ function drawFound(report) {
     el("span", { class: "when", text: clock(each.start) }))));
   const steps = (report.steps || []).filter((step) => step.seen !== "seen").map((step) =>
     el("li", { class: "unseen", text: `${step.seen}: ${step.name} (${Math.round(100 * step.share_of_videos)} % of the videos do it)` }));
-  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), el("ul", {}, ...lines, ...steps));
+  const untaught = store.data.untaught ? [el("p", { text: `Note: ${store.data.untaught}` })] : [];
+  found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), ...untaught, el("ul", {}, ...lines, ...steps));
 }
 
 function drawActs(video) {
@@ -151,8 +174,9 @@ function drawActs(video) {
     ...(store.range ? [] : [
       button("Start here", "Move its start to the cursor (I)", () => setEdge("start")),
       button("End here", "Move its end to the cursor (O)", () => setEdge("end")),
-      button("Split here", "What follows the cursor becomes a step of its own (S)", () => split(false)),
-      button("Split in all", "The same in all videos, at the same share of the step", () => split(true))]),
+      button("Split here", "Two segments of the same step, from the cursor on (S)", () => cut()),
+      button("New step", "What follows the cursor becomes a step of its own (N)", () => split(false)),
+      button("New step in all", "The same in all videos, at the same share of the step", () => split(true))]),
     button("Background", "No step is done here (B)", () => mark(null))));
 }
 
@@ -170,6 +194,13 @@ export function mark(step) {
     store.part = partAt(current(), stretch[0]);
     changed("part");
   });
+}
+
+// Two segments where there was one; both keep the step, and the second is chosen.
+export function cut() {
+  const time = player.time;
+  if (!current().editable) return;
+  edit({ do: "cut", video: current().name, time }).then((done) => done && choose(store.video, time));
 }
 
 export function split(everywhere) {

@@ -3,7 +3,7 @@
 import { compareStep } from "./compare.js";
 import { askMerge } from "./dialogs.js";
 import { el, icon, iconButton } from "./dom.js";
-import { changed, edit, matches, stepOf, store } from "./store.js";
+import { changed, edit, matches, send, stepOf, store } from "./store.js";
 
 export function drawSteps() {
   const list = document.getElementById("steps");
@@ -36,7 +36,8 @@ function makeRow(step) {
   all.dataset.key = `all${number}`;
   more.dataset.key = `more${number}`;
   return el("li", { class: store.filter.size && !store.filter.has(number) ? "off" : "" },
-    colour, el("div", { class: "what" }, field, ...hints(step), el("span", { class: "facts", text: facts(number) })),
+    colour, el("div", { class: "what" }, field, ...hints(step),
+      el("span", { class: "facts" }, el("span", { text: facts(number), title: "In how many videos, and how long, usually" }), ...severity(step))),
     el("div", { class: "acts" }, only, all, more));
 }
 
@@ -46,6 +47,17 @@ function hints({ number, suggested }) {
   const words = suggested.map((name) => el("button", { class: "hint", type: "button", text: name, title: `Name it ${name}`,
     onclick: () => edit({ do: "rename", step: number, name }) }));
   return [el("span", { class: "hints" }, ...words)];
+}
+
+// What a check makes of the step; kept in severity.json.
+function severity({ number, name, learned, severity: said }) {
+  if (!learned || !store.data.learned) return [];
+  const choices = [["", "as learned"], ["critical", "critical"], ["optional", "optional"], ["free", "any time"]];
+  const which = el("select", { class: `severity ${said || ""}`, "aria-label": `What a check makes of ${name}`,
+    title: "What a check makes of it. critical: always an alarm when it is not seen; optional: may be left out; any time: free in order",
+    onchange: () => send("severity", { step: number, severity: which.value || null }) },
+    ...choices.map(([value, text]) => el("option", { value, text, selected: value === (said || "") })));
+  return [which];
 }
 
 function rename(number, field) {
@@ -62,7 +74,7 @@ function facts(number) {
   const doing = parts.filter((mine) => mine.length);
   if (!doing.length) return "in no video";
   const lengths = doing.map((mine) => mine.reduce((sum, [start, end]) => sum + end - start, 0)).sort((a, b) => a - b);
-  return `${doing.length} of ${videos.length} videos · ${lengths[Math.floor(lengths.length / 2)].toFixed(0)} s`;
+  return `${doing.length} of ${videos.length} · ${lengths[Math.floor(lengths.length / 2)].toFixed(0)} s`;
 }
 
 export function addIcons() {

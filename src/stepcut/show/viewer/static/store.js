@@ -38,6 +38,26 @@ export function partAt(video, time) {
   return video.parts.findIndex(([start, end]) => start <= time && time < end);
 }
 
+// Where two timelines of a video say different things, for half a second or more: [start, end, ours, theirs].
+export function differences(video) {
+  if (!video.beside) return [];
+  const edges = [0, video.duration, ...video.parts.flatMap((part) => part.slice(0, 2)), ...video.beside.flatMap((part) => part.slice(0, 2))];
+  const times = [...new Set(edges)].filter((time) => time >= 0 && time <= video.duration).sort((a, b) => a - b);
+  const found = [];
+  times.slice(1).forEach((end, place) => {
+    const start = times[place];
+    const middle = (start + end) / 2;
+    const holds = (part) => part[0] <= middle && middle < part[1];
+    const ours = stepOf(video.parts.find(holds)?.[2])?.name ?? "no step";
+    const theirs = video.beside.find(holds)?.[2] ?? "no step";
+    if (ours === theirs) return;
+    const last = found.at(-1);
+    if (last && last[1] === start && last[2] === ours && last[3] === theirs) last[1] = end;
+    else found.push([start, end, ours, theirs]);
+  });
+  return found.filter(([start, end]) => end - start >= 0.5);
+}
+
 export async function ask(path, body) {
   const options = body === undefined ? {} :
     { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
@@ -79,7 +99,7 @@ export function send(verb, body) {
     try {
       const answer = await ask(`api/${verb}`, { revision: store.data.revision, ...body });
       take(answer.state);
-      const past = { edit: "Saved", undo: "Undone", redo: "Done again", back: "Taken back" }[verb];
+      const past = { edit: "Saved", severity: "Saved", undo: "Undone", redo: "Done again", back: "Taken back" }[verb];
       say(answer.error || `${past}: ${answer.words}`, Boolean(answer.error));
       return !answer.error;
     } catch (error) {

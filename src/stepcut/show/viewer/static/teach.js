@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 import { choose } from "./stage.js";
 import { load, say, send, store, work } from "./store.js";
 
-export const canTeach = () => store.data.taught || store.data.videos.some((video) => video.corrected);
+export const canTeach = () => store.data.learned && (store.data.taught || store.data.videos.some((video) => video.corrected));
 
 export function askTeach() {
   const { videos, taught } = store.data;

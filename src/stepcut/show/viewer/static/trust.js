@@ -1,0 +1,50 @@
+// How far to trust the steps, and which of them join when fewer are wanted: a person picks the grain.
+
+import { open } from "./dialogs.js";
+import { el } from "./dom.js";
+import { edit, stepOf, store } from "./store.js";
+
+export function showTrust() {
+  const { quality, hierarchy } = store.data;
+  const body = [el("p", { class: quality.grade === "good" ? "good" : "bad", text: `${quality.grade}: ${quality.reason}` })];
+  const close = el("button", { text: "Close", type: "button", onclick: () => dialog.close() });
+  const join = el("button", { class: "main", text: "Join these", type: "button", disabled: true, onclick: () => { joinGroups(); dialog.close(); } });
+  let groups = [];
+  if (hierarchy) {
+    const steps = store.data.steps.map((step) => step.number);
+    const list = el("ul", { class: "groups" });
+    const grain = el("input", { type: "range", min: 1, max: steps.length, value: steps.length, "aria-label": "How many steps" });
+    const words = el("output", {});
+    const draw = () => {
+      groups = groupsOf(hierarchy, steps, Number(grain.value));
+      words.textContent = `${groups.length} steps`;
+      join.disabled = groups.length === steps.length;
+      list.replaceChildren(...groups.map((group) => el("li", {}, ...group.map((number) => {
+        const step = stepOf(number);
+        return el("span", { class: "chip", text: step.name, style: { background: step.colour, color: step.ink } });
+      }))));
+    };
+    grain.addEventListener("input", draw);
+    const parts = stepOf(hierarchy.split);
+    body.push(el("h3", { text: "With fewer steps" }),
+      el("p", { text: "Move it to the left: the steps that are most alike, and follow each other, join first." }),
+      el("label", { class: "grain" }, grain, words), el("div", { class: "scroll" }, list));
+    if (parts) body.push(el("p", { text: `With one step more, “${parts.name}” would part in two.` }));
+    draw();
+  }
+  function joinGroups() {
+    for (const [into, ...others] of groups) others.forEach((step) => edit({ do: "merge", step, into }));
+  }
+  const dialog = open("How far to trust it", ...body, el("div", { class: "end" }, close, ...(hierarchy ? [join] : [])));
+}
+
+// The steps that stand in so many groups, by the merges of the tree; steps that a person added stay alone.
+function groupsOf({ merges }, steps, count) {
+  let groups = steps.map((number) => [number]);
+  for (const { a, b } of merges) {
+    if (groups.length <= count) break;
+    const both = groups.filter((group) => group.some((number) => a.includes(number) || b.includes(number)));
+    if (both.length > 1) groups = [...groups.filter((group) => !both.includes(group)), both.flat()];
+  }
+  return groups.sort((one, other) => steps.indexOf(one[0]) - steps.indexOf(other[0]));
+}
