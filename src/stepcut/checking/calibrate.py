@@ -85,13 +85,17 @@ class Expectations:
         """Every way in which a video differs, small and great."""
         return find_signs(video, self.usual, self.severity)
 
-    def score(self, video: Observed, signs: Sequence[Sign]) -> float:
+    def worths(self, video: Observed, signs: Sequence[Sign]) -> dict[str, float]:
+        """What each way of straying adds to the total."""
+        return worths(measure(video, signs, self.usual, self.severity.free), self.scales)
+
+    def score(self, worth: Mapping[str, float]) -> float:
         """All evidence in one number: from 0 to 1 within the limit, from 1 to 2 beyond it.
 
         Apart from that step it depends on the total alone: the limit is one normal video's total and varies much.
         """
-        reached = total(measure(video, signs, self.usual), self.scales)
-        return (1 + reached / (1 + abs(reached))) / 2 + (reached > self.limit)
+        total = sum(worth.values())
+        return (1 + total / (1 + abs(total))) / 2 + (total > self.limit)
 
     @property
     def forecast(self) -> str:
@@ -199,10 +203,10 @@ def learn_expectations(
 
     amounts = [judged(place, video) for place, video in enumerate(videos)]
     scales = learn_scales(amounts)
-    totals = [total(amount, scales) for amount in amounts] if others else []
+    totals = [sum(worths(amount, scales).values()) for amount in amounts] if others else []
     limit = find_limit(totals, false_alarms)
     detects = {
-        name: float(np.mean([total(judged(place, video), scales) > limit for place, video in changed]))
+        name: float(np.mean([sum(worths(judged(place, video), scales).values()) > limit for place, video in changed]))
         for name, changed in simulated(videos, usual.graph).items()
         if changed and others
     }
@@ -228,14 +232,14 @@ def learn_scales(amounts: Sequence[Mapping[str, float]]) -> dict[str, Scale]:
     return scales
 
 
-def total(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> float:
-    """All amounts in one number."""
-    whole = 0.0
-    for name, scale in scales.items():
-        score = scale.normal_score(amounts[name])
+def worths(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, float]:
+    """What each way of straying adds to the total."""
+    found = {}
+    for way, scale in scales.items():
+        score = scale.normal_score(amounts[way])
         by_chance = -float(ndtri(1 / (scale.videos + 1)))
-        whole += max(score, -1.0) if name in ALWAYS else max(score - by_chance, 0.0)
-    return whole
+        found[way] = max(score, -1.0) if way in ALWAYS else max(score - by_chance, 0.0)
+    return found
 
 
 def promised_rate(videos: int, asked: float) -> float:

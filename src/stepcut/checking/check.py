@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
+from scipy.special import ndtr
+
 from stepcut.checking.calibrate import Expectations
-from stepcut.checking.evidence import KINDS, Sign, likeness
+from stepcut.checking.evidence import KINDS, Sign, find_untimely, likeness
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.order.orders import Labels, counted, name_of
 from stepcut.timeline import clock
@@ -221,12 +223,17 @@ def check_labels(
     """
     shown = observe(labels, rate, memberships, novelty, embedding)
     signs = expectations.signs(shown)
-    score, distance = expectations.score(shown, signs), expectations.task.distance(shown)
+    worth = expectations.worths(shown, signs)
+    score, distance = expectations.score(worth), expectations.task.distance(shown)
     steps = _steps(shown, expectations, names)
     critical = tuple(one.name for one in steps if one.step in expectations.severity.critical and one.seen == "not seen")
     loud: list[Sign] = []
     if score > 1 or critical or distance > 1:
-        ranked = sorted(signs, key=lambda sign: sign.chance)
+        exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
+        if not exchanged and worth["timing"] == max(worth.values()):
+            chance, free = float(ndtr(-worth["timing"])), expectations.severity.free
+            signs += find_untimely(shown, expectations.usual, chance, free)
+        ranked = sorted(signs, key=lambda sign: (-_worth(sign, worth), sign.chance))
         always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always] or ranked[:1]
     return Report(
@@ -241,6 +248,13 @@ def check_labels(
         learned=expectations.usual.graph.videos,
         critical=critical,
     )
+
+
+def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
+    """What the way of straying that a sign belongs to adds to the total."""
+    if sign.kind == "misordered" and not sign.others:
+        return worth["timing"]
+    return worth["length" if sign.kind == "unusual" and sign.step is None and sign.how == "short" else sign.kind]
 
 
 def _steps(shown: Observed, expectations: Expectations, names: Sequence[str]) -> list[StepSeen]:
@@ -275,6 +289,9 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
         later = [d.step for d in shown.occurrences if d.start == sign.start and d.step in graph.after(sign.step)]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":
+        if not sign.others:
+            when, usually = sign.measure, usual.times[sign.step]
+            return f"{name} was done {sign.how}, at {when:.0%} of the video; {usually:.0%} is usual"
         others = " and ".join(name_of(step, names) for step in sign.others)
         kept, together = _support(expectations, sign)
         said = f"({kept} of {counted(together)} keep to this)"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -193,19 +193,37 @@ def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) 
     ]
 
 
-def measure(video: Observed, signs: Sequence[Sign], usual: Usual) -> dict[str, float]:
+def measure(video: Observed, signs: Sequence[Sign], usual: Usual, free: Collection[int] = ()) -> dict[str, float]:
     """How far a video strays in each way, 0 or so in a usual one.
 
     `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
     `missed`: the sum of -ln of the chances; the other kinds: the same beyond what one step of all shows by chance.
+    Steps that are `free` may come at any time.
     """
-    times = mean_times(video)
-    away = [abs(time - usual.times[step]) for step, time in times.items() if step in usual.times]
+    away = [abs(late) for late in _lateness(video, usual, free).values()]
     amounts = {"length": -math.log(max(video.seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
     for kind in KINDS:
         by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
         amounts[kind] = sum(max(-math.log(sign.chance) - by_chance, 0.0) for sign in signs if sign.kind == kind)
     return amounts
+
+
+def find_untimely(video: Observed, usual: Usual, chance: float, free: Collection[int] = ()) -> list[Sign]:
+    """The step that is farthest from its usual time, where there is one; `chance`: of steps as far away as these."""
+    late = _lateness(video, usual, free)
+    if not late:
+        return []
+    step = max(late, key=lambda one: abs(late[one]))
+    one = max((one for one in video.occurrences if one.step == step), key=lambda part: part.spent)
+    how, time = "early" if late[step] < 0 else "late", usual.times[step] + late[step]
+    return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
+
+
+def _lateness(video: Observed, usual: Usual, free: Collection[int]) -> dict[int, float]:
+    """How much later than usual each step comes, as a share of the video; free steps move others by their length."""
+    late = {step: time - usual.times[step] for step, time in mean_times(video).items() if step in usual.times}
+    moved = sum(one.spent for one in video.occurrences if one.step in free) / max(video.seconds, 1e-9)
+    return {step: math.copysign(max(abs(by) - moved, 0.0), by) for step, by in late.items() if step not in free}
 
 
 def likeness(video: Observed, step: int, usual: Usual) -> float:

@@ -124,7 +124,8 @@ class StepCut:
         axes = None if self.refine else found.axes
         left_out = leave_one_out(slow, self.labels_, axes, count, found.prior, self.background)
         self.novelty_ = [distance / self.scale_ for distance, _ in left_out]
-        self.left_out_labels_ = None if known is not None else [cut for _, cut in left_out]
+        if known is None:
+            self.left_out_labels_ = [cut for _, cut in left_out]
         return self
 
     def _count(self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook) -> int:
@@ -148,13 +149,15 @@ class StepCut:
         with Stage(progress, "labels", unit="models") as stage:
             rate = float(self.rate)
             learned = teaching.teach(videos, rate, self.labels_, known, self.steps_)
-            doubt, self.right_ = teaching.calibrate(videos, rate, self.labels_, known, self.steps_, stage.advance)
+            told = teaching.calibrate(videos, rate, self.labels_, known, self.steps_, stage.advance)
+            doubt, self.right_, cuts = told
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
             learned = learned.without_background()
         first = self.found_.renumbered(match_found(self.labels_, known, self.steps_))
         self.taught_ = Taught(learned.on_features(directions, doubt), first, labelled_videos(known))
         pairs = zip(known, self.predict(rows), strict=True)
         self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
+        self.left_out_labels_ = [cuts.get(place, cut) for place, cut in enumerate(self.labels_)]
 
     def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
         given = self.seconds

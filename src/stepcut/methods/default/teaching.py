@@ -129,9 +129,10 @@ def calibrate(
     labels: Sequence[Labels],
     count: int,
     advance: Callable[[], None] = lambda: None,
-) -> tuple[float, float | None]:
-    """The doubt (see `soften`) with which memberships are as sure as they are right, and the share of labelled rows
-    that are right where their video is left out; None where one video alone is labelled.
+) -> tuple[float, float | None, dict[int, Labels]]:
+    """The doubt (see `soften`) with which memberships are as sure as they are right, the share of labelled rows that
+    are right where the labels of their video are left out (None where one video alone is labelled), and the steps (T,)
+    of each such video found so.
 
     Labelled videos are left out in turn, in `FOLDS` groups; the doubt is the one that makes their labels likeliest.
     """
@@ -139,18 +140,24 @@ def calibrate(
     folds = [labelled[first::FOLDS] for first in range(min(FOLDS, len(labelled)))] if len(labelled) > 1 else []
     loss = np.zeros(len(DOUBTS))
     hits: list[Labels] = []
+    cuts: dict[int, Labels] = {}
     for fold in folds:
         hidden = [np.full_like(given, OPEN) if i in fold else given for i, given in enumerate(labels)]
         model = teach(videos, rate, found, hidden, count)
         for i in fold:
             inside = labels[i] != OPEN
-            posterior = model.posterior(videos[i])[inside]
+            whole = model.posterior(videos[i])
+            best = whole.argmax(axis=1)
+            cuts[i] = np.where(best == count, BACKGROUND, best).astype(np.int64)
+            posterior = whole[inside]
             hits.append(posterior.argmax(axis=1) == np.where(labels[i][inside] < 0, count, labels[i][inside]))
             for place, doubt in enumerate(DOUBTS):
                 right = soften(posterior, doubt)[np.arange(len(posterior)), labels[i][inside]]  # -1: the last column
                 loss[place] -= np.log(right).sum()
         advance()
-    return (DOUBTS[int(np.argmin(loss))], float(np.concatenate(hits).mean())) if folds else (DOUBT, None)
+    if not folds:
+        return DOUBT, None, cuts
+    return DOUBTS[int(np.argmin(loss))], float(np.concatenate(hits).mean()), cuts
 
 
 class Piece:
