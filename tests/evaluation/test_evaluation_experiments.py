@@ -17,13 +17,13 @@ from stepcut.cli.main import main
 from stepcut.datasets import egoprocel
 from stepcut.errors import DataError, OptionError
 from stepcut.evaluation.experiments import EXPERIMENTS, Results, run_experiment
-from stepcut.evaluation.experiments.plan import choose_rows, plan
+from stepcut.evaluation.experiments.plan import Cell, choose_rows, plan
 from stepcut.evaluation.experiments.results import read_published
 from stepcut.features.contract import Features
 from stepcut.features.extract import export
 from stepcut.features.spec import FeatureSpec
 from stepcut.formats import write_folder
-from stepcut.methods import StepCut
+from stepcut.methods import METHODS, StepCut
 from stepcut.methods.cnc.settings import group_settings
 
 TINY = {"iterations": 3, "components": 4, "dim": 4}
@@ -50,9 +50,11 @@ def test_every_experiment_has_the_clock_and_known_rows() -> None:
     from stepcut.methods.segmenters import SEGMENTERS
 
     for experiment in EXPERIMENTS.values():
-        assert "uniform" in [row for row, _, _ in experiment.rows]
-        for _, embedding, segmenter in experiment.rows:
-            assert embedding == "method" or segmenter in SEGMENTERS
+        assert "uniform" in experiment.rows
+        for row in experiment.rows:
+            embedding, segmenter = Cell("tea", row, 7, 0).parts
+            assert segmenter in (METHODS if embedding == "method" else SEGMENTERS)
+            assert embedding in ("none", "raw", "smooth", "method", "tcc", "lav", "lav+tcc", "tc3i")
     assert list(EXPERIMENTS) == ["main", "losses", "steps", "cuts", "views", "third-person"]
 
 

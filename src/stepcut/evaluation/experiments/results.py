@@ -124,7 +124,7 @@ class Results:
         for record in self.record["cells"]:
             cell = {**record["cell"], "figures": record["figures"]}
             found.setdefault(tuple(cell[name] for name in varied), []).append(cell)
-        order = [row for row, _, _ in self.experiment.rows]
+        order = list(self.experiment.rows)
         order += [str(key[0]) for key in found if key[0] not in order]
         return dict(sorted(found.items(), key=lambda item: (order.index(str(item[0][0])), *item[0][1:])))
 
@@ -178,9 +178,8 @@ class Results:
 
     def _others(self, protocol: str) -> list[str]:
         """Rows of others that the paper compares with on this data."""
-        ours = {row for row, _, _ in self.experiment.rows}
         names = dict.fromkeys(each["row"] for each in read_published() if each["table"] == self.experiment.name)
-        return [row for row in names if row not in ours and self._published((row, ""), protocol)]
+        return [row for row in names if row not in self.experiment.rows and self._published((row, ""), protocol)]
 
     def _caption(self, protocol: str) -> str:
         record, tasks = self.record, self.record["tasks"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.experiments.material import Material, Source
-from stepcut.evaluation.experiments.plan import EXPERIMENTS, Cell, choose_rows, plan
+from stepcut.evaluation.experiments.plan import EXPERIMENTS, NO_VIDEO, Cell, choose_rows, plan
 from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.evaluation.experiments.work import Settings, embedding_key, run_cell, train_embedder
 from stepcut.features.spec import FeatureSpec
@@ -96,7 +96,7 @@ def run_experiment(
         settings = Settings.of(train or {}, cut or {}, as_published, device)
         notes = []
         if source.kind is None:
-            chosen = [row for row in chosen if row[1] == "none"]
+            chosen = [row for row in chosen if row in NO_VIDEO]
             notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
         materials: list[Material] = []
         records: list[dict[str, Any]] = []

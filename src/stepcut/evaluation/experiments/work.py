@@ -17,7 +17,7 @@ import numpy as np
 from stepcut.evaluation.clock import put_on_one_clock
 from stepcut.evaluation.compare import baseline, graph_f1
 from stepcut.evaluation.experiments.material import Material, Rows
-from stepcut.evaluation.experiments.plan import Cell
+from stepcut.evaluation.experiments.plan import NO_VIDEO, Cell
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
@@ -64,7 +64,7 @@ def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -
     start = time.perf_counter()
     found = predict(cell, material, folder, settings)
     pair = put_on_one_clock(found, material.truth, all_found=_names(cell))
-    pred = baseline(cell.segmenter, pair.true, cell.steps, cell.seed) if cell.embedding == "none" else pair.pred
+    pred = baseline(cell.row, pair.true, cell.steps, cell.seed) if cell.row in NO_VIDEO else pair.pred
     figures: dict[str, dict[str, float | None]] = {}
     for protocol in PROTOCOLS:
         if protocol == "named":  # what is found without labels has no names
@@ -86,20 +86,21 @@ def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -
 
 def predict(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Timeline]:
     """The timelines that a cell's row finds; without segments for rows that look at no video."""
-    if cell.embedding == "none":
+    embedding, name = cell.parts
+    if embedding == "none":
         return {name: Timeline(duration=seconds, steps=_names(cell)) for name, seconds in material.durations.items()}
-    if cell.embedding == "method":
+    if embedding == "method":
         rows = material.read()
         # A method is more than the contract's verbs: its class takes the settings that all methods share.
-        maker: Any = find("method", cell.segmenter, METHODS)
+        maker: Any = find("method", name, METHODS)
         fitted = maker(steps=cell.steps, rate=material.rate, seed=cell.seed).fit(list(rows.values()))
         labels = dict(zip(rows, fitted.labels_, strict=True))
     else:
         embedded = embed(cell, material, folder, settings)
-        maker = SEGMENTERS[cell.segmenter]
+        maker = SEGMENTERS[name]
         known = {name: value for name, value in settings.cut.items() if name in inspect.signature(maker).parameters}
         # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
-        options: dict[str, Any] = {"normalise": False} if cell.embedding in ("smooth", "raw") else {}
+        options: dict[str, Any] = {"normalise": False} if embedding in ("smooth", "raw") else {}
         segmenter = build(maker, {"steps": cell.steps, "rate": material.rate, "seed": cell.seed, **options, **known})
         labels = dict(zip(embedded, segmenter.fit_predict(list(embedded.values())), strict=True))
     names = _names(cell)
@@ -111,9 +112,10 @@ def predict(cell: Cell, material: Material, folder: Path, settings: Settings) ->
 
 def embed(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
     """The rows that the segmenter is given: raw features, smooth ones, or those of a trained embedder."""
-    if cell.embedding == "raw":
+    embedding, _ = cell.parts
+    if embedding == "raw":
         return {name: as_vectors(rows) for name, rows in material.read().items()}
-    if cell.embedding == "smooth":
+    if embedding == "smooth":
         rows = material.read()
         return dict(zip(rows, smooth_embedding(list(rows.values()), material.rate), strict=True))
     return train_embedder(cell, material, folder, settings)
@@ -126,7 +128,7 @@ def train_embedder(cell: Cell, material: Material, folder: Path, settings: Setti
     with needs("cnc"):
         from stepcut.methods.cnc.embedder import Embedder
 
-    given = {"loss": cell.embedding, "rate": material.rate, "seed": cell.seed, **settings.train}
+    given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **settings.train}
     path = folder / "embeddings" / f"{Settings(given, {}).key(material.fingerprint)}.safetensors"
     if path.exists():
         kept: dict[str, Rows] = load_file(path)
@@ -143,9 +145,7 @@ def train_embedder(cell: Cell, material: Material, folder: Path, settings: Setti
 
 def embedding_key(cell: Cell) -> tuple[str, str, str, int] | None:
     """What cells that share a trained embedder have in common."""
-    if cell.embedding in ("none", "raw", "smooth", "method"):
-        return None
-    return cell.task, cell.view, cell.embedding, cell.seed
+    return (cell.task, cell.view, cell.parts[0], cell.seed) if " + " in cell.row else None
 
 
 def _names(cell: Cell) -> list[str]:
