@@ -7,8 +7,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, TaskInfo, existing_root, first_of
-from stepcut.datasets.numbered import read_numbered, tell_apart
+from stepcut.datasets.dataset import (
+    DATASETS,
+    Loaded,
+    Shelf,
+    TaskInfo,
+    existing_root,
+    first_of,
+    read_numbered,
+    tell_apart,
+)
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import AnnotationError
 from stepcut.formats.text import fail, read_text

@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, match_videos
-from stepcut.datasets.numbered import read_numbered, tell_apart
+from stepcut.datasets.dataset import (
+    DATASETS,
+    Loaded,
+    Shelf,
+    existing_root,
+    find_videos,
+    match_videos,
+    read_numbered,
+    tell_apart,
+)
 from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
 from stepcut.formats.mstcn import read_mapping

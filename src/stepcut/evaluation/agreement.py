@@ -104,19 +104,14 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
 def cohen_kappa(mass: Mapping[tuple[str, str], float]) -> float:
     """kappa = (p - q) / (1 - q): p the share of agreement, q that of chance, from how much each says of everything.
 
-    mass  how much time one says this and the other that
+    mass  how much time one says this and the other that; not a number where only one thing is ever said
     """
-    total = sum(mass.values())
-    if not total:
+    from sklearn.metrics import cohen_kappa_score
+
+    first, second = zip(*mass, strict=True) if mass else ((), ())
+    if len({*first, *second}) < 2:
         return math.nan
-    rows: dict[str, float] = {}
-    columns: dict[str, float] = {}
-    for (a, b), seconds in mass.items():
-        rows[a] = rows.get(a, 0.0) + seconds
-        columns[b] = columns.get(b, 0.0) + seconds
-    chance = sum(seconds * columns.get(step, 0.0) for step, seconds in rows.items()) / total**2
-    same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total
-    return (same - chance) / (1 - chance) if chance < 1 else math.nan
+    return float(cohen_kappa_score(first, second, sample_weight=list(mass.values())))
 
 
 def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[float]:

@@ -1,8 +1,7 @@
 """Segmenters by name: from embeddings to steps. All keep the contract of `segmenter.py`."""
 
 from stepcut.methods.baselines.asot import Asot
-from stepcut.methods.baselines.kmeans import KMeans
-from stepcut.methods.baselines.subset import Subset
+from stepcut.methods.baselines.kmeans import KMeans, Subset
 from stepcut.methods.baselines.trivial import OneCluster, Random, Uniform
 from stepcut.methods.cnc.procut import ProCut
 from stepcut.methods.segmenter import Segmenter

@@ -10,36 +10,16 @@ import pytest
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.asot import around, transport
 from stepcut.methods.baselines.centres import append_time, clock_cost, time_order
-from stepcut.methods.baselines.subset import choose_subset
+from stepcut.methods.baselines.kmeans import choose_subset
 from stepcut.methods.segmenters import Asot, KMeans, Subset
 
 
-def plain_greedy(apart: Any, k: int) -> list[int]:
-    served, chosen = apart.max(axis=0), []
-    for _ in range(k):
-        gains = [float(np.maximum(served - row, 0).sum()) for row in apart]
-        for state in chosen:
-            gains[state] = -1
-        chosen.append(int(np.argmax(gains)))
-        served = np.minimum(served, apart[chosen[-1]])
-    return chosen
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_lazy_greedy_is_the_plain_greedy(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    states, frames = rng.integers(1, 30), rng.integers(1, 60)
-    apart = rng.random((states, frames)) if seed % 2 else rng.integers(0, 3, size=(states, frames)).astype(float)
-    k = int(rng.integers(1, states + 1))
-    apart = apart.astype(np.float32)
-    assert choose_subset(apart, k)[0] == plain_greedy(apart, k)
-
-
-def test_lazy_greedy_computes_fewer_gains() -> None:
-    rng = np.random.default_rng(0)
-    rows, states = rng.normal(size=(2000, 8)), rng.normal(size=(100, 8))
-    _, count = choose_subset(np.sqrt(squared_distances(states, rows)), 10)
-    assert count < 100 * 10 / 2
+def test_the_choice_of_a_subset_by_hand() -> None:
+    # Three frames at 0, 1 and 10, states at 0, 1, 9: the middle one first (it serves two), then the far one.
+    apart = np.abs(np.array([[0.0], [1.0], [9.0]]) - np.array([0.0, 1.0, 10.0])).astype(np.float32)
+    assert choose_subset(apart, 1) == [1]
+    assert choose_subset(apart, 2) == [1, 2]
+    assert sorted(choose_subset(apart, 3)) == [0, 1, 2]
 
 
 def test_squared_distances() -> None:

@@ -233,7 +233,7 @@ def test_own_limits_follow_the_data() -> None:
 
 def test_two_videos_shorter_than_asked() -> None:
     features = make_vectors(lengths=(12, 9))
-    out = Embedder(dim=4, iterations=3).fit_transform(features)
+    out = Embedder(dim=4, iterations=3).fit(features).transform(features)
     assert [len(rows) for rows in out] == [12, 9]
 
 

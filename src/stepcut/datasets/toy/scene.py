@@ -10,8 +10,8 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from stepcut.datasets.toy import things
-from stepcut.datasets.toy.canvas import Canvas, Colour, shade
 from stepcut.datasets.toy.script import STEPS
+from stepcut.datasets.toy.things import Canvas, Colour, shade
 
 WIDTH, HEIGHT = 1600, 1200
 """The size of the kitchen, in units; a head camera sees about 400 x 300 of them."""

@@ -20,11 +20,12 @@ from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.cnc.ddp import embed_together, wrap
 from stepcut.methods.cnc.inputs import FrameInput, Input, MapInput, VectorInput, put_together
 from stepcut.methods.cnc.losses import measure
+from stepcut.methods.cnc.network import half_precision
 from stepcut.methods.cnc.record import Terms
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, train
 from stepcut.methods.cnc.tune import TunableBackbone, describe_backbone
-from stepcut.methods.segmenter import check_number, check_videos
+from stepcut.methods.segmenter import check_number, check_videos, fingerprint
 from stepcut.parallel.ranks import processes
 from stepcut.progress import Hook, silent
 
@@ -157,14 +158,10 @@ class Embedder:
         for video in check_videos(features, self.shape_["row"], (2 if self.kind_ == "vectors" else 4,)):
             rows = source.store(network, video, device).to(device)
             places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), source.offsets, self.rate))
-            with torch.inference_mode(), _half_precision(device, self.kind_):
+            with torch.inference_mode(), half_precision(device, self.kind_):
                 parts = [network(source.gather(rows, part)) for part in torch.split(places.to(device), 512)]
             out.append(torch.cat(parts).float().cpu().numpy())
         return out
-
-    def fit_transform(self, features: Sequence[NDArray[Any]], progress: Hook = silent) -> list[NDArray[np.float32]]:
-        """`fit`, then `transform` of the same features."""
-        return self.fit(features, progress).transform(features)
 
     def settings(self) -> dict[str, Any]:
         """All settings, and what shape of features was learned, ready for JSON."""
@@ -246,7 +243,7 @@ class Embedder:
         """The embeddings of a batch: (B, T, dim)."""
         count, frames, context = batch.context.shape
         places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
-        with _half_precision(device, self.kind_):
+        with half_precision(device, self.kind_):
             embedded: Tensor = network(source.gather(rows, places).to(device, non_blocking=True))
         return embedded.float().view(count, frames, embedded.shape[-1])
 
@@ -257,20 +254,10 @@ class Embedder:
         )
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
-        return measure(
-            self.loss,
-            u,
-            times,
-            durations,
-            real if batch.padded else None,
-            weight=self.weight,
-            temperature=self.temperature,
-            variance_weight=self.variance_weight,
-            window=window,
-            margin=self.margin,
-            gamma=self.gamma,
-            frames=FILMED * durations if self.gamma_time == "frames" else None,
-        )
+        own = {name: getattr(self, name) for name in ("weight", "temperature", "variance_weight", "margin", "gamma")}
+        frames = FILMED * durations if self.gamma_time == "frames" else None
+        mask = real if batch.padded else None
+        return measure(self.loss, u, times, durations, mask, window=window, frames=frames, **own)
 
     def _learned(self) -> nn.Module:
         network: nn.Module | None = getattr(self, "network_", None)
@@ -283,8 +270,7 @@ class Embedder:
         seen = {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in NOT_KEPT}
         digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode())
         for video in features:
-            digest.update(f"{video.shape} {video.dtype}".encode())
-            digest.update(np.ascontiguousarray(video).data)
+            digest.update(f"{video.shape} {video.dtype}".encode() + fingerprint(video)[1])
         return digest.hexdigest()
 
     def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -310,8 +296,3 @@ class Embedder:
 
 def _choose(device: str | None) -> torch.device:
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def _half_precision(device: torch.device, kind: str) -> torch.autocast:
-    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work to gain by it."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors")

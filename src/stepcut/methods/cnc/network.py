@@ -127,3 +127,8 @@ def _windows(rows: Tensor) -> Tensor:
     On a CPU the backward pass of `nn.Conv1d` takes ten times as long for sizes like these.
     """
     return torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
+
+
+def half_precision(device: torch.device, kind: str) -> torch.autocast:
+    """Mixed precision for the convolutions on maps and frames on a GPU; vectors are too little work to gain by it."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors")
