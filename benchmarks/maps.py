@@ -166,8 +166,11 @@ def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]
     return true
 
 
-def cut(folder: Path, name: str, labels: Path) -> None:
-    """Print `strict` F1 of every loss with every cut and K on one set: the mean and deviation over seeds."""
+def cut(folder: Path, name: str, labels: Path, only: str) -> None:
+    """Print `strict` F1 of every loss with every cut and K on one set: the mean and deviation over seeds.
+
+    only  rows whose name holds this word
+    """
     from stepcut.evaluation import score
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
@@ -204,6 +207,8 @@ def cut(folder: Path, name: str, labels: Path) -> None:
             ways[f"{loss} + {short}"] = (len(seeds), partial(segment, loss, segmenter))
     table = Table(["row", "seeds", *(f"K = {k}" for k in NUMBERS)], [])
     for row, (count, find) in ways.items():
+        if only not in row:
+            continue
         cells: list[Cell] = []
         for k in NUMBERS:
             found = [score(find(k, seed), true, clusters=k).f1 for seed in range(count)]
@@ -228,6 +233,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--first", type=int, default=0, help="train: leave out so many runs of the plan, done before")
     parser.add_argument("--labels", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="cut: truth")
+    parser.add_argument("--only", default="", metavar="WORD", help="cut: rows whose name holds this word")
     args = parser.parse_args()
     if args.step == "pack":
         pack(args.folder, [(name, Path(place)) for name, place in args.set], args.quality)
@@ -236,7 +242,7 @@ def main() -> None:
         train(args.folder, args.weights, args.out, *limits, args.device, args.first)
     else:
         for name, place in args.labels:
-            cut(args.folder, name, Path(place))
+            cut(args.folder, name, Path(place), args.only)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from stepcut.datasets.toy import things
 from stepcut.datasets.toy.pixels import Pixels, expose, overlay
-from stepcut.datasets.toy.scene import HEIGHT, WIDTH, WORK, Look, draw_look, paint_kitchen, settle, work_at
+from stepcut.datasets.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, draw_look, paint_kitchen, settle, work_at
 from stepcut.datasets.toy.script import PASTIMES, STEPS, Script, Shot
 from stepcut.files.atomic import whole_file
 
@@ -128,7 +128,7 @@ def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np
         if shot.step:
             x, y = work_at(look, shot.step)
             x, y = x + own.uniform(-35, 35), y + own.uniform(-40, 15)
-            zoom, wide = WORK[shot.step][2] * own.uniform(0.88, 1.12), 26.0
+            zoom, wide = KITCHEN["work"][shot.step][2] * own.uniform(0.88, 1.12), 26.0
         else:
             x, y = own.uniform(200, WIDTH - 200), {"wander": 880, "look": 240}.get(shot.act, 690) + own.uniform(-90, 90)
             zoom, wide = own.uniform(0.6, 1.2), {"wander": 260.0, "look": 160.0}.get(shot.act, 45.0)

@@ -18,36 +18,9 @@ WIDTH, HEIGHT = 1600, 1200
 COUNTER, FRONT, FLOOR = 470, 900, 1080
 """Where, from the top, the counter, the cupboards under it and the floor begin."""
 
-# step: (place, where the work is about that place, how close the head comes)
-WORK: dict[str, tuple[str, tuple[float, float], float]] = {
-    "cut bread": ("board", (0, 0), 0.78),
-    "spread butter": ("plate", (-40, 10), 0.92),
-    "add jam": ("plate", (50, 0), 0.92),
-    "pour water": ("cup", (0, -14), 0.76),
-    "stir tea": ("cup", (0, 0), 1.1),
-    "wash dish": ("sink", (0, 0), 0.8),
-}
-
-# What stands on the counter: (thing, place, x about that place, y).
-ON_COUNTER = (
-    ("board", "board", 0, 690),
-    ("plate", "plate", -20, 700),
-    ("toast", "plate", -20, 700),
-    ("butter", "plate", -120, 640),
-    ("jar", "plate", 84, 650),
-    ("teabox", "cup", 0, 690),
-    ("cup", "cup", 0, 690),
-    ("sink", "sink", 0, 690),
-)
-# What a household may own or eat: the colours it comes in.
-WARES: dict[str, tuple[Colour, ...]] = {
-    "wood": ((190, 140, 86), (120, 76, 44), (232, 230, 222), (120, 160, 110), (224, 188, 140)),
-    "bread": ((176, 112, 52), (110, 66, 36), (206, 150, 80)),
-    "china": (things.WHITE, (110, 150, 200), (236, 200, 110), (120, 120, 128), (200, 120, 110), (150, 196, 160)),
-    "jam": ((176, 18, 40), (220, 120, 20), (84, 30, 110), (206, 160, 40)),
-    "sink": (things.STEEL, things.WHITE, (96, 100, 108), (190, 150, 110)),
-    "sponge": ((245, 205, 60), (240, 120, 160), (90, 190, 220)),
-}
+KITCHEN = things.read_things()["kitchen"]
+"""`work`: step -> place, where the work is about that place, how close the head comes. `counter`: what stands there:
+thing, place, x about that place, y. `wares`, `skins`, `handles`: the colours they come in."""
 
 
 def _hsv(h: float, s: float, v: float) -> Colour:
@@ -86,9 +59,7 @@ def draw_look(seed: tuple[int, int]) -> Look:
     warm = rng.uniform(-0.3, 0.3)
     gain = rng.uniform(0.75, 1.3)
     order = rng.permutation(4)
-    skins = [(236, 190, 160), (214, 160, 124), (168, 112, 80), (112, 72, 50), (246, 208, 184)]
-    handles = [(50, 48, 52), (120, 70, 40), (30, 60, 120), (150, 30, 40), (60, 100, 70)]
-    handle = handles[int(rng.integers(5))]
+    handle = _one_of(KITCHEN["handles"], rng)
     return Look(
         wall=_hsv(rng.uniform(), rng.uniform(0.1, 0.75), rng.uniform(0.45, 0.95)),
         tiles=str(rng.choice(["square", "brick", "stripe", "plain", "dots"])),
@@ -96,7 +67,7 @@ def draw_look(seed: tuple[int, int]) -> Look:
         surface=str(rng.choice(["wood", "marble", "check", "plain", "stripe"])),
         cupboards=_hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.3, 0.95)),
         body={
-            "skin": skins[int(rng.integers(5))],
+            "skin": _one_of(KITCHEN["skins"], rng),
             "sleeve": _hsv(rng.uniform(), rng.uniform(0.2, 0.9), rng.uniform(0.2, 0.95)),
             "trousers": _hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.15, 0.6)),
         },
@@ -106,7 +77,7 @@ def draw_look(seed: tuple[int, int]) -> Look:
         noise=rng.uniform(2, 9),
         mirrored=bool(rng.random() < 0.3),
         closeness=rng.uniform(0.75, 1.25),
-        ware={**{name: colours[int(rng.integers(len(colours)))] for name, colours in WARES.items()}, "tea": _any(rng)},
+        ware={**{name: _one_of(colours, rng) for name, colours in KITCHEN["wares"].items()}, "tea": _any(rng)},
         places={
             name: 250 + 365 * int(k) + rng.uniform(-20, 20)
             for name, k in zip(("board", "plate", "cup", "sink"), order, strict=True)
@@ -121,7 +92,7 @@ def draw_look(seed: tuple[int, int]) -> Look:
 
 def work_at(look: Look, step: str) -> tuple[float, float]:
     """Where in the kitchen the hands work during a step."""
-    place, (dx, dy), _ = WORK[step]
+    place, (dx, dy), _ = KITCHEN["work"][step]
     return look.places[place] + dx, 690 + dy
 
 
@@ -143,7 +114,7 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
     c.texture(1 + 0.12 * gaussian_filter(rng.standard_normal((60, 200)), 1.0), FLOOR, HEIGHT)
     for _ in range(7):
         _clutter(c, rng.uniform(60, WIDTH - 60), rng.uniform(COUNTER + 20, COUNTER + 70), rng)
-    for thing, place, dx, y in ON_COUNTER:
+    for thing, place, dx, y in KITCHEN["counter"]:
         things.draw(c, thing, look.ware, look.places[place] + dx, y)
     return c.done().convert("RGB")
 
@@ -193,6 +164,11 @@ def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
     rough = {"wood": (1, 40), "marble": (6, 6)}.get(look.surface, (0.6, 0.6))
     noise = gaussian_filter(rng.standard_normal((215, 800)), rough)
     c.texture(1 + (0.1 if look.surface in ("wood", "marble") else 0.04) * noise / noise.std(), COUNTER, FRONT)
+
+
+def _one_of(colours: list[list[int]], rng: np.random.Generator) -> Colour:
+    r, g, b = colours[int(rng.integers(len(colours)))]
+    return (r, g, b)
 
 
 def _any(rng: np.random.Generator) -> Colour:

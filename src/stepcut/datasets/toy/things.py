@@ -108,7 +108,7 @@ class Sprite:
 def draw(canvas: Canvas, thing: str, colours: Mapping[str, Colour], x: float = 0, y: float = 0) -> None:
     """Draw a thing about (x, y); `colours` are those of the household, by name."""
     palette = {**COLOURS, **colours}
-    for kind, paint, at, *more in _things()[thing]["shapes"]:
+    for kind, paint, at, *more in read_things()[thing]["shapes"]:
         name, _, light = paint.partition(" ") if isinstance(paint, str) else ("", "", "")
         fill = palette[name] if name else (paint[0], paint[1], paint[2])
         fill = shade(fill, float(light)) if light else fill
@@ -126,7 +126,7 @@ def draw(canvas: Canvas, thing: str, colours: Mapping[str, Colour], x: float = 0
 
 def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
     """The picture of a thing that can be held."""
-    about = _things()[thing]
+    about = read_things()[thing]
     width, height = about["size"]
     canvas = Canvas(width, height, fine=about.get("fine", 3))
     draw(canvas, thing, colours)
@@ -134,7 +134,8 @@ def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
 
 
 @cache
-def _things() -> dict[str, Any]:
+def read_things() -> dict[str, Any]:
+    """All of `things.json`."""
     things: dict[str, Any] = json.loads((Path(__file__).parent / "things.json").read_text(encoding="utf-8"))
     return things
 

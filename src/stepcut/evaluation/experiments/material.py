@@ -123,7 +123,8 @@ class Source:
             elif self.kind is not None:
                 found.append(self._made(task, view, self.kind, engine, device))
             else:
-                found.append(_blind(task, view))
+                lengths = {name: v.duration or task.timelines[name].end for name, v in _true(task).items()}
+                found.append(_material(task, view, lengths) if lengths else None)
         return [material for material in found if material is not None]
 
     def clear(self) -> None:
@@ -155,9 +156,7 @@ class Source:
                 files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
         if not files:
             raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
-        truth = {name: task.timelines[name] for name in files}
-        print_of = _fingerprint(truth, files, rate)
-        return Material(task.name, view, truth, durations, print_of, task.graph, files, rate, tuple(notes))
+        return _material(task, view, durations, files, rate, notes)
 
     def describe(self, first: Material) -> tuple[str | None, bool]:
         """What the features are, in words, and whether they are maps, which the paper's own embedder takes."""
@@ -257,12 +256,20 @@ def _true(task: Task) -> dict[str, TaskVideo]:
     return {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
 
 
-def _blind(task: Task, view: str) -> Material | None:
-    """The truth alone, for rows that look at no video."""
-    truth = task.timelines
-    lengths = {name: v.duration or truth[name].end for name, v in _true(task).items()}
-    kept = {name: truth[name] for name in lengths}
-    return Material(task.name, view, kept, lengths, _fingerprint(kept, {}, 1.0), task.graph) if lengths else None
+def _material(
+    task: Task,
+    view: str,
+    durations: dict[str, float],
+    files: Mapping[str, Path] | None = None,
+    rate: float = 1.0,
+    notes: Sequence[str] = (),
+) -> Material:
+    """The videos of a task whose lengths are given; without files it is the truth alone."""
+    held = dict(files or {})
+    truth = {name: task.timelines[name] for name in durations}
+    contents = {name: content_hash(path, cache_dir()) for name, path in sorted(held.items())}
+    digest = hashlib.sha256(json.dumps([fingerprint(truth), contents, rate]).encode()).hexdigest()[:16]
+    return Material(task.name, view, truth, durations, digest, task.graph, held, rate, tuple(notes))
 
 
 def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | None:
@@ -289,12 +296,4 @@ def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | Non
             notes = [f"{task.name}: its features do not say their rate; 1 row a second was assumed."]
     if len(rates) > 1:
         raise DataError(f"task {task.name!r}: features of {kind} come at {sorted(map(str, rates))} rows a second.")
-    truth = {name: task.timelines[name] for name in files}
-    rate = float(next(iter(rates)))
-    print_of = _fingerprint(truth, files, rate)
-    return Material(task.name, view, truth, durations, print_of, task.graph, files, rate, tuple(notes))
-
-
-def _fingerprint(truth: Mapping[str, Timeline], files: Mapping[str, Path], rate: float) -> str:
-    contents = {name: content_hash(path, cache_dir()) for name, path in sorted(files.items())}
-    return hashlib.sha256(json.dumps([fingerprint(truth), contents, rate]).encode()).hexdigest()[:16]
+    return _material(task, view, durations, files, float(next(iter(rates))), notes)
