@@ -25,6 +25,7 @@ from stepcut.progress import Bar
 from stepcut.show import plots
 from stepcut.show.report import write_report
 from stepcut.show.viewer.server import Running
+from stepcut.show.viewer.state import Beside
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SEED = 0
@@ -57,6 +58,7 @@ def main() -> None:
         page = stack.enter_context(browser())
         photograph_report(page, work / "report.html", images)
         photograph_viewer(page, work / "kitchen.proc", images, "view")
+        photograph_beside(page, work / "kitchen.proc", Beside("annotations", kitchen.timelines), images)
         if args.real:
             sc.learn(args.real, steps=args.real_steps, fps=2, output=work / "real.proc", **options)
             photograph_viewer(page, work / "real.proc", images, "view-real")
@@ -71,6 +73,7 @@ def draw(toy: Procedure, truth: Path, images: Path) -> None:
     plots.save(plots.orders(toy), images / "orders.svg")
     plots.save(plots.graph(toy), images / "graph.svg")
     plots.save(plots.confusion(toy, truth), images / "confusion.svg")
+    plots.save(plots.hierarchy(toy), images / "hierarchy.svg")
     with contextlib.suppress(NotLearned):
         plots.save(plots.loss(toy), images / "loss.svg")
 
@@ -109,6 +112,18 @@ def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> No
     running.close()
 
 
+def photograph_beside(page: Any, procedure: Path, other: Beside, images: Path) -> None:
+    """Two timelines, one above the other, at a difference."""
+    running = Running(procedure, beside=other).start()
+    page.goto(running.address)
+    page.wait_for_selector("body.ready")
+    page.keyboard.press("d")
+    page.wait_for_timeout(3000)
+    page.screenshot(path=images / "view-beside.jpg", type="jpeg", quality=82)
+    page.goto("about:blank")
+    running.close()
+
+
 def gallery(toy: Procedure, args: argparse.Namespace) -> str:
     """docs/gallery.md."""
     version = toy.config["versions"]["stepcut"]
@@ -123,6 +138,7 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         ),
         ("What must precede what", "graph.svg", "plots.graph(proc)"),
         ("Orders, the most followed first", "orders.svg", "plots.orders(proc)"),
+        ("Which steps join when fewer are wanted", "hierarchy.svg", "plots.hierarchy(proc)"),
         ("Found and true steps", "confusion.svg", 'plots.confusion(proc, truth="annotations/")'),
         ("The loss while learning, of a method that trains (cnc)", "loss.svg", "plots.loss(proc)"),
     ]
@@ -152,6 +168,8 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         "![The report](images/report.jpg)",
     ]
     lines += ["", "## The viewer", "`stepcut view P`; see [view.md](view.md).", "", "![The viewer](images/view.jpg)"]
+    lines += ["", "Beside labels or another procedure (`stepcut view P --beside OTHER`):", ""]
+    lines += ["![Two timelines, one above the other](images/view-beside.jpg)"]
     lines += ["", "One step in all videos, side by side:", "", "![One step in all videos](images/view-step.jpg)"]
     if args.real or (args.out / "images" / "view-real.jpg").exists():
         lines += ["", "Real videos of a robot and a bottle (not in this repository):", ""]

@@ -17,9 +17,9 @@ function makeRow(step) {
   const { number, name } = step;
   const colour = el("input", { type: "color", value: step.colour, title: "Colour", "aria-label": `Colour of ${name}`,
     onchange: () => edit({ do: "colour", step: number, colour: colour.value.toLowerCase() }) });
-  const field = el("input", { class: "name", value: name, maxLength: 200, "aria-label": `Name of step ${number}`,
+  const field = el("textarea", { class: "name", value: name, rows: 1, maxLength: 200, "aria-label": `Name of step ${number}`,
     spellcheck: false, onkeydown: (event) => {
-      if (event.key === "Enter") field.blur();
+      if (event.key === "Enter") { event.preventDefault(); field.blur(); }
       if (event.key === "Escape") { field.value = stepOf(number).name; field.blur(); }
     },
     onblur: () => rename(number, field) });
@@ -52,7 +52,7 @@ function hints({ number, suggested }) {
 // What a check makes of the step; kept in severity.json.
 function severity({ number, name, learned, severity: said }) {
   if (!learned || !store.data.learned) return [];
-  const choices = [["", "as learned"], ["critical", "critical"], ["optional", "optional"], ["free", "any time"]];
+  const choices = [["", "normal"], ["critical", "critical"], ["optional", "optional"], ["free", "any time"]];
   const which = el("select", { class: `severity ${said || ""}`, "aria-label": `What a check makes of ${name}`,
     title: "What a check makes of it. critical: always an alarm when it is not seen; optional: may be left out; any time: free in order",
     onchange: () => send("severity", { step: number, severity: which.value || null }) },
