@@ -57,7 +57,7 @@ def fit(
     checkpoint  a file where long training keeps its state
     """
     rows = [one.rows for one in features]
-    taught = {} if lesson is None else {"labels": [lesson.labels.rows.get(one.name) for one in features]}
+    taught = {} if lesson is None else {"labels": [lesson.rows.get(one.name) for one in features]}
     method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
     config["settings"] = method.settings()
     quality, tree = _assess(method, rows, taught.get("labels"), progress)
@@ -103,7 +103,7 @@ def fit(
         expectations=expectations,
         config=config,
         trusted=features[0].spec is None or features[0].spec.trusted,
-        given={} if lesson is None else dict(lesson.labels.rows),
+        given={} if lesson is None else dict(lesson.rows),
         at_hand=list(features),
     )
 
@@ -154,6 +154,6 @@ def fingerprint(
             digest.update(np.ascontiguousarray(one.rows[first : first + 1024]).data)
     if lesson is not None:
         digest.update(json.dumps(lesson.names).encode())
-        for name, rows in sorted(lesson.labels.rows.items()):
+        for name, rows in sorted(lesson.rows.items()):
             digest.update(name.encode() + rows.astype(np.int64).tobytes())
     return digest.hexdigest()

@@ -116,7 +116,7 @@ def learn(
         )
     lesson = None if said is None else _lesson(features, said, steps, names)
     if lesson is not None:
-        steps = len(lesson.names)
+        steps = len(lesson.names or [])
     elif known is not None and steps == "auto":
         steps = len(known)
     check_amount(features, steps)

@@ -28,12 +28,12 @@ LEAST = 1.0
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Lesson:
     """Labels in numbers: for some videos (T,), a step, -1 for background, -2 where nobody said anything."""
 
     rows: dict[str, Labels]
     names: list[str] | None = None
-    """The names of the steps, in the order of their numbers; None where only numbers were given."""
+    """The names of the steps, in the order of their numbers, '' for one that has none yet; None: numbers alone."""
 
     @property
     def count(self) -> int:
@@ -68,7 +68,7 @@ def number_labels(
     rate: Fraction,
     ends: Mapping[str, float],
     order: Sequence[str] | None = None,
-) -> Labelled:
+) -> Lesson:
     """Check labels and turn them into step numbers, one per row of features.
 
     given    timelines or arrays by video, as `read_labels` gives them
@@ -88,8 +88,8 @@ def number_labels(
                 f"the step names {alike[0]!r} and {alike[1]!r} differ by spaces or capitals only. Write them alike "
                 "where they are one step, or give them names that differ."
             )
-        return Labelled({n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}, names)
-    return Labelled({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
+        return Lesson({n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}, names)
+    return Lesson({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
 
 
 def usual_order(timelines: Iterable[Timeline]) -> list[str]:
@@ -165,15 +165,6 @@ def _numbers(name: str, given: Any, rows: int) -> Labels:
     return numbers.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """What is to be learned: labels in numbers, and the names of the steps where they are known."""
-
-    labels: Labelled
-    names: list[str]
-    """As many as there are steps; '' where a step has no name yet."""
-
-
 def unnamed(number: int) -> str:
     """The name of a step that nobody has named.
 
@@ -183,7 +174,7 @@ def unnamed(number: int) -> str:
     return f"step {number} (no name yet)"
 
 
-def first_lesson(labels: Labelled, steps: int | None, names: Sequence[str] | None, rate: Fraction) -> Lesson:
+def first_lesson(labels: Lesson, steps: int | None, names: Sequence[str] | None, rate: Fraction) -> Lesson:
     """What `learn(labels=...)` asks for: the label names are the steps, and further ones have no name yet."""
     if labels.names is None:
         count = labels.count if steps is None else steps
@@ -209,15 +200,15 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> Lesson:
                 "there is nothing to learn from: no stretch of a video was corrected or confirmed. Correct some in "
                 "stepcut view, or give labels."
             )
-        return _whole(Labelled(before, shown), shown, steps, record.rate)
+        return _whole(Lesson(before, shown), shown, steps, record.rate)
     new = read_labels(given)
     ends = {name: timeline.end for name, timeline in record.learned_timelines.items()}
     if not all(isinstance(one, Timeline) for one in new.values()):
         numbered = number_labels(new, record.samples, record.rate, ends)
         names = [*shown, *(unnamed(number) for number in range(len(shown), numbered.count))]
-        return _whole(Labelled(_over(before, numbered.rows), names), names, steps, record.rate)
+        return _whole(Lesson(_over(before, numbered.rows), names), names, steps, record.rate)
     timelines = {name: one for name, one in new.items() if isinstance(one, Timeline)}
-    old_names = [shown[number] for number in sorted(Labelled(before).used)]
+    old_names = [shown[number] for number in sorted(Lesson(before).used)]
     names = usual_order([*timelines.values(), *(record.timelines[name] for name in before)])
     names = [name for name in names if name in old_names or any(name in one.sequence() for one in timelines.values())]
     fresh = number_labels(timelines, record.samples, record.rate, ends, names)
@@ -229,22 +220,19 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> Lesson:
         )
     translate = np.array([*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1])
     moved = {name: translate[one] for name, one in before.items()}
-    return _whole(Labelled(_over(moved, fresh.rows), names), names, steps, record.rate)
+    return _whole(Lesson(_over(moved, fresh.rows), names), names, steps, record.rate)
 
 
 def known_rows(record: Record) -> dict[str, Labels]:
     """What a person said of the rows of each video, in numbers of `record.steps`: labels that it was taught, as
     corrected since, and stretches that were set or confirmed; -2 elsewhere. Videos without any are left out."""
-    document = record.document
-    place = {step.number: number for number, step in enumerate(document.steps)}
-    now = [document.stands_for(number) for number in range(len(record.learned_steps))]
-    translate = np.array([*(-1 if number is None else place[number] for number in now), OPEN, -1])
+    translate = np.insert(record.shown_steps, -1, OPEN)
     shown, known = record.labels, {}
     for name, rows in record.samples.items():
         labels = record.given.get(name, np.full(rows, OPEN))
         said = translate[labels]
         times = np.arange(rows) / float(record.rate)
-        for start, end in document.known.get(name, ()):
+        for start, end in record.document.known.get(name, ()):
             inside = (start <= times) & (times < end)
             said[inside] = shown[name][inside]
         if (said != OPEN).any():
@@ -260,7 +248,7 @@ def _over(before: Mapping[str, Labels], new: Mapping[str, Labels]) -> dict[str, 
     return together
 
 
-def _whole(labels: Labelled, names: Sequence[str], steps: int | None, rate: Fraction) -> Lesson:
+def _whole(labels: Lesson, names: Sequence[str], steps: int | None, rate: Fraction) -> Lesson:
     """The lesson, if there is enough to learn every labelled step from, and room for all of them."""
     count = len(names) if steps is None else steps
     if max(len(names), labels.count) > count:
@@ -279,7 +267,7 @@ def _whole(labels: Labelled, names: Sequence[str], steps: int | None, rate: Frac
                 f"step {name} is labelled for {rows / float(rate):g} s in all videos together, which is too little to "
                 f"learn it from; label more than {LEAST:g} s of it, or leave it out."
             )
-    return Lesson(labels, [*names, *("" for _ in range(count - len(names)))])
+    return Lesson(labels.rows, [*names, *("" for _ in range(count - len(names)))])
 
 
 def carry_names(lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str, Labels]) -> list[str]:
@@ -291,14 +279,14 @@ def carry_names(lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str
     """
     from scipy.optimize import linear_sum_assignment
 
-    used, count = lesson.labels.used, len(lesson.names)
-    free = [number for number in range(count) if number not in used]
-    old = [number for number in free if lesson.names[number]]
-    names = [name if number in used else "" for number, name in enumerate(lesson.names)]
-    shared = shared_rows(before, after, count, count)[np.ix_(old, free)]
+    given, used = lesson.names or [], lesson.used
+    free = [number for number in range(len(given)) if number not in used]
+    old = [number for number in free if given[number]]
+    names = [name if number in used else "" for number, name in enumerate(given)]
+    shared = shared_rows(before, after, len(given), len(given))[np.ix_(old, free)]
     for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
         if shared[i, j] > 0:
-            names[free[j]] = lesson.names[old[i]]
+            names[free[j]] = given[old[i]]
     return [name or unnamed(number) for number, name in enumerate(names)]
 
 

@@ -85,7 +85,11 @@ def _picture(path: str, labels: Labels, step: int, rate: float) -> NDArray[np.ui
     where = np.flatnonzero(labels == step)
     if not len(where) or not Path(path).is_file():
         return None
-    time = (float(where[len(where) // 2]) + 0.5) / rate
+    return frame_at(path, (float(where[len(where) // 2]) + 0.5) / rate)
+
+
+def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:
+    """The frame (H, W, 3) that a video shows at a time, in seconds; None beyond its end."""
     samples = sample_frames(path, fps=10, start=time, end=time + 0.1)
     frame = next(samples, None)
     samples.close()

@@ -75,8 +75,9 @@ class Procedure(Record):
         progress = default_hook() if progress is None else progress
         features = self.at_hand if source is None and self.at_hand else self._find_features(source, progress)
         said = lesson(self, labels, None if steps is None else int(steps))
-        settings = {**self.method.settings(), "steps": len(said.names)}
-        place = {name: number for number, name in enumerate(said.names)}
+        names = said.names or []
+        settings = {**self.method.settings(), "steps": len(names)}
+        place = {name: number for number, name in enumerate(names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
         config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
         config["fingerprint"] = fingerprint(features, config, None, said)
@@ -84,8 +85,8 @@ class Procedure(Record):
         made = build(type(self.method), settings)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
-        names, found, severity = self.model_steps, taught.learned_steps, self.expectations.severity
-        kept = {kind: [names[n] for n in steps if names[n] in found] for kind, steps in vars(severity).items()}
+        mine, found, severity = self.model_steps, taught.learned_steps, self.expectations.severity
+        kept = {kind: [mine[n] for n in steps if mine[n] in found] for kind, steps in vars(severity).items()}
         taught.expectations = replace(taught.expectations, severity=parse_severity(kept, found))
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in taught.steps:
@@ -157,11 +158,8 @@ class Procedure(Record):
         if self._is_learned(features):
             return self.timelines[features.name]
         labels, memberships = self.method.predict(rows)[0], self.method.memberships(rows)[0]
-        places = {step.number: place for place, step in enumerate(self.document.steps)}
-        now = [self.document.stands_for(number) for number in range(len(self.learned_steps))]
-        shown = np.array([-1 if number is None else places[number] for number in now] + [-1])
         sure = self.quality.reliability * memberships[np.arange(len(labels)), np.maximum(labels, 0)]
-        return timeline_of(shown[labels], sure, self.rate, self.steps, features)
+        return timeline_of(self.shown_steps[labels], sure, self.rate, self.steps, features)
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has said something of this very video: then that is what is shown."""

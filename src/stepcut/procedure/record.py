@@ -94,6 +94,13 @@ class Outline:
         return [step.name if step else name for step, name in zip(given, gone, strict=True)]
 
     @property
+    def shown_steps(self) -> Labels:
+        """For each step of the model its place in `steps`, -1 where it is background by now; at the end -1 again."""
+        place = {step.number: number for number, step in enumerate(self.document.steps)}
+        now = [self.document.stands_for(number) for number in range(len(self.learned_steps))]
+        return np.array([*(-1 if number is None else place[number] for number in now), -1])
+
+    @property
     def untaught(self) -> str:
         """What check and guide do not know of the corrections, in words: they find the steps that were learned."""
         names = [step.name for step in self.document.steps if step.number >= len(self.learned_steps)]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
 
 from stepcut.errors import VideoError
-from stepcut.features.video import sample_frames
+from stepcut.procedure.naming import frame_at
 from stepcut.procedure.procedure import Procedure
 
 
@@ -60,19 +59,11 @@ def find_moments(procedure: Procedure, each: int = 4, height: int = 120) -> list
 
 def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
     """The frame shown at `time`, in seconds, as a small JPEG."""
-    fps = 10
-    samples = sample_frames(path, fps=fps, start=time, end=time + 1 / fps)
-    frame = next(samples, None)
-    samples.close()
+    frame = frame_at(path, time)
     if frame is None:
         raise VideoError(f"{path}: no frame at {time:.1f} s. The file may have changed since it was learned from.")
-    image = Image.fromarray(frame[1])
+    image = Image.fromarray(frame)
     image.thumbnail((height * 16 // 9, height))
     out = io.BytesIO()
     image.save(out, "JPEG", quality=80)
     return out.getvalue()
-
-
-def by_step(moments: Sequence[Moment], steps: int) -> list[list[Moment]]:
-    """The moments of each step."""
-    return [[moment for moment in moments if moment.step == step] for step in range(steps)]

@@ -16,7 +16,7 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
 from stepcut.show.canvas import to_svg
-from stepcut.show.moments import Moment, by_step, find_moments
+from stepcut.show.moments import Moment, find_moments
 from stepcut.show.truth import Compared, compare
 from stepcut.timeline import draw_axis
 from stepcut.version import __version__
@@ -100,14 +100,15 @@ def _in_words(procedure: Procedure) -> str:
 def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
     """A card per step: its name on its colour, how often and how long, and pictures."""
     graph, cards = procedure.graph, []
-    for number, (name, mine) in enumerate(zip(procedure.steps, by_step(moments, len(procedure.steps)), strict=True)):
+    for number, name in enumerate(procedure.steps):
         seen = graph.occurs.get(number, 0)
         length = graph.durations.get(number)
         often = f"in {seen} of {len(procedure.timelines)} videos" + (f", about {length.median:.0f} s" if length else "")
         pictures = "".join(
             f'<img tabindex="0" src="{moment.address}" title="{escape(moment.video)}, {moment.time:.0f} s" '
             f'alt="{escape(name)} in {escape(moment.video)} at {moment.time:.0f} s">'
-            for moment in mine
+            for moment in moments
+            if moment.step == number
         )
         paint = f"background:{colour(number)};color:{ink(colour(number))}"
         cards.append(

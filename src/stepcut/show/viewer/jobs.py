@@ -68,12 +68,7 @@ class Jobs:
 
         job.state = "running"
         try:
-            job.result = work(hook)
-        except Cancelled:
-            job.state = "failed"
-        except StepcutError as error:
-            job.error, job.state = " ".join(str(error).split()), "failed"
+            job.result, job.state = work(hook), "done"
         except Exception as error:  # whatever it is, the page must hear that the work is over
-            job.error, job.state = f"{type(error).__name__}: {error}", "failed"
-        else:
-            job.state = "done"
+            said = str(error) if isinstance(error, StepcutError | Cancelled) else f"{type(error).__name__}: {error}"
+            job.error, job.state = " ".join(said.split()), "failed"
