@@ -103,11 +103,11 @@ def test_a_step_repeated_too_often_breaks_no_order(step: str) -> None:
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ({"duration": 2}, "duration=2 seconds is out of range; 4 to 3600"),
-        ({"background": 1.0}, "background=1.0 is out of range; a share from 0 to 0.9"),
-        ({"skip": -0.1}, "skip=-0.1 is out of range; a probability from 0 to 1"),
-        ({"repeat": 2}, "repeat=2 is out of range"),
-        ({"shuffle": float("nan")}, "shuffle=nan is out of range"),
+        ({"duration": 2}, "duration=2 is not allowed; give a number of at least 4 and at most 3600"),
+        ({"background": 1.0}, "background=1.0 is not allowed; give a number of at least 0 and at most 0.9"),
+        ({"skip": -0.1}, "skip=-0.1 is not allowed"),
+        ({"repeat": 2}, "repeat=2 is not allowed"),
+        ({"shuffle": float("nan")}, "shuffle=nan is not allowed"),
         ({"flaw": "skop:add jam"}, "flaw='skop' is unknown; did you mean 'skip'?"),
         ({"flaw": "skip:add jm"}, "flaw='skip:add jm': step='add jm' is unknown; did you mean 'add jam'?"),
         ({"flaw": "swap:cut bread"}, "Choose from spread butter, add jam, stir tea, wash dish"),
@@ -120,7 +120,7 @@ def test_bad_settings_are_answered_with_what_is_allowed(plan: Plan, words: str) 
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"seed=-1 is negative"):
+    with pytest.raises(OptionError, match="seed=-1 is not allowed"):
         plan_video(-1)
 
 
@@ -148,5 +148,5 @@ def test_without_nuisance_a_step_is_the_same_vector_in_all_videos_and_background
 
 @pytest.mark.parametrize("wrong", [{"videos": 0}, {"dim": 0}, {"rate": 0}])
 def test_toy_features_refuse_nothing_to_do(wrong: dict[str, int]) -> None:
-    with pytest.raises(OptionError, match="Try"):
+    with pytest.raises(OptionError, match="is not allowed"):
         toy_features(**wrong)

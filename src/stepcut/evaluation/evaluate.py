@@ -21,6 +21,7 @@ from stepcut.evaluation.protocols import find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
 from stepcut.formats import read_folder
+from stepcut.methods.segmenter import check_number
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.tables import Cell, Spread, Table
@@ -128,8 +129,7 @@ def evaluate(
     true edges (before, after) between step names, where known (a task may bring its own). With an `engine`, its workers
     score.
     """
-    if not isinstance(seeds, int) or seeds < 1:
-        raise OptionError(f"seeds={seeds!r} is not allowed; give a whole number of at least 1.")
+    check_number("seeds", seeds, 1, whole=True)
     if isinstance(proc_or_timelines, Mapping) and not all(isinstance(v, Timeline) for v in proc_or_timelines.values()):
         read = read_truth(truth)[0] if isinstance(truth, str) else truth
         named_rows: Mapping[str, Any] = proc_or_timelines

@@ -17,8 +17,9 @@ from typing import Any, Unpack
 
 from stepcut.datasets.toy.features import toy_features
 from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Plan, Script, plan_video, write_script
-from stepcut.errors import DataError, OptionError, choose
+from stepcut.errors import DataError, choose
 from stepcut.files.atomic import read_json, write_json, write_text
+from stepcut.methods.segmenter import check_number
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
 
@@ -82,8 +83,7 @@ def make_kitchen(
     Same arguments, same videos. What is there already is kept; an interrupted kitchen is completed by the same call.
     """
     choose("view", view, VIEWS)
-    if videos < 1:
-        raise OptionError(f"videos={videos!r} is too few; 1 or more are allowed. Try videos=8.")
+    check_number("videos", videos, 1, whole=True)
     scripts = [write_script(seed, video, **plan) for video in range(videos)]
     root = Path(folder)
     _claim(root, {"edition": EDITION, "videos": videos, "seed": seed, "view": view, **DEFAULTS, **plan})

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from stepcut.datasets.toy.script import STEPS, Plan, write_script
-from stepcut.errors import OptionError
+from stepcut.methods.segmenter import check_number
 from stepcut.timeline import Timeline
 
 
@@ -34,10 +34,9 @@ def toy_features(
     >>> len(rows[0]) == round(2 * timelines[0].end)
     True
     """
-    if videos < 1 or dim < 1:
-        raise OptionError(f"videos={videos!r} and dim={dim!r} must be 1 or more. Try videos=6, dim=32.")
-    if not 0 < rate <= 1000:
-        raise OptionError(f"rate={rate!r} is out of range; more than 0, at most 1000 rows a second. Try rate=1.")
+    check_number("videos", videos, 1, whole=True)
+    check_number("dim", dim, 1, whole=True)
+    check_number("rate", rate, 0, 1000, above=True)
     prototypes = np.random.default_rng([seed, 5]).standard_normal((len(STEPS), dim)) / np.sqrt(dim)
     rows, timelines = [], []
     for video in range(videos):

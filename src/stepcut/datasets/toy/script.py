@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from stepcut.errors import OptionError, choose, unknown
+from stepcut.methods.segmenter import check_number
 from stepcut.timeline import Segment, Timeline
 
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
@@ -109,7 +110,11 @@ def write_script(
     any order that the task allows. flaw: one mistake: "skip:add jam", "swap:add jam" (done before what it needs) or
     "repeat:add jam" (done three times); the other steps are then neither left out nor repeated.
     """
-    _check(seed, duration, background, skip, repeat, shuffle)
+    check_number("seed", seed, 0, whole=True)
+    check_number("duration", duration, 4, 3600)
+    check_number("background", background, 0, 0.9)
+    for name, share in (("skip", skip), ("repeat", repeat), ("shuffle", shuffle)):
+        check_number(name, share, 0, 1)
     kind, wrong = _parse(flaw)
     rng = np.random.default_rng([seed, video, 1])
     sequence = _order(_choose(0.0 if kind else skip, rng), shuffle, rng)
@@ -225,15 +230,3 @@ def _fill(sequence: list[str], duration: float, background: float, rng: np.rando
         for k, ((first, last), act) in enumerate(zip(pairwise(bounds.tolist()), acts, strict=True))
         if last > first
     )
-
-
-def _check(seed: int, duration: float, background: float, skip: float, repeat: float, shuffle: float) -> None:
-    if seed < 0:
-        raise OptionError(f"seed={seed!r} is negative; a whole number from 0 is allowed. Try seed=0.")
-    if not 4 <= duration <= 3600:
-        raise OptionError(f"duration={duration!r} seconds is out of range; 4 to 3600 are allowed. Try duration=66.")
-    if not 0 <= background <= 0.9:
-        raise OptionError(f"background={background!r} is out of range; a share from 0 to 0.9 is allowed. Try 0.2.")
-    for name, share in (("skip", skip), ("repeat", repeat), ("shuffle", shuffle)):
-        if not 0 <= share <= 1:
-            raise OptionError(f"{name}={share!r} is out of range; a probability from 0 to 1 is allowed. Try 0.2.")

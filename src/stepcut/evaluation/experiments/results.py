@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stepcut.colours import colour
 from stepcut.datasets import DATASETS
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.compare import above_clock
 from stepcut.evaluation.experiments.plan import EXPERIMENTS, NO_VIDEO
-from stepcut.evaluation.experiments.plot import draw
 from stepcut.evaluation.protocols import find_protocol
-from stepcut.files.atomic import read_json, write_json
+from stepcut.files.atomic import read_json, write_bytes, write_json
 from stepcut.tables import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
@@ -242,3 +243,33 @@ def _over(seeds: Sequence[float] | np.ndarray[Any, Any]) -> Spread:
 
 def _shorten(value: Spread) -> Cell:
     return value.mean if value.sd == 0.0 else value
+
+
+def draw(path: Path, title: str, figures: Mapping[str, Spread | Mapping[int, Spread]]) -> None:
+    """Draw a figure with its deviation for every row, or a line over K where a row has several.
+
+    The suffix of `path` chooses the kind of picture (png, svg, pdf).
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    bars = {row: values for row, values in figures.items() if isinstance(values, Spread)}
+    for number, (row, values) in enumerate(figures.items()):
+        if not isinstance(values, Spread):
+            means, deviations = [v.mean for v in values.values()], [v.sd for v in values.values()]
+            paint = colour(number)
+            axes.errorbar(list(values), means, yerr=deviations, label=row, color=paint, marker="o", capsize=3)
+            axes.set_xticks(list(values))
+            axes.set_xlabel("K")
+            axes.legend(fontsize="small")
+    if bars:
+        places, colours = range(len(bars)), [colour(number) for number in range(len(bars))]
+        deviations = [v.sd for v in bars.values()]
+        axes.barh(places, [v.mean for v in bars.values()], xerr=deviations, color=colours, capsize=3)
+        axes.set_yticks(places, list(bars))
+        axes.invert_yaxis()
+    axes.set_title(title)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix.lstrip(".") or "png", dpi=150)
+    write_bytes(path, picture.getvalue())

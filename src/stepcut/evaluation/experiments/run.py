@@ -19,6 +19,7 @@ from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.evaluation.experiments.work import Settings, embedding_key, run_cell, train_embedder
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
+from stepcut.methods.segmenter import check_number
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine
 from stepcut.parallel.local import free_memory
@@ -78,8 +79,7 @@ def run_experiment(
                   those of one task at a time
     """
     experiment = choose("experiment", name, EXPERIMENTS)
-    if seeds < 1:
-        raise OptionError(f"seeds={seeds} is not allowed; give a whole number of at least 1.")
+    check_number("seeds", seeds, 1, whole=True)
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
         raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
     chosen = choose_rows(experiment, rows)
@@ -185,8 +185,7 @@ def _describe(material: Material) -> dict[str, Any]:
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
     """How many cells run at once: at most the cores, and what memory holds at six copies of the rows each."""
     if jobs is not None:
-        if jobs < 1:
-            raise OptionError(f"jobs={jobs} is not allowed; give a whole number of at least 1.")
+        check_number("jobs", jobs, 1, whole=True)
         return jobs
     largest = max(material.bytes for material in materials)
     return max(1, min(os.cpu_count() or 1, int(free_memory() / (6 * largest + 2**29))))
