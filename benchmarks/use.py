@@ -1,7 +1,7 @@
-"""Judge order, check and guide: `python benchmarks/use.py DATA [MORE] [--quick] [--only graph next check area guide]`.
+"""Judge order, check and guide: `python benchmarks/use.py DATA [MORE] [--quick] [--only graph next toys recipes]`.
 
 DATA and MORE are folders of CaptainCook4D (see `stepcut data info captaincook4d`). `graph` and `next` start from true
-step sequences; `check`, `area` and `guide` from features, cut by a method that has seen no label. Every figure stands
+step sequences; `toys` and `recipes` (check and guide) from features. Every figure stands
 beside something simpler. --quick shows that the script runs, not how good anything is.
 """
 
@@ -12,7 +12,6 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,13 @@ from stepcut.datasets.task import Task
 from stepcut.order import learn_graph
 from stepcut.tables import Cell, Table
 from stepcut.version import __version__
-from use_check import FOLDS, Trial, detect, judge_recipe
-from use_figures import count_edges, f1, is_wrong, next_hits, true_edges, true_sequence, with_ends
-from use_guide import FEATURES, cases, guide_table, run
+from use_check import FOLDS, Trial, judge
+from use_figures import area, count_edges, f1, is_wrong, next_hits, true_edges, true_sequence, with_ends
 
-PARTS = ("graph", "next", "check", "area", "guide")
+PARTS = ("graph", "next", "toys", "recipes")
 KITCHENS = range(100, 106)
-"""Seeds of toy kitchens; the score was designed on seeds 0 to 5 and the first five recipes."""
+"""Seeds of toy kitchens; the rule of the score was chosen on these and on the first five recipes."""
+HOWS = ("all", "normal", "all + 3 labels", "normal + 3 labels", "same")
 
 
 def graph_table(tasks: Sequence[Task]) -> Table:
@@ -69,15 +68,13 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
     kinds = {"normal": "", "half": "half of the video", "third": "", "step out": "one step left out",
              "exchange": "two steps exchanged"}  # fmt: skip
     rows: list[list[Cell]] = []
-    groups = dict.fromkeys((r["trial"].task, r["trial"].videos) for r in results)
-    for name, videos in groups:
-        mine = [r for r in results if (r["trial"].task, r["trial"].videos) == (name, videos)]
-        cells: list[Cell] = [name, videos or float(np.mean([r["learned"] for r in mine]))]
+    for name in dict.fromkeys((r["trial"].task, r["trial"].how) for r in results if r["planted"]):
+        mine = [r for r in results if (r["trial"].task, r["trial"].how) == name and r["planted"]]
+        cells: list[Cell] = [name[0], _share([r["learned"] for r in mine])]
         for kind, forecast in kinds.items():
-            cells.append(100 * float(np.mean([hit for r in mine for hit in r["found"].get(kind, [])] or [np.nan])))
+            cells.append(100 * _share([hit for r in mine for what, hit in r["planted"] if what == kind]))
             if forecast:
-                said = [r["forecast"][forecast] for r in mine if forecast in r["forecast"]]
-                cells.append(100 * float(np.mean(said or [np.nan])))
+                cells.append(100 * _share([r["forecast"][forecast] for r in mine if forecast in r["forecast"]]))
         rows.append(cells)
     columns = ["task", "videos", "false alarms", "half", "(said)", "third", "step out", "(said)", "exchange", "(said)"]
     return Table(columns, rows, "Check: percent called wrong, 5 % false alarms asked for", [
@@ -85,22 +82,68 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
     ])  # fmt: skip
 
 
-def area_table(results: Sequence[dict[str, Any]]) -> Table:
-    """The ROC of the check on recordings with annotated mistakes, and other recipes told as another task."""
-    rows: list[list[Cell]] = [
-        [
-            r["trial"].task,
-            r["wrong"],
-            r["length"],
-            r["other"],
-            *(None if x is None else 100 * x for x in r["called other"]),
-        ]
-        for r in results
-    ]
-    columns = ["recipe", "wrong", "length alone", "other task", "own called other", "others called other"]
-    return _mean(Table(columns, rows, "Areas under the ROC from features, percent", [
-        "wrong: a step is missing or misordered, by report.score; learned from the normal recordings of two thirds.",
+def area_table(results: Sequence[dict[str, Any]], hows: Sequence[str]) -> Table:
+    """The ROC of the check on recordings with annotated mistakes, by what was learned from."""
+    rows: list[list[Cell]] = []
+    for name in dict.fromkeys(r["trial"].task for r in results if r["trial"].source):
+        cells: list[Cell] = [name]
+        for key, how in [*(("score", how) for how in hows), ("short", "same")]:
+            known = _records(results, how, name)
+            one = area([record[key] for record in known], [record["wrong"] for record in known])
+            cells.append(None if np.isnan(one) else one)
+        rows.append(cells)
+    return _mean(Table(["recipe", *hows, "length alone"], rows, "Areas under the ROC from features, percent", [
+        "a step is missing or misordered, by report.score; held out: a third of the recordings at a time.",
     ]))  # fmt: skip
+
+
+def alarm_table(results: Sequence[dict[str, Any]], hows: Sequence[str]) -> Table:
+    """How many recordings are called wrong, of normal ones and of those with mistakes; whether the time is right."""
+    rows: list[list[Cell]] = []
+    for how in hows:
+        known = _records(results, how)
+        alarms = [[r["alarm"] for r in known if r["wrong"] is wrong] for wrong in (False, True)]
+        near = [r["near"] for r in known if r["wrong"] and r["alarm"] and "near" in r]
+        promised = _share([r["promised"] for r in known])
+        rows.append([how, *(100 * x for x in (promised, *map(_share, alarms))), len(near), 100 * _share(near)])
+    columns = ["learned from", "promised", "normal called wrong", "wrong found", "true alarms with a time", "near"]
+    return Table(columns, rows, "Recordings called wrong, percent", ["near: the first time named, within 10 s."])
+
+
+def other_table(results: Sequence[dict[str, Any]]) -> Table:
+    """Recordings of other recipes against held-out ones of this, by the distance from the task."""
+    rows: list[list[Cell]] = []
+    for name in dict.fromkeys(r["trial"].task for r in results if r["others"]):
+        own = [record["distance"] for record in _records(results, "normal", name)]
+        others = [one for r in results if r["trial"].task == name for one in r["others"]]
+        called = [100 * _share([one > 1 for one in part]) for part in (own, others)]
+        rows.append([name, area(own + others, [False] * len(own) + [True] * len(others)), *called])
+    return _mean(
+        Table(["recipe", "area", "own called other", "others called other"], rows, "Another task, percent", [])
+    )
+
+
+def guide_table(results: Sequence[dict[str, Any]]) -> Table:
+    """The guide on held-out recordings, beside the cut that sees the whole."""
+    rows: list[list[Cell]] = []
+    for name in dict.fromkeys(r["trial"].task for r in results if r["trial"].source):
+        known, calm = _records(results, "all", name), _records(results, "normal", name)
+        right = [100 * _share([record[key] for record in known]) for key in ("guide right", "cut right")]
+        alarms = [record["guide alarms"] > 0 for record in calm if not record["wrong"]]
+        rows.append([name, *right, None if not alarms else 100 * _share(alarms)])
+    return _mean(Table(["recipe", "guide right", "cut right", "normal with an alarm"], rows, "The guide, percent", [
+        "right: of seconds that belong to a step, after the matching of the videos learned from (all others);",
+        "an alarm: of normal held-out recordings, learned from normal ones.",
+    ]))  # fmt: skip
+
+
+def _records(results: Sequence[dict[str, Any]], how: str, task: str | None = None) -> list[dict[str, Any]]:
+    chosen = [r for r in results if r["trial"].how == how and task in (None, r["trial"].task)]
+    return [record for r in chosen for record in r["records"]]
+
+
+def _share(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
 
 
 def _mean(table: Table) -> Table:
@@ -118,8 +161,6 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="folders of CaptainCook4D")
     parser.add_argument("--quick", action="store_true", help="one recipe, one kitchen")
     parser.add_argument("--jobs", type=int, default=2, help="fits at once, a core each")
-    parser.add_argument("--every", type=int, default=4, help="guide: hold out every so many-th recording at once")
-    parser.add_argument("--out", type=Path, default=Path("use-out"), help="finished fits of the guide are kept here")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     args = parser.parse_args()
     sources = [(folder, task) for folder in args.data for task in read(folder).tasks if task.graph is not None]
@@ -128,28 +169,26 @@ def main() -> None:
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes, seed 0")
     os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     seeds = KITCHENS[:1] if args.quick else KITCHENS
-    toys = [Trial("", f"toy kitchen, {n} videos", seed, n) for n in (8, 16) for seed in seeds]
-    recipes = [Trial(folder, task.name, 0) for folder, task in sources]
+    toys = [Trial("", f"toy kitchen, {n} videos", f"{n} videos", seed) for n in (4, 8, 16) for seed in seeds]
+    folds = [(how, fold) for how in HOWS for fold in range(1 if args.quick or how == "same" else FOLDS)]
+    recipes = [Trial(folder, task.name, how, fold) for how, fold in folds for folder, task in sources]
+    if "graph" in args.only:
+        print(f"\n{graph_table(tasks)}", flush=True)
+    if "next" in args.only:
+        print(f"\n{next_table(tasks)}", flush=True)
+    todo = (toys if "toys" in args.only else []) + (recipes if "recipes" in args.only else [])
     with ProcessPoolExecutor(max(args.jobs, 1), mp_context=get_context("spawn")) as pool:
-        if "graph" in args.only:
-            print(f"\n{graph_table(tasks)}", flush=True)
-        if "next" in args.only:
-            print(f"\n{next_table(tasks)}", flush=True)
-        if "check" in args.only:
-            folds = [trial._replace(number=fold) for trial in recipes for fold in range(FOLDS)]
-            print(f"\n{check_table(list(pool.map(detect, toys + folds)))}", flush=True)
-        if "area" in args.only:
-            print(f"\n{area_table(list(pool.map(judge_recipe, recipes)))}", flush=True)
-    if "guide" in args.only:
-        args.out.mkdir(parents=True, exist_ok=True)
-        pairs = [(folder, task.name) for folder, task in sources] + [(FEATURES, FEATURES)]
-        todo = [
-            c for folder, name in pairs for c in cases(folder, name, str(args.out), "stepcut", 0, False, args.every)
-        ]
-        found: dict[str, list[dict[str, Any]]] = {name: [] for _, name in pairs}
-        for case, records in run(todo, str(args.out), args.jobs):
-            found[case.task] += records
-        print(f"\n{_mean(guide_table(found, 'stepcut', 0))}", flush=True)
+        results = list(pool.map(judge, todo))
+    if results:
+        print(f"\n{check_table(results)}", flush=True)
+    if "recipes" in args.only:
+        for table in (
+            area_table(results, HOWS),
+            alarm_table(results, HOWS),
+            other_table(results),
+            guide_table(results),
+        ):
+            print(f"\n{table}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""The check judged: what it finds of planted deviations, the area under the ROC on recipes, and other tasks.
+"""Check and guide judged on recordings that were not learned from: one fit, everything that it can be asked.
 
-Deviations are made by cutting and rearranging the features of recordings that the procedure was not learned from: the
-second half cut off, the middle third cut out, one step cut out, two neighbouring steps exchanged where one must precede
-the other (by the true labels and the true graph). The cut of every such video is made anew.
+A third of a recipe's recordings is held out in turn. Learned from are, of the others, *all* of them or the *normal*
+ones only, without labels or with *three labelled* (normal ones, drawn at random); *same* checks those learned from.
+Deviations are planted into held-out normal recordings by cutting and rearranging their features: the second half cut
+off, the middle third cut out, one step cut out, two neighbouring steps exchanged where one must precede the other (by
+the true labels and the true graph). The cut of every such video is made anew.
 """
 
 from __future__ import annotations
@@ -14,113 +16,161 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.checking.check import Report, check_labels
 from stepcut.datasets.captaincook4d import read
+from stepcut.datasets.task import Task, TaskVideo
 from stepcut.datasets.toy import EDGES, STEPS, toy_features
-from stepcut.order.likelihood import close_order
-from stepcut.procedure.learning import learn
-from use_figures import area, backbone_of, is_wrong, true_edges, true_labels
+from stepcut.evaluation import score
+from stepcut.guidance.guide import Guide
+from stepcut.methods.default.method import StepCut
+from use_figures import Labels, backbone_of, closed_edges, is_wrong, true_edges, true_labels
 
-Rows = NDArray[np.float32]
-FOLDS = 3
-FEWEST = 4
-"""Fewer normal recordings than this are not learned from."""
+Rows = NDArray[Any]
+FOLDS, RESTARTS, FEWEST, NEAR = 3, 12, 4, 10.0
+"""FEWEST: fewer recordings are not learned from; NEAR: seconds that a named time may be off."""
 
 
 class Trial(NamedTuple):
-    """One procedure to learn and try: a toy kitchen (source empty) or a fold of a recipe."""
+    """One fit: a fold of a recipe, or a toy kitchen (source empty, `fold` its seed)."""
 
     source: str
     task: str
-    number: int
-    """The seed of a kitchen, or the fold of a recipe."""
-    videos: int = 0
-    """Of a kitchen; 0: all that a recipe has."""
+    how: str
+    """all, normal, same, all + 3 labels, normal + 3 labels; or `8 videos` of a kitchen."""
+    fold: int
 
 
-def deviations(rows: Rows, true: NDArray[np.int64], before: NDArray[np.bool_], seed: int) -> list[tuple[str, Rows]]:
-    """A recording with something planted: (what, rows)."""
+class Learned:
+    """A method and what is usual, from some recordings."""
+
+    def __init__(self, rows: Sequence[Rows], steps: int, labels: Sequence[Labels | None] | None = None) -> None:
+        self.method = StepCut(steps=steps, seed=0, restarts=RESTARTS)
+        self.method.fit(rows, labels=labels)
+        self.expectations: Expectations = learn_expectations(
+            self.method.left_out_labels_ or self.method.labels_,
+            rate=1.0,
+            memberships=self.method.memberships(rows),
+            novelty=self.method.novelty_,
+            embeddings=self.method.embed(rows),
+        )
+
+    def check(self, rows: Rows) -> Report:
+        """What `proc.check` says."""
+        one, method = [rows], self.method
+        return check_labels(
+            method.predict(one)[0], 1.0, self.expectations, method.memberships(one)[0], method.novelty(one)[0],
+            embedding=method.embed(one)[0],
+        )  # fmt: skip
+
+    def follow(self, rows: Rows) -> tuple[Labels, int]:
+        """The step of each row as the guide sees it, and how many alarms it raises."""
+        names = [f"step {number}" for number in range(self.method.steps_)]
+        guide = Guide(self.method.online, 1.0, self.expectations.usual.graph, self.expectations, names)
+        states = [guide.push(float(time), row) for time, row in enumerate(rows)]
+        return np.array([state.step for state in states]), sum(len(state.alerts) for state in states)
+
+
+def judge(trial: Trial) -> dict[str, Any]:
+    """Learn as the trial says, and check, follow and disturb what was held out."""
+    if not trial.source:
+        return _judge_kitchen(trial)
+    tasks = [one for one in read(trial.source).tasks if one.graph is not None]
+    task = next(one for one in tasks if one.name == trial.task)
+    backbone = backbone_of(task)
+    videos = list(task.with_features(backbone))
+    order = np.random.default_rng(0).permutation(len(videos))
+    held = [videos[place] for place in sorted(order[trial.fold :: FOLDS])] if trial.how != "same" else videos
+    own = [video for video in videos if trial.how == "same" or video not in held]
+    own = [video for video in own if not (trial.how.startswith("normal") and is_wrong(video))]
+    found: dict[str, Any] = {"trial": trial, "records": [], "planted": [], "others": [], "learned": len(own)}
+    if len(own) < FEWEST:
+        return found
+    rows = [video.read_features(backbone) for video in own]
+    labels: list[Labels | None] | None = None
+    if "labels" in trial.how:
+        normal = [place for place, video in enumerate(own) if not is_wrong(video)]
+        chosen = np.random.default_rng(trial.fold).permutation(normal)[:3]
+        labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
+    learned = Learned(rows, len(task.steps), labels)
+    truth = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
+    matching = np.full(learned.method.steps_ + 1, -2)  # the last one is asked for as -1, background
+    for step, true in score(learned.method.labels_, [labels + 1 for labels in truth], "strict").matching.items():
+        matching[step] = true - 1
+    for place, video in enumerate(held):
+        x = video.read_features(backbone)
+        record = _record(learned, task, video, x, matching if trial.how in ("all", "normal") else None)
+        found["records"].append(record | {"promised": learned.expectations.promised})
+        if trial.how == "normal" and not is_wrong(video):
+            before = closed_edges(true_edges(task), len(task.steps))
+            found["planted"] += _planted(learned, x, true_labels(video, len(x)), before, place)
+    if trial.how == "normal" and not trial.source.rstrip("/").endswith("_more"):  # there, features are of the recipe
+        some = [
+            v for other in tasks if other is not task for v in list(other)[trial.fold :: 9] if backbone in v.features
+        ]
+        found["others"] = [learned.check(v.read_features(backbone)).task_distance for v in some]
+    return found | {"forecast": learned.expectations.detects}
+
+
+def _judge_kitchen(trial: Trial) -> dict[str, Any]:
+    count = int(trial.how.split()[0])
+    rows, timelines = toy_features(videos=count + 6, seed=trial.fold, duration=120.0, skip=0.0, repeat=0.0)
+    learned = Learned(list(rows[:count]), len(STEPS))
+    before = closed_edges({(STEPS.index(a), STEPS.index(b)) for a, b in EDGES}, len(STEPS))
+    planted: list[tuple[str, bool]] = []
+    for place, (x, timeline) in enumerate(zip(rows[count:], timelines[count:], strict=True)):
+        planted += _planted(learned, x, timeline.labels(np.arange(len(x))), before, place)
+    return {"trial": trial, "records": [], "planted": planted, "others": [], "learned": count,
+            "forecast": learned.expectations.detects}  # fmt: skip
+
+
+def _record(learned: Learned, task: Task, video: TaskVideo, rows: Rows, matching: Labels | None) -> dict[str, Any]:
+    """The figures of one held-out recording; with a `matching` of found steps to true ones also the guide's."""
+    report = learned.check(rows)
+    record: dict[str, Any] = {"wrong": is_wrong(video), "score": report.score, "alarm": not report.ok,
+                              "short": -float(np.log(len(rows))), "distance": report.task_distance}  # fmt: skip
+    times = error_times(task, video)
+    named = [one for one in report.findings if one.step is not None][:1]
+    if times and named:
+        record["near"] = any(named[0].start <= b + NEAR and named[0].end >= a - NEAR for a, b in times)
+    if matching is not None:
+        true = true_labels(video, len(rows))
+        online, alarms = learned.follow(rows)
+        cut, known = learned.method.predict([rows])[0], true >= 0
+        record |= {"cut right": float(np.mean(matching[cut][known] == true[known])), "guide alarms": alarms,
+                   "guide right": float(np.mean(matching[online][known] == true[known]))}  # fmt: skip
+    return record
+
+
+def error_times(task: Task, video: TaskVideo) -> list[tuple[float, float]]:
+    """When steps are done that are annotated as misordered; for a missing one, from the last that must precede it to
+    the first that must follow it."""
+    before, found = closed_edges(true_edges(task), len(task.steps)), []
+    done = [(task.steps.index(segment.step), segment.start, segment.end) for segment in video.timeline or ()]
+    for name, what in video.errors:
+        step = task.steps.index(name) if name in task.steps else -1
+        own = [(start, end) for other, start, end in done if other == step]
+        if what == "order error":
+            found += own
+        elif what == "missing step" and step >= 0 and not own:
+            late = min((start for other, start, _ in done if before[step, other]), default=done[-1][2])
+            early = max((end for other, _, end in done if before[other, step] and end <= late), default=0.0)
+            found.append((early, late))
+    return found
+
+
+def _planted(
+    learned: Learned, rows: Rows, true: Labels, before: NDArray[np.bool_], seed: int
+) -> list[tuple[str, bool]]:
+    """Whether a recording, and what is made of it, is called wrong: (what was done to it, whether)."""
     rng, length = np.random.default_rng(seed), len(rows)
-    found = [("half", rows[: length // 2]), ("third", np.concatenate([rows[: length // 3], rows[2 * length // 3 :]]))]
-    steps = rng.permutation(np.unique(true[true >= 0]))[:3]
-    found += [("step out", rows[true != step]) for step in steps]
+    made = [("normal", rows), ("half", rows[: length // 2])]
+    made.append(("third", np.concatenate([rows[: length // 3], rows[2 * length // 3 :]])))
+    made += [("step out", rows[true != step]) for step in rng.permutation(np.unique(true[true >= 0]))[:3]]
     bounds = [0, *(np.flatnonzero(np.diff(true)) + 1).tolist(), length]
     parts = [(int(true[a]), a, b) for a, b in pairwise(bounds) if true[a] >= 0]
     pairs = [(one, two) for one, two in pairwise(parts) if before[one[0], two[0]]]
     for place in rng.permutation(len(pairs))[:3]:
         (_, a, b), (_, c, d) = pairs[place]
-        found.append(("exchange", np.concatenate([rows[:a], rows[c:d], rows[b:c], rows[a:b], rows[d:]])))
-    return found
-
-
-def matrix(edges: Sequence[tuple[int, int]], steps: int) -> NDArray[np.bool_]:
-    """All that must precede what, (K, K)."""
-    direct = np.zeros((steps, steps), dtype=bool)
-    for a, b in edges:
-        direct[a, b] = True
-    return close_order(direct)
-
-
-def detect(trial: Trial) -> dict[str, Any]:
-    """Learn from normal recordings, check others intact and with something planted; percent called wrong."""
-    if not trial.source:
-        count = trial.videos
-        rows, timelines = toy_features(videos=count + 6, seed=trial.number, duration=120.0, skip=0.0, repeat=0.0)
-        truth = [t.labels(np.arange(len(x))) for t, x in zip(timelines, rows, strict=True)]
-        learned, fresh, known = list(rows[:count]), list(rows[count:]), truth[count:]
-        before = matrix([(STEPS.index(a), STEPS.index(b)) for a, b in EDGES], len(STEPS))
-    else:
-        task = next(one for one in read(trial.source).tasks if one.name == trial.task)
-        backbone = backbone_of(task)
-        normal = [video for video in task.with_features(backbone) if not is_wrong(video)]
-        own = [video for place, video in enumerate(normal) if place % FOLDS != trial.number]
-        held = [video for place, video in enumerate(normal) if place % FOLDS == trial.number]
-        learned, fresh = ([video.read_features(backbone) for video in part] for part in (own, held))
-        known = [true_labels(video, len(x)) for video, x in zip(held, fresh, strict=True)]
-        before = matrix(sorted(true_edges(task)), len(task.steps))
-    if len(learned) < FEWEST:
-        return {"trial": trial, "found": {}, "forecast": {}, "learned": len(learned)}
-    procedure = learn(learned, steps=len(before), seed=0)
-    found: dict[str, list[bool]] = {}
-    for place, (x, true) in enumerate(zip(fresh, known, strict=True)):
-        for what, changed in [("normal", x), *deviations(x, true, before, place)]:
-            found.setdefault(what, []).append(not procedure.check(changed).ok)
-    return {"trial": trial, "found": found, "forecast": procedure.expectations.detects, "learned": len(learned)}
-
-
-def judge_recipe(trial: Trial) -> dict[str, Any]:
-    """Areas on a recipe: each third of the recordings checked by a procedure of the normal ones among the others.
-
-    `wrong`: a step is missing or misordered, by the score, and by length alone. `other`: recordings of other recipes
-    with the same features, by the distance from the task, against held-out ones of this.
-    """
-    tasks = [one for one in read(trial.source).tasks if one.graph is not None]
-    task = next(one for one in tasks if one.name == trial.task)
-    backbone = backbone_of(task)
-    videos = list(task.with_features(backbone))
-    scores, lengths, wrong, distances, others = [], [], [], [], []
-    for fold in range(FOLDS):
-        learned = [v for place, v in enumerate(videos) if place % FOLDS != fold and not is_wrong(v)]
-        held = [v for place, v in enumerate(videos) if place % FOLDS == fold]
-        if len(learned) < FEWEST or not held:
-            continue
-        procedure = learn([v.read_features(backbone) for v in learned], steps=len(task.steps), seed=0)
-        usual = procedure.expectations.usual.length.middle
-        for video in held:
-            rows = video.read_features(backbone)
-            report = procedure.check(rows)
-            scores.append(report.score)
-            lengths.append(usual - float(np.log(len(rows))))
-            wrong.append(is_wrong(video))
-            distances.append(report.task_distance)
-        for other in tasks:
-            if other is not task:
-                some = [v for v in other if backbone in v.features][fold::9]
-                reports = [procedure.check(v.read_features(backbone)) for v in some]
-                others += [report.task_distance for report in reports]
-    return {
-        "trial": trial,
-        "wrong": area(scores, wrong) if 0 < sum(wrong) < len(wrong) else None,
-        "length": area(lengths, wrong) if 0 < sum(wrong) < len(wrong) else None,
-        "other": area(distances + others, [False] * len(distances) + [True] * len(others)) if others else None,
-        "called other": [float(np.mean([d > 1 for d in part])) if part else None for part in (distances, others)],
-    }
+        made.append(("exchange", np.concatenate([rows[:a], rows[c:d], rows[b:c], rows[a:b], rows[d:]])))
+    return [(what, not learned.check(changed).ok) for what, changed in made]

@@ -51,6 +51,14 @@ def true_edges(task: Task) -> Edges:
     return {(a, b) for a, b in np.argwhere(reduce_order(close_order(matrix))).tolist()}
 
 
+def closed_edges(edges: Edges, steps: int) -> NDArray[np.bool_]:
+    """All that must precede what, near and far, (K, K)."""
+    direct = np.zeros((steps, steps), dtype=bool)
+    for a, b in edges:
+        direct[a, b] = True
+    return close_order(direct)
+
+
 def with_ends(edges: Edges, steps: Iterable[int]) -> Edges:
     """The edges with START (-1) before every step that nothing precedes, and END (-2) after every last one."""
     first = {(-1, s) for s in steps if all(b != s for _, b in edges)}
@@ -103,6 +111,8 @@ def next_hits(task: Task) -> dict[str, tuple[float, float]]:
 
 def area(scores: Sequence[float], wrong: Sequence[bool]) -> float:
     """Area under the ROC in percent: how often a wrong recording scores above a right one (ties count half)."""
+    if not 0 < sum(wrong) < len(wrong):
+        return float("nan")
     ranks, bad = rankdata(scores), np.asarray(wrong)
     right = len(bad) - bad.sum()
     return float(100 * (ranks[bad].sum() - bad.sum() * (bad.sum() + 1) / 2) / (bad.sum() * right))

@@ -131,31 +131,34 @@ def calibrate(
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[float, float | None, dict[int, Labels]]:
     """The doubt (see `soften`) with which memberships are as sure as they are right, the share of labelled rows that
-    are right where the labels of their video are left out (None where one video alone is labelled), and the steps (T,)
-    of each such video found so.
+    are right where their video is left out (None where one video alone is labelled), and the steps (T,) of each video
+    that was left out, found so.
 
-    Labelled videos are left out in turn, in `FOLDS` groups; the doubt is the one that makes their labels likeliest.
+    Videos are left out in turn, in `FOLDS` groups, a single labelled one never; the doubt is the one that makes the
+    labels of those left out likeliest.
     """
-    labelled = [i for i, given in enumerate(labels) if (given != OPEN).any()]
-    folds = [labelled[first::FOLDS] for first in range(min(FOLDS, len(labelled)))] if len(labelled) > 1 else []
+    told = [i for i, given in enumerate(labels) if (given != OPEN).any()]
+    rest = [i for i in range(len(labels)) if i not in told]
+    groups = [(told[first::FOLDS] if len(told) > 1 else []) + rest[first::FOLDS] for first in range(FOLDS)]
     loss = np.zeros(len(DOUBTS))
     hits: list[Labels] = []
     cuts: dict[int, Labels] = {}
-    for fold in folds:
-        hidden = [np.full_like(given, OPEN) if i in fold else given for i, given in enumerate(labels)]
-        model = teach(videos, rate, found, hidden, count)
-        for i in fold:
-            inside = labels[i] != OPEN
+    for group in filter(None, groups):
+        others = [i for i in range(len(labels)) if i not in group]
+        rows, start, known = [videos[i] for i in others], [found[i] for i in others], [labels[i] for i in others]
+        model = teach(rows, rate, start, known, count)
+        for i in group:
             whole = model.posterior(videos[i])
             best = whole.argmax(axis=1)
             cuts[i] = np.where(best == count, BACKGROUND, best).astype(np.int64)
-            posterior = whole[inside]
-            hits.append(posterior.argmax(axis=1) == np.where(labels[i][inside] < 0, count, labels[i][inside]))
+            inside = labels[i] != OPEN
+            posterior, given = whole[inside], labels[i][inside]
+            hits.append(best[inside] == np.where(given < 0, count, given))
             for place, doubt in enumerate(DOUBTS):
-                right = soften(posterior, doubt)[np.arange(len(posterior)), labels[i][inside]]  # -1: the last column
+                right = soften(posterior, doubt)[np.arange(len(posterior)), given]  # -1: the last column
                 loss[place] -= np.log(right).sum()
         advance()
-    if not folds:
+    if len(told) < 2:
         return DOUBT, None, cuts
     return DOUBTS[int(np.argmin(loss))], float(np.concatenate(hits).mean()), cuts
 
