@@ -18,6 +18,7 @@ from stepcut.errors import OutputError
 from stepcut.formats import FORMATS
 from stepcut.procedure.edits import Edits
 from stepcut.show.viewer.security import Guard, make_token
+from stepcut.timeline import Segment, Timeline
 
 
 @pytest.fixture
@@ -306,6 +307,21 @@ def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen: Path,
     video = str(sorted((kitchen / "videos").iterdir())[0])
     assert [each["there"] for each in Viewer(place).state()["videos"]] == [False, False]
     assert [each["there"] for each in Viewer(place, videos={"two": video}).state()["videos"]] == [False, True]
+
+
+def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path) -> None:
+    from stepcut.show.viewer.state import Beside, Viewer
+
+    other = Timeline(
+        [Segment(0, 2, "cut"), Segment(2, 4, "spread butter"), Segment(4.5, 5, "drink"), Segment(5, 6, "eat")]
+    )
+    shown = Viewer(place, beside=Beside("other", {"one.mp4": other})).state()
+    rows = {row[2]: row[3:] for row in shown["videos"][0]["beside"]}
+    colours = {step["number"]: step["colour"] for step in shown["steps"]}
+    assert {name: row[2] for name, row in rows.items()} == {"cut": 0, "spread butter": 1, "drink": None, "eat": 2}
+    assert rows["eat"][0] == colours[2]
+    assert rows["drink"][0] not in colours.values()
+    assert shown["videos"][1]["beside"] is None
 
 
 # ---------------------------------------------------------------------- what an attacker sends

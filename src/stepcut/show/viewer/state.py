@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.colours import colour, ink
+from stepcut.evaluation.agreement import stretches
 from stepcut.files.names import video_name
 from stepcut.methods.contract import OPEN
-from stepcut.procedure.corrections.document import Part, Step, is_unnamed
+from stepcut.procedure.corrections.document import Document, Part, is_unnamed
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
@@ -54,16 +55,33 @@ class Beside:
     name: str
     timelines: Mapping[str, Timeline]
 
-    def rows(self, video: str, steps: Sequence[Step]) -> list[list[Any]] | None:
-        """The segments of a video as the page takes them: start, end, step, colour, ink; steps of one name have one
-        colour."""
-        known = {step.name: step.colour for step in steps}
-        others = {name for timeline in self.timelines.values() for name in timeline.steps if name not in known}
-        known |= {name: colour(len(steps) + place) for place, name in enumerate(sorted(others))}
-        match = {video_name(name): timeline for name, timeline in self.timelines.items()}.get(video_name(video))
-        if match is None:
-            return None
-        return [[one.start, one.end, one.step, known[one.step], ink(known[one.step])] for one in match]
+    def rows(self, document: Document) -> dict[str, list[list[Any]]]:
+        """By video, its segments as the page takes them: start, end, name, colour, ink, and which step of ours it is.
+
+        Steps of one name are the same; the others are paired one to one, those that share most time first.
+        """
+        theirs = {video_name(name): timeline for name, timeline in self.timelines.items()}
+        both = {name: video_name(name) for name in document.parts if video_name(name) in theirs}
+        shared: dict[tuple[str, str], float] = {}
+        ours = document.timelines()
+        for name, other in both.items():
+            for start, end, one, another in stretches(ours[name], theirs[other]):
+                shared[one, another] = shared.get((one, another), 0.0) + end - start
+        known = {step.name: step for step in document.steps}
+        names = sorted({segment.step for other in both.values() for segment in theirs[other]})
+        same = {name: known[name] for name in names if name in known}
+        for one, another in sorted(shared, key=lambda pair: -shared[pair]):
+            if one in known and known[one] not in same.values() and another in names and another not in same:
+                same[another] = known[one]
+        paint = {name: colour(len(known) + place) for place, name in enumerate(names)}
+        paint |= {name: step.colour for name, step in same.items()}
+        number = {name: step.number for name, step in same.items()}
+        return {
+            name: [
+                [s.start, s.end, s.step, paint[s.step], ink(paint[s.step]), number.get(s.step)] for s in theirs[other]
+            ]
+            for name, other in both.items()
+        }
 
 
 class Viewer:
@@ -99,6 +117,7 @@ class Viewer:
         """All that the page shows."""
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
         offered, quality = outline.config.get("suggestions", {}), outline.quality
+        beside = self.beside.rows(document) if self.beside else {}
         videos = [
             {
                 "name": name,
@@ -107,7 +126,7 @@ class Viewer:
                 "editable": True,
                 "known": [*self._taught(name), *document.known.get(name, ())],
                 "corrected": bool(document.known.get(name)),
-                "beside": self.beside.rows(name, document.steps) if self.beside else None,
+                "beside": beside.get(name),
             }
             for name, parts in document.parts.items()
         ] + [

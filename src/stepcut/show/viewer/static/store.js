@@ -48,9 +48,11 @@ export function differences(video) {
     const start = times[place];
     const middle = (start + end) / 2;
     const holds = (part) => part[0] <= middle && middle < part[1];
-    const ours = stepOf(video.parts.find(holds)?.[2])?.name ?? "no step";
-    const theirs = video.beside.find(holds)?.[2] ?? "no step";
-    if (ours === theirs) return;
+    const mine = video.parts.find(holds)?.[2];
+    const other = video.beside.find(holds);
+    if (other ? other[5] === mine : mine === undefined) return;
+    const ours = stepOf(mine)?.name ?? "no step";
+    const theirs = other?.[2] ?? "no step";
     const last = found.at(-1);
     if (last && last[1] === start && last[2] === ours && last[3] === theirs) last[1] = end;
     else found.push([start, end, ours, theirs]);
