@@ -28,7 +28,7 @@ test-ray: $(VENV)/.ray  ## the cluster engine, on a local Ray cluster
 test-wheel:  ## the wheel alone, outside the checkout, on the oldest and the newest Python that is here
 	bash tests/wheel.sh
 
-test-lowest:  ## the lowest versions that pyproject.toml allows, in a clean environment: the demo and a part of the tests
+test-lowest:  ## the lowest versions that pyproject.toml allows, in a clean environment, by a part of the tests
 	bash tests/lowest.sh
 
 audit: $(VENV)/.ready  ## known vulnerabilities of what .venv holds; says so where the database cannot be reached

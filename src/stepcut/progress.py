@@ -111,7 +111,7 @@ class Bar:
         now = time.monotonic()
         if not event.finished and now - self._last < self.every:
             return
-        if not event.finished and event.done == 0 and not self.stream.isatty():
+        if not event.finished and event.elapsed < self.every and not self.stream.isatty():
             return
         self._last = now
         text = describe(event)
@@ -135,16 +135,8 @@ class JsonLog:
         if not event.finished and now - self._last < 0.1:
             return
         self._last = now
-        record = {
-            "stage": event.stage,
-            "done": event.done,
-            "total": event.total,
-            "unit": event.unit,
-            "item": event.item,
-            "elapsed": round(event.elapsed, 3),
-            "finished": event.finished,
-            **event.values,
-        }
+        names = ("stage", "done", "total", "unit", "item", "elapsed", "finished")
+        record = {**{name: getattr(event, name) for name in names}, "elapsed": round(event.elapsed, 3), **event.values}
         self.stream.write(json.dumps(record) + "\n")
         self.stream.flush()
 

@@ -110,15 +110,8 @@ class Table:
 
     def format(self, name: str) -> str:
         """The table as `text`, `csv`, `latex`, `json` or `markdown`."""
-        forms = {
-            "text": self.text,
-            "csv": self.csv,
-            "latex": self.latex,
-            "json": self.json,
-            "markdown": self.markdown,
-        }
-        form = choose("format", name, forms)
-        return form()
+        forms = (self.text, self.csv, self.latex, self.json, self.markdown)
+        return choose("format", name, {form.__name__: form for form in forms})()
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the figures in full."""

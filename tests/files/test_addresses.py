@@ -22,7 +22,7 @@ from stepcut.files.addresses import Address, as_path, files_below, put
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.files.copies import copies, local
 
-QUICK: dict[str, Any] = {"method": "cnc", "steps": 3, "train": {"iterations": 5}}
+QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_on_s3_by_workers_of_ray(films: Path, s3: Address, tmp_path: Path) -> No
     (plain,), found = load_features(tmp_path), {one.name: one for one in load_features(str(s3 / "out"))}
     assert found.keys() == {"v0", "v1"}
     assert np.array_equal(plain.rows, found["v0"].rows)
-    quick = ["--method", "cnc", "-k", "2", "--set", 'train={"iterations": 5}']
+    quick = ["-k", "2", "--set", "restarts=2"]
     assert main(["learn", "--tasks", str(s3 / "tasks"), "-o", str(s3 / "procs"), *quick, *words]) == 2
     assert len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2  # and the empty task has stopped nobody
 
