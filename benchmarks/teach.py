@@ -30,7 +30,7 @@ from stepcut.methods import BACKGROUND, OPEN, StepCut
 from stepcut.methods.default import method as default
 from stepcut.methods.default import teaching
 from stepcut.methods.default.forward_backward import forward_backward
-from stepcut.methods.default.labels import labelled_videos, match_found
+from stepcut.methods.default.labels import labelled_videos, match_found, share_right
 from stepcut.methods.default.slow_features import centre, principal_directions, smooth
 from stepcut.methods.default.suggest import suggest
 from stepcut.methods.default.taught import Taught, strongest
@@ -110,12 +110,11 @@ class Bench:
         self.column = column
         settings: dict[str, Any] = {"steps": column.steps, "rate": column.rate, "seed": seed}
         self.without = StepCut(**settings).fit(column.rows)
-        self.start = StepCut(**settings, restarts=self.without.restarts // default.TAUGHT).fit(column.rows)
         centred = [centre(rows) for rows in column.rows]
         light = float(np.median([len(rows) for rows in centred])) / default.LIGHT
         directions = principal_directions(centred, light, teaching.DIRECTIONS)
         self.videos = [rows @ directions for rows in centred]
-        self.found = replace(self.start.found_, plane=directions.T @ self.start.found_.plane)
+        self.found = replace(self.without.found_, plane=directions.T @ self.without.found_.plane)
 
     def taught(self, labelled: Sequence[int]) -> dict[int, Labels]:
         """What the default method, taught by these recordings, finds in the others."""
@@ -124,12 +123,14 @@ class Bench:
 
     def model(self, labelled: Sequence[int], honest: bool = False) -> Taught:
         """The default method taught by these recordings; `honest` calibrates its confidences too."""
-        known, cut, steps, rate = self.known(labelled), self.start.labels_, self.column.steps, self.column.rate
+        known, cut, steps, rate = self.known(labelled), self.without.labels_, self.column.steps, self.column.rate
         learned = teaching.teach(self.videos, rate, cut, known, steps)
+        surest = 1.0
         if honest:
-            doubt, _ = teaching.calibrate(self.videos, rate, cut, known, steps)
+            doubt, right = teaching.calibrate(self.videos, rate, cut, known, steps)
             learned = learned.on_features(np.eye(self.videos[0].shape[1]), doubt)
-        return Taught(learned, self.found.renumbered(match_found(cut, known, steps)), labelled_videos(known))
+            surest = share_right(cut, known, steps) if right is None else 1.0
+        return Taught(learned, self.found.renumbered(match_found(cut, known, steps)), labelled_videos(known), surest)
 
     def linear(self, labelled: Sequence[int]) -> dict[int, Labels]:
         """Linear discriminant analysis of the labelled recordings alone, then forward-backward as a chain."""
@@ -166,11 +167,12 @@ class Bench:
     def advice(self, number: int) -> list[int]:
         """The recordings that `suggest` names, asked for one at a time as a person would: label, teach, ask again."""
         chosen: list[int] = []
-        method = self.start
+        method = self.without
         for _ in range(number):
             chosen.append(suggest(method, self.column.rows, chosen, 1)[0][0])
-            settings = {**method.settings(), "restarts": self.without.restarts}
-            method = StepCut(**settings).fit(self.column.rows, labels=self.known(chosen))
+            method = StepCut(**self.without.settings())
+            method.start_from(self.without)
+            method.fit(self.column.rows, labels=self.known(chosen))
         return chosen
 
     def known(self, labelled: Sequence[int]) -> list[Labels]:

@@ -19,6 +19,7 @@ from stepcut.features.read import Source, read_like, read_source
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, whole_path
 from stepcut.guidance.guide import Guide
+from stepcut.methods import StepCut
 from stepcut.methods.contract import OPEN, Array, Method, build
 from stepcut.methods.default.suggest import suggest
 from stepcut.order.plan import make_plan
@@ -83,6 +84,8 @@ class Procedure(Record):
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
+        if isinstance(made, StepCut) and isinstance(self.method, StepCut):
+            made.start_from(self.method)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
         mine, found, severity = self.model_steps, taught.learned_steps, self.expectations.severity

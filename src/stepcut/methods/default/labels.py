@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.methods.contract import OPEN, Labels
+from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.methods.default.consensus import overlap
 
 
@@ -44,6 +44,14 @@ def match_found(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -
     inside = known != OPEN
     gain = overlap(known[inside], np.concatenate(found)[inside], steps)
     return np.asarray(linear_sum_assignment(gain, maximize=True)[1], dtype=np.int64)
+
+
+def share_right(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> float:
+    """The share of labelled rows that were found right, once the steps found are matched with those labelled."""
+    known, cut = np.concatenate(labels), np.concatenate(found)
+    inside = known != OPEN
+    number = np.append(np.argsort(match_found(found, labels, steps)), BACKGROUND)
+    return float((number[cut[inside]] == known[inside]).mean())
 
 
 def labelled_videos(labels: Sequence[Labels]) -> float:

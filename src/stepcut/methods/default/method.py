@@ -15,7 +15,7 @@ from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.contract import BACKGROUND, OPEN, Array, Choice, Curve, Labels, Online, StepCount, as_step_count
 from stepcut.methods.default import teaching
 from stepcut.methods.default.found import Found
-from stepcut.methods.default.labels import check_labels, labelled_videos, match_found
+from stepcut.methods.default.labels import check_labels, labelled_videos, match_found, share_right
 from stepcut.methods.default.leave_one_out import leave_one_out
 from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
@@ -28,8 +28,6 @@ Floats = NDArray[np.float64]
 
 LIGHT = 360
 """Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
-TAUGHT = 4
-"""With labels, one in so many restarts is enough."""
 
 
 class StepCut:
@@ -79,6 +77,11 @@ class StepCut:
         self.steps, self.rate, self.seed = steps, rate, seed
         self.seconds, self.prior, self.background = seconds, prior, background
         self.restarts, self.refine = restarts, refine
+        self.start: Found | None = None
+
+    def start_from(self, other: StepCut) -> None:
+        """Teach what another method has found without labels in the same videos, instead of looking for it again."""
+        self.start = other.found_ if other.taught_ is None else other.taught_.first
 
     # ------------------------------------------------------------------ learning
 
@@ -110,18 +113,21 @@ class StepCut:
         count = self._count(short, known, progress)
         if count > sum(map(len, rows)):
             raise OptionError(f"steps={count} is more than the {sum(map(len, rows))} rows given; ask for fewer steps.")
-        restarts = self.restarts if known is None else max(1, self.restarts // TAUGHT)
-        search = self._search(short, count, restarts)
-        with Stage(progress, "steps", total=restarts, unit="restarts") as stage:
-            found = search.run(short, stage.advance).in_order_of_time()
         self.taught_, self.right_ = None, None
-        self._keep(found, directions, search.sigma, rows)
+        if self.start is None or known is None or self.start.plane.shape[0] != len(wide) or len(self.start) != count:
+            search = self._search(short, count)
+            with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
+                solution = search.run(short, stage.advance).in_order_of_time()
+            self._keep(solution, directions, search.sigma, rows)
+        else:
+            self._measure(self.start, rows)
+        found = self.found_
         self.labels_ = self.predict(features)
-        slow = [smooth(centre(video) @ directions, search.sigma) for video in rows]
+        slow = [smooth(centre(video) @ directions, found.sigma) for video in rows]
         if known is not None:
             self._teach(rows, known, wide, progress)
-            self._keep(solution_of(slow, self.labels_, count, found.prior), directions, search.sigma, rows)
-        axes = None if self.refine else found.axes
+            self._keep(solution_of(slow, self.labels_, count, found.prior), directions, found.sigma, rows)
+        axes = None if self.refine else directions.T @ found.plane
         left_out = leave_one_out(slow, self.labels_, axes, count, found.prior, self.background)
         self.novelty_ = [distance / self.scale_ for distance, _ in left_out]
         if known is None:
@@ -154,7 +160,8 @@ class StepCut:
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
             learned = learned.without_background()
         first = self.found_.renumbered(match_found(self.labels_, known, self.steps_))
-        self.taught_ = Taught(learned.on_features(directions, doubt), first, labelled_videos(known))
+        surest = 1.0 if self.right_ is not None else share_right(self.labels_, known, self.steps_)
+        self.taught_ = Taught(learned.on_features(directions, doubt), first, labelled_videos(known), surest)
         pairs = zip(known, self.predict(rows), strict=True)
         self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
         self.left_out_labels_ = [cuts.get(place, cut) for place, cut in enumerate(self.labels_)]
@@ -167,11 +174,12 @@ class StepCut:
     def _keep(self, solution: Solution, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
         """What was learned, in terms of features."""
         steps = solution.steps
-        plane = directions @ solution.axes
-        self.found_ = Found(
-            plane, steps.centres, steps.times, steps.spread, solution.norm, sigma, solution.prior, self.background
-        )
-        self.steps_ = len(steps)
+        looks = directions @ solution.axes, steps.centres, steps.times, steps.spread
+        self._measure(Found(*looks, solution.norm, sigma, solution.prior, self.background), rows)
+
+    def _measure(self, found: Found, rows: Sequence[Array]) -> None:
+        """The steps found, and what is usual in the videos learned from."""
+        self.found_, self.steps_ = found, len(found)
         self.mean_ = np.mean([np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0)
         self.length_ = float(np.median([len(video) for video in rows]))
         nearest = [self.found_.distance(centre(video)) for video in rows]

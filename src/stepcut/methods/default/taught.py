@@ -15,7 +15,7 @@ from stepcut.methods.default.online import Causal
 
 Floats = NDArray[np.float64]
 
-LABELS, FIRST, COUNT = "taught.", "first.", "labelled_videos"
+LABELS, FIRST, COUNT, SURE = "taught.", "first.", "labelled_videos", "surest"
 """How the parts are named in a method's `state`."""
 
 
@@ -31,6 +31,9 @@ class Taught:
     first: Found
     """The steps found without labels, in the numbers of the labels."""
     labelled: float
+    surest: float
+    """What memberships are multiplied by. They are calibrated by leaving labelled videos out in turn; where there is
+    one alone, this is the share of its rows that were found right without it, and 1 otherwise."""
 
     def predict(self, rows: Floats) -> Labels:
         """The step of every row of one centred video (T, d), -1 for background."""
@@ -39,7 +42,12 @@ class Taught:
 
     def memberships(self, rows: Floats) -> Floats:
         """(T, K), rows sum to 1: how sure it is that each row shows each step."""
-        return self._mix(self.labels.honest(self.labels.posterior(rows)), self.first.memberships(rows))
+        return self.sure(self.labels.posterior(rows), self.first.memberships(rows))
+
+    def sure(self, labels: Floats, found: Floats) -> Floats:
+        """Memberships (T, K) from the posterior of what labels teach (T, S) and the memberships found without."""
+        shares = self._mix(self.labels.honest(labels), found)
+        return np.asarray(self.surest * shares + (1 - self.surest) / shares.shape[1])
 
     def online(self, mean: Floats, length: float) -> TaughtOnline:
         """Memberships row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
@@ -47,7 +55,12 @@ class Taught:
 
     def state(self) -> dict[str, Array]:
         """As arrays, for a method's `state`."""
-        return {**self.labels.state(LABELS), **self.first.state(FIRST), COUNT: np.array(self.labelled)}
+        return {
+            **self.labels.state(LABELS),
+            **self.first.state(FIRST),
+            COUNT: np.array(self.labelled),
+            SURE: np.array(self.surest),
+        }
 
     @classmethod
     def restore(cls, state: Mapping[str, Array], background: float) -> Taught | None:
@@ -55,7 +68,7 @@ class Taught:
         if COUNT not in state:
             return None
         first = Found.restore(state, background, FIRST)
-        return cls(Discriminant.restore(state, LABELS), first, float(state[COUNT]))
+        return cls(Discriminant.restore(state, LABELS), first, float(state[COUNT]), float(state[SURE]))
 
     def _mix(self, labels: Floats, found: Floats) -> Floats:
         return np.asarray((self.labelled * labels + found) / (self.labelled + 1))
@@ -71,8 +84,7 @@ class TaughtOnline:
 
     def push(self, row: Array) -> Floats:
         """Take the next feature row; give its memberships (K,)."""
-        honest = self.model.labels.honest(self.labels.push(row)[None])[0]
-        return self.model._mix(honest, self.first.push(row))
+        return self.model.sure(self.labels.push(row)[None], self.first.push(row)[None]).ravel()
 
 
 def strongest(posterior: Floats) -> Labels:
