@@ -66,6 +66,18 @@ def test_no_such_folder(tmp_path: Path) -> None:
         read_source(tmp_path / "nowhere")
 
 
+def test_features_below_folders_but_not_the_tensors_of_a_procedure(tmp_path: Path) -> None:
+    for place in ("cam1/a", "cam2/a"):
+        (tmp_path / place).parent.mkdir()
+        np.save(tmp_path / f"{place}.npy", rows(0))
+    proc = tmp_path / "task.proc"
+    proc.mkdir()
+    for name in ("config.json", "steps.json", "model.safetensors"):
+        (proc / name).write_text("{}")
+    found, _ = read_source(tmp_path)
+    assert [one.name for one in found] == ["cam1/a", "cam2/a"]
+
+
 def test_a_folder_without_videos_names_the_suffixes(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(VideoError, match=r"no video in this folder \(only 1 x \.txt\).*\.mp4"):

@@ -119,6 +119,9 @@ def _all_files(path: Path | Address) -> Places:
         return [path]
     found: Places = []
     for parent, folders, files in os.walk(path):
+        if {"config.json", "steps.json"} <= set(files):  # a procedure, whose tensors are no features
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(parent, name) for name in files]
     return found

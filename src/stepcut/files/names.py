@@ -13,6 +13,8 @@ VIDEO_SUFFIXES = frozenset((
 """What the names of video files usually end in, without the dot."""
 _MOST = 200
 """Bytes of one part of a name; file systems take 255, and a suffix follows."""
+_REFUSED = '\n\t\\:*?"<>|'
+"""What some system does not take in the name of a file."""
 
 
 def video_name(video: str) -> str:
@@ -29,9 +31,9 @@ def video_name(video: str) -> str:
 def safe_name(name: str) -> PurePosixPath:
     """A relative path below the folder it is put into, whatever the name says; folders inside the name stay.
 
-    >>> [str(safe_name(name)) for name in ("cam1/a b", "/../../etc/x", "..", "a\\x00\\n", "C:\\\\x")]
-    ['cam1/a b', 'etc/x', 'video', 'a%00%0A', 'C%3A%5Cx']
+    >>> [str(safe_name(name)) for name in ("cam1/a b", "/../../etc/x", "..", "a\\x00\\n", "C:\\\\x?")]
+    ['cam1/a b', 'etc/x', 'video', 'a%00%0A', 'C%3A%5Cx%3F']
     """
-    shown = printable(name).replace("\n", "%0A").replace("\t", "%09").replace("\\", "%5C").replace(":", "%3A")
+    shown = printable(name).translate({ord(letter): f"%{ord(letter):02X}" for letter in _REFUSED})
     parts = [part.encode(errors="replace")[:_MOST].decode(errors="ignore").strip(" ") for part in shown.split("/")]
     return PurePosixPath(*[part for part in parts if part not in ("", ".", "..")] or ["video"])
