@@ -1,11 +1,12 @@
-"""Whether a video shows this task at all: do all steps of the task have a moment in it that looks like them.
+"""Whether a video shows this task at all: do the steps of the task have a moment in it that looks like them.
 
 With c_k the mean direction of step k in the embedding, over the videos learned from, and x_t the direction of frame t,
 
-    distance = mean over k of  1 - max over t of  cos(c_k, x_t)
+    distance = mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t)
 
 A video of another task may look familiar in every frame, for it is the same kitchen; but it lacks the moments of this
-task. A part of this task has its own moments, and those that it lacks move the mean only by their share.
+task. A part of this task has its own moments, and what it lacks does not count. The limit is that of a t-distribution of
+the log distances of the videos learned from, each to the centres of the others.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
+from stepcut.checking.evidence import PRIOR
 from stepcut.checking.observe import Floats, Observed, unit
 
-FAR = 4.0
-"""How many spreads of log distance beyond the mean of normal videos another task begins."""
+RARE = 0.01
+"""The share of videos of this task that may be taken for another."""
 SPREAD = 0.15
-"""The least spread; a method knows the videos it has learned from a little better than new ones."""
+"""The spread of log distances that is believed before any video is seen, worth PRIOR videos."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ def learn_task(videos: Sequence[Observed]) -> TaskModel:
             logs.append(math.log(max(_distance(centres, video.directions), 1e-6)))
     if not logs:
         return TaskModel.from_json(None)
-    limit = math.exp(float(np.mean(logs)) + FAR * max(float(np.std(logs)), SPREAD))
+    count = len(logs)
+    spread = math.sqrt((float(np.var(logs)) * count + PRIOR * SPREAD**2) / (count - 1 + PRIOR) * (1 + 1 / count))
+    limit = math.exp(float(np.mean(logs)) + float(stdtrit(count - 1 + PRIOR, 1 - RARE)) * spread)
     return TaskModel(_centres(videos), min(limit, 1.0))
 
 
@@ -85,4 +90,6 @@ def _centres(videos: Sequence[Observed]) -> Floats:
 
 
 def _distance(centres: Floats, directions: Floats) -> float:
-    return float(np.mean(1 - (centres @ directions.T).max(axis=1)))
+    """The mean over the nearer half of the steps."""
+    nearest = np.sort(1 - (centres @ directions.T).max(axis=1))
+    return float(nearest[: (len(nearest) + 1) // 2].mean())
