@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import Expectations, learn_expectations
-from stepcut.checking.check import Report, check_labels
+from stepcut.checking.check import check_labels
+from stepcut.checking.report import Report
 from stepcut.datasets.captaincook4d import read
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.datasets.toy import EDGES, STEPS, toy_features

@@ -13,7 +13,8 @@ from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import Expectations, find_limit, learn_expectations, promised_rate
-from stepcut.checking.check import Report, check_labels
+from stepcut.checking.check import check_labels
+from stepcut.checking.report import Report
 from stepcut.checking.severity import Severity, read_severity
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, ProcedureError

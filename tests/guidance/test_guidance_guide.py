@@ -77,15 +77,13 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     assert "serve has taken" in said["long"][1].reason
 
 
-def test_one_doubtful_frame_changes_little_where_the_order_is_trusted(tiny_task: Kitchen) -> None:
+def test_one_doubtful_frame_is_not_done(tiny_task: Kitchen) -> None:
     rows = shares(np.repeat([0, 1], [20, 20]))
     rows[10] = [0.3, 0.1, 0.1, 0.5]
-    for trust, step in ((0.0, 3), (0.3, 0)):
-        runner = Guide(Echo, 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust)
-        states = walk(runner, rows)
-        assert states[10].step == step
-        assert states[10].done == (0,)
-        assert states[-1].done == (0, 1)
+    states = walk(guide(tiny_task), rows)
+    assert states[10].step == 3
+    assert states[10].done == (0,)
+    assert states[-1].done == (0, 1)
 
 
 def test_a_slow_or_broken_source_keeps_the_state(tiny_task: Kitchen) -> None:
@@ -195,8 +193,6 @@ def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
         runner.push(2.0, np.full(4, np.nan))
     with pytest.raises(FeatureError, match=r"memberships of shape \(3,\) for 4 steps"):
         runner.push(3.0, np.ones(3) / 3)
-    with pytest.raises(OptionError, match="trust=2 is how far the order is trusted; choose a number from 0 to 1"):
-        Guide(Echo, 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS, trust=2)
 
 
 def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task: Kitchen) -> None:

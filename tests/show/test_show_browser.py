@@ -358,7 +358,7 @@ def test_thirty_videos_and_a_first_paint(browser: Any, place: Path) -> None:
 
 
 def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitchen: Path) -> None:
-    from stepcut.checking.check import Finding, Report, StepSeen
+    from stepcut.checking.report import Finding, Report, StepSeen
     from stepcut.procedure.corrections.document import Part
     from stepcut.show.viewer.state import CheckedVideo
 

@@ -25,11 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from stepcut.checking.evidence import PRIOR, Pace, Sign, Usual, find_signs, learn_usual, measure
+from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import simulated
 from stepcut.checking.task import TaskModel, learn_task
+from stepcut.checking.usual import PRIOR, Pace, Usual, learn_usual
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels, counted

@@ -1,90 +1,22 @@
-"""Evidence: every way in which one video differs from what is usual, each with the chance of it in a normal video.
-
-Events that were never seen in the n videos learned from are given the chance of Good and Turing: of all steps that
-nobody left out, all pairs that nobody exchanged, all steps that nobody repeated, N0 were never and N1 once seen so, and
-
-    p = (N1 + 1/2) / (n N0 + N1 + 1)
-
-so that steps vouch for each other: with eight videos of six steps and nothing left out, a missing step has a chance of
-1 %, not of 10 %. What happened m times has the chance (m + 1/2) / (n + 1). Durations follow a t-distribution of log
-seconds whose spread is shrunk towards the spread of all steps together.
-"""
+"""Evidence: every way in which one video differs from what is usual, each with the chance of it in a normal video."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
 
 from stepcut.checking.observe import Observed, mean_times, time_spent
 from stepcut.checking.severity import Severity
+from stepcut.checking.usual import Pace, Usual, new_stretches
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import Occurrence, first_times, graph_of_occurrences
+from stepcut.order.occurrences import Occurrence, first_times
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
 """What a report tells apart."""
-PRIOR = 2.0
-"""How many videos the pooled spread of durations counts for."""
-LENGTH_SPREAD = 0.25
-"""The spread of log seconds of whole videos that is believed before any is seen: a quarter longer or shorter."""
-NARROWEST = 0.2
-"""The least spread of log seconds: within a fifth, nothing is unusual."""
-
-
-class Pace(NamedTuple):
-    """How long something usually takes: mean and spread of its log seconds, and of how many videos."""
-
-    middle: float
-    spread: float
-    videos: int
-
-    def less(self, seconds: float) -> float:
-        """The chance of taking no longer than this."""
-        z = (math.log(max(seconds, 1e-3)) - self.middle) / (self.spread * math.sqrt(1 + 1 / max(self.videos, 1)))
-        return min(max(float(stdtr(max(self.videos - 1 + PRIOR, 1.0), z)), 1e-12), 1 - 1e-12)
-
-
-NO_STRETCH = Pace(0.0, 1.0, 0)
-
-
-@dataclass(frozen=True)
-class Usual:
-    """What is usual in some videos."""
-
-    graph: ProcedureGraph
-    paces: dict[int, Pace]
-    """How long each step takes."""
-    length: Pace
-    """How long a whole video takes."""
-    never: dict[str, float]
-    """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`."""
-    peaks: dict[int, tuple[float, ...]]
-    """How surely a step is seen at its clearest moment, in each of the videos that do it, sorted."""
-    times: dict[int, float]
-    """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at the end."""
-    new: float = math.inf
-    """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
-    stretch: Pace = NO_STRETCH
-    """How long the longest stretch beyond that limit lasts, and a second."""
-
-    def missing(self, step: int) -> float:
-        """The chance that a normal video leaves a step out."""
-        return _chance(self.graph.videos - self.graph.occurs[step], self.graph.videos, self.never["missed"])
-
-    def swapped(self, before: int, after: int) -> float:
-        """The chance that a normal video does `after` before `before`."""
-        kept, broken = self.graph.first.get((before, after), 0), self.graph.first.get((after, before), 0)
-        return _chance(broken, kept + broken, self.never["misordered"])
-
-    def repeated(self, step: int, times: int) -> float:
-        """The chance that a normal video does a step as often as this or more often."""
-        often = sum(count >= times for count in self.graph.times[step])
-        return _chance(often, self.graph.occurs[step], self.never["extra"])
 
 
 class Sign(NamedTuple):
@@ -101,78 +33,6 @@ class Sign(NamedTuple):
     """Misordered: done too early (before what must precede it) or too late. Unusual: short or long."""
     measure: float = 0.0
     """Seconds spent, or times done."""
-
-
-def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
-    """What is usual in these videos; without `order` the graph has no edges, which `measure` does not need."""
-    graph = graph_of_occurrences([video.occurrences for video in videos], order=order)
-    logs: dict[int, list[float]] = {}
-    for video in videos:
-        for step, seconds in time_spent(video.occurrences).items():
-            logs.setdefault(step, []).append(math.log(seconds))
-    pooled = float(np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD]))
-    first = graph.first
-    pairs = [(first.get((a, b), 0), first.get((b, a), 0)) for a in graph.steps for b in graph.steps if a < b]
-    never = {
-        "missed": _good_turing((graph.videos - graph.occurs[step], graph.videos) for step in graph.steps),
-        "misordered": _good_turing((min(pair), sum(pair)) for pair in pairs),
-        "extra": _good_turing((sum(t > 1 for t in graph.times[s]), graph.occurs[s]) for s in graph.steps),
-    }
-    done = [{one.step for one in video.occurrences} for video in videos]
-    peaks = {}
-    for step in graph.steps:
-        sure = [v.peaks[step] for v, own in zip(videos, done, strict=True) if v.peaks is not None and step in own]
-        if sure:
-            peaks[step] = tuple(sorted(map(float, sure)))
-    novelty = [video.novelty for video in videos if video.novelty is not None and len(video.novelty)]
-    new = float(np.quantile(np.concatenate(novelty), 0.99)) if novelty else math.inf
-    longest = [max((b - a for a, b in new_stretches(video, new)), default=0.0) for video in videos]
-    return Usual(
-        graph=graph,
-        paces={step: _pace(own, pooled) for step, own in logs.items()},
-        length=_pace([math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2),
-        never=never,
-        peaks=peaks,
-        times=_usual_times([mean_times(video) for video in videos]),
-        new=new,
-        stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
-    )
-
-
-def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
-    """Where novelty is beyond the limit: (start, end) in seconds."""
-    if video.novelty is None:
-        return []
-    new = np.concatenate(([False], video.novelty > limit, [False]))
-    edges = np.flatnonzero(np.diff(new.astype(np.int8))).reshape(-1, 2) / video.rate
-    return [(float(a), float(b)) for a, b in edges]
-
-
-def _pace(logs: Sequence[float], pooled: float) -> Pace:
-    """Mean and spread of some log seconds, the spread drawn towards the pooled variance."""
-    if not logs:
-        return Pace(0.0, math.sqrt(pooled), 0)
-    spread = math.sqrt((float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR))
-    return Pace(float(np.mean(logs)), max(spread, NARROWEST), len(logs))
-
-
-def _usual_times(videos: Sequence[dict[int, float]]) -> dict[int, float]:
-    steps = {step for times in videos for step in times}
-    return {step: float(np.median([times[step] for times in videos if step in times])) for step in sorted(steps)}
-
-
-def _good_turing(counts: Iterable[tuple[int, int]]) -> float:
-    """The chance of what was never seen, from how often each of some events was seen, of how many chances."""
-    known = list(counts)
-    once = sum(seen == 1 for seen, _ in known)
-    return (once + 0.5) / (sum(of for seen, of in known if seen == 0) + once + 1)
-
-
-def _chance(seen: int, of: int, never: float) -> float:
-    return never if seen == 0 else max(never, (seen + 0.5) / (of + 1))
-
-
-# ---------------------------------------------------------------------- what one video shows
 
 
 def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) -> list[Sign]:

@@ -5,8 +5,8 @@ With c_k the mean direction of step k in the embedding, over the videos learned 
     distance = mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t)
 
 A video of another task may look familiar in every frame, for it is the same kitchen; but it lacks the moments of this
-task. A part of this task has its own moments, and what it lacks does not count. The limit is that of a t-distribution of
-the log distances of the videos learned from, each to the centres of the others.
+task. A part of this task has its own moments, and what it lacks does not count. The limit is that of a t-distribution
+of the log distances of the videos learned from, each to the centres of the others.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from stepcut.checking.evidence import PRIOR
 from stepcut.checking.observe import Floats, Observed, unit
+from stepcut.checking.usual import PRIOR
 
 RARE = 0.01
 """The share of videos of this task that may be taken for another."""

@@ -1,14 +1,9 @@
 """Guide: follow somebody frame by frame. Which step now, what is done, what comes next; it sees the past only.
 
-With m the memberships of the newest frame (from the past alone; a method may well have smoothed them), the belief is
-
-    b(k) ~ m(k) [ 1/2 [k is the step of now] + 1/2 next(k | done, now) ]^trust
-
-so that what the order makes likely is believed a little sooner, and a doubtful frame does not change the step. By
-default `trust` is 0: memberships that are smoothed over time already, as those of the default method are, only come
-late by it. A step counts as done once it was the most believed for a quarter of its usual time, and it raises alarms
-once it was for half of it, so that a flicker of the cut raises none. Memory does not grow: what is kept is the step of
-now, a clock and a count per step, the online object's own window, and the newest rows for novelty.
+The step of now is the most probable one of the newest frame, by memberships from the past alone. A step counts as done
+once it was the step of now for a quarter of its usual time, and it raises alarms once it was for half of it, so that a
+flicker of the cut raises none. Memory does not grow: what is kept is the step of now, a clock and a count per step, the
+online object's own window, and the newest rows for novelty.
 """
 
 from __future__ import annotations
@@ -23,20 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import Expectations
-from stepcut.checking.evidence import new_stretches
 from stepcut.checking.observe import observe
+from stepcut.checking.usual import new_stretches
 from stepcut.errors import FeatureError, OptionError, unknown
 from stepcut.methods.contract import Array, Online
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import name_of
-from stepcut.order.predict import END, START, next_weights
+from stepcut.order.predict import END, next_weights
 
 ENOUGH = 0.25
 """The share of a step's usual time after which it counts as done."""
 FILL = 4
 """How often one row is given to the method at most, to fill a gap in a source that is slow or was skipped."""
-TRUST = 0.0
-"""How far the order is trusted beside the newest frame: 0 not at all, 1 as much."""
 OVERLOOKED = 0.05
 """The chance that something was done, or was not, against what was seen: how ready any step is at least."""
 FIRM = 0.5
@@ -45,8 +38,6 @@ ALARM = 0.1
 """The share of normal videos in which an alarm may be false: each kind of each step gets its part of it."""
 WINDOW = 120.0
 """Seconds of the newest rows that are looked at for novelty, every tenth of that."""
-LEAP = 0.02
-"""The share of transitions that go anywhere: no belief is ever lost for good."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,6 @@ class Guide:
         graph: ProcedureGraph,
         expectations: Expectations,
         steps: Sequence[str],
-        trust: float = TRUST,
         callback: Callable[[State], None] | None = None,
         novelty: Callable[[Array], Array] | None = None,
     ) -> None:
@@ -125,14 +115,11 @@ class Guide:
         graph         what must precede what
         expectations  what is usual
         steps         the names of the steps
-        trust         how far the order is trusted beside the newest frame, from 0 to 1
         callback      called with every state
         novelty       from rows (T, d) to the novelty of each, (T,); without it nothing is called unknown
         """
-        if not 0 <= trust <= 1:
-            raise OptionError(f"trust={trust!r} is how far the order is trusted; choose a number from 0 to 1.")
         self.start, self.rate, self.graph, self.expectations = start, rate, graph, expectations
-        self.steps, self.trust, self.callback, self.novelty = tuple(steps), trust, callback, novelty
+        self.steps, self.callback, self.novelty = tuple(steps), callback, novelty
         usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
         # Seconds that a step usually takes, for steps that no training video does the typical length.
@@ -223,24 +210,9 @@ class Guide:
                 f"memberships of shape {memberships.shape} for {len(self.steps)} steps; "
                 "the method and the procedure do not belong together."
             )
-        prior = self._followers(START)
-        if self.now >= 0:
-            prior = 0.5 * self._followers(self.now)
-            prior[self.now] += 0.5
-        belief = np.maximum(memberships, 1e-6) * prior**self.trust  # a prior of 0 cannot be: see LEAP
+        belief = np.maximum(memberships, 1e-6)
         result: NDArray[np.float64] = belief / belief.sum()
         return result
-
-    def _followers(self, step: int) -> NDArray[np.float64]:
-        """(K,): what follows a step, given what was done; sums to 1 (nothing following is no frame to come)."""
-        done = [*(s for s in self.done if s != step), step] if step != START else []
-        weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
-        chances = np.array([weights.get(k, 0.0) for k in range(len(self.steps))])
-        if step != START:
-            chances[step] = 0.0
-        total = chances.sum()
-        chances = chances / total if total > 0 else np.full(len(chances), 1 / len(chances))
-        return (1 - LEAP) * chances + LEAP / len(chances)
 
     # ------------------------------------------------------------------ what is done, and what is worth saying
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.checking.check import Report, check_labels
+from stepcut.checking.check import check_labels
+from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, unknown

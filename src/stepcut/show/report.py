@@ -9,7 +9,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from stepcut.checking.check import Report
+from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, colour, ink
 from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import Procedure
