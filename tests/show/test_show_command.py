@@ -79,7 +79,7 @@ def test_threads_that_answer_requests_find_what_reads_videos_already_there() -> 
 def test_labels_alone_are_shown_beside_others(tmp_path: Path, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
     shown: list[Running] = []
-    monkeypatch.setattr(Running, "run", lambda self, _: (shown.append(self), self._socket.close()))
+    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     labels = str(kitchen / "annotations")
     words = ["view", labels, "--beside", labels, "--videos", str(kitchen / "videos"), "--no-browser"]
     assert main(words) == 0

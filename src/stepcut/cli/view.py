@@ -31,13 +31,12 @@ def run(args: argparse.Namespace) -> int:
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
     beside = Beside(Path(args.beside).name, read_timelines(args.beside)) if args.beside else None
 
-    def ready(address: str) -> None:
-        address += f"#{quote(args.at)}" if args.at else ""
-        print(address, flush=True)
-        if not args.no_browser:
-            open_browser(address)
-
-    Running(folder, args.port, args.host, checked, args.trust, there, beside).run(ready)
+    running = Running(folder, args.port, args.host, checked, args.trust, there, beside)
+    address = running.address + (f"#{quote(args.at)}" if args.at else "")
+    print(address, flush=True)
+    if not args.no_browser:
+        open_browser(address)
+    running.run()
     return 0
 
 

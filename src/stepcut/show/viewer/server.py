@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from stepcut.show.viewer.state import Beside, CheckedVideo, Viewer
 from stepcut.timeline import Timeline
 
 log = logging.getLogger("stepcut")
-Ready = Callable[[str], None]
 PATIENCE = 5.0
 """Seconds that a connection may take to say what it wants."""
 
@@ -67,17 +66,7 @@ class Patient(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which tells when it is ready and does not pass a signal on once it has ended because of it."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self.ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell."""
-        await super().startup(sockets)
-        if self.started:
-            self.ready()
+    """uvicorn, which does not pass a signal on once it has ended because of it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -114,25 +103,21 @@ class Running:
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
         app = make_app(self.viewer, token, host)
         config = uvicorn.Config(app, http=Patient, log_config=None, access_log=False, timeout_graceful_shutdown=1)
-        self._started = threading.Event()
-        self._ready: Ready | None = None
-        self._server = Server(config, self._tell)
+        self._server = Server(config)
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
         return f"<Viewer at {self.address}, edits are kept in {self.folder}>"
 
-    def run(self, ready: Ready | None = None) -> None:
-        """Serve until a signal comes; `ready` is called with the address once requests are answered."""
-        self._ready = ready
+    def run(self) -> None:
+        """Serve until a signal comes."""
         with contextlib.closing(self._socket):
             self._server.run(sockets=[self._socket])
 
     def start(self) -> Running:
-        """Serve in the background and come back once requests are answered."""
+        """Serve in the background."""
         self._thread = threading.Thread(target=self.run, daemon=True)
         self._thread.start()
-        self._started.wait(30)
         return self
 
     def close(self) -> None:
@@ -140,11 +125,6 @@ class Running:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
-
-    def _tell(self) -> None:
-        self._started.set()
-        if self._ready is not None:
-            self._ready(self.address)
 
 
 def open_browser(address: str) -> None:
@@ -159,6 +139,7 @@ def _listen(host: str, port: int) -> socket.socket:
             listening = on_error.enter_context(socket.socket(family, kind))
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
+            listening.listen()  # whoever asks from now on waits for the answer
             on_error.pop_all()
     except (OSError, OverflowError) as error:
         raise OptionError(
@@ -173,20 +154,14 @@ def view_procedure(
     """What `stepcut.view` does."""
     folder = kept(procedure) if isinstance(procedure, Procedure) else Path(procedure)
     running = Running(folder, port)
-    if block is None:
-        block = "ipykernel" not in sys.modules  # a notebook goes on
-
-    def ready(address: str) -> None:
-        log.warning("the viewer is at %s (Ctrl+C ends it); edits are kept in %s", address, folder)
-        if browser:
-            open_browser(address)
-
-    if block:
-        running.run(ready)
-        return running
-    running.start()
     if browser:
         open_browser(running.address)
+    if block is None:
+        block = "ipykernel" not in sys.modules  # a notebook goes on
+    if not block:
+        return running.start()
+    log.warning("the viewer is at %s (Ctrl+C ends it); edits are kept in %s", running.address, folder)
+    running.run()
     return running
 
 
