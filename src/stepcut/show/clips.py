@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
@@ -20,6 +19,7 @@ from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import whole_file, write_bytes
 from stepcut.files.names import safe_name
+from stepcut.show.film import add_sound, add_voice, write_film
 from stepcut.show.moments import picture_at
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Segment, Timeline
@@ -28,7 +28,6 @@ NEAR = 0.5
 """Seconds. Where a key frame lies at most so long before a segment, the packets are copied from there on."""
 COPIED = ("h264", "hevc", "av1", "mpeg4")
 """Codecs that an .mp4 may hold; others are encoded anew."""
-Heard = tuple[str | Path, float, float]
 TILE = (180, 320)  # height and width of a video in the grid
 
 
@@ -50,7 +49,7 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
             else:
                 rate = probe(video).rate or Fraction(25)
                 frames = (picture for _, picture in sample_frames(video, rate, start=start, end=max(end, start + 0.2)))
-                _encode(frames, rate, temporary, (video, start, end))
+                write_film(frames, rate, temporary, heard=(video, start, end))
     return copied
 
 
@@ -97,7 +96,7 @@ def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path, rate: int = 1
             yield sheet
 
     with whole_file(target) as temporary:
-        _encode(frames(), Fraction(rate), temporary)
+        write_film(frames(), Fraction(rate), temporary)
 
 
 def time_budget(timelines: Mapping[str, Timeline]) -> Table:
@@ -167,7 +166,7 @@ def flat(name: str) -> str:
 
 def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
     with open_video(video, threads=1) as (source, stream), av.open(str(target), "w", format="mp4") as out:
-        copy, voice = out.add_stream_from_template(stream), _voice(source, out)
+        copy, voice = out.add_stream_from_template(stream), add_voice(source, out)
         zero = stream.start_time or 0
         first = zero + round(start / stream.time_base)
         source.seek(first, stream=stream, backward=True, any_frame=False)
@@ -183,58 +182,4 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
             packet.pts, packet.dts, packet.stream = packet.pts - shift, packet.dts - shift, copy
             out.mux(packet)
         if voice is not None:
-            _add_sound(video, float(start), end, out, voice)
-
-
-def _encode(
-    frames: Iterator[NDArray[np.uint8]],
-    rate: Fraction,
-    target: Path,
-    heard: tuple[str | Path, float, float] | None = None,
-) -> None:
-    """Pictures as an .mp4; `heard`: the video whose sound is added, from when to when."""
-    with av.open(str(target), "w", format="mp4") as out:
-        stream: Any = None
-        voice: Any = None
-        for picture in frames:
-            height, width = (side - side % 2 for side in picture.shape[:2])
-            if stream is None:
-                stream = out.add_stream("libx264", rate=rate, options={"crf": "23", "preset": "veryfast"})
-                stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-                if heard is not None:
-                    with open_video(heard[0], threads=1) as (source, _):
-                        voice = _voice(source, out)
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture[:height, :width]), format="rgb24")
-            out.mux(stream.encode(frame))
-        if stream is not None:
-            out.mux(stream.encode())
-        if heard is not None and voice is not None:
-            _add_sound(*heard, out, voice)
-
-
-def _voice(source: Any, out: Any) -> Any:
-    """A stream for the sound of `source`; None where it has none that can be decoded."""
-    sounds = [sound for sound in source.streams.audio if sound.codec_context is not None]
-    return out.add_stream("aac", rate=48000, layout="stereo") if sounds else None
-
-
-def _add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any) -> None:
-    """Add the sound of a video between two times; what of it cannot be decoded is left out."""
-    with open_video(video, threads=1) as (source, film):
-        sound = next(sound for sound in source.streams.audio if sound.codec_context is not None)
-        zero = float((film.start_time or 0) * film.time_base)
-        source.seek(max(0, round((zero + start) / sound.time_base)), stream=sound, backward=True)
-        try:
-            for frame in source.decode(sound):
-                time = frame.time - zero
-                if time >= end:
-                    break
-                if time >= start:
-                    frame.pts, frame.time_base = (
-                        round((time - start) * frame.sample_rate),
-                        Fraction(1, frame.sample_rate),
-                    )
-                    out.mux(voice.encode(frame))
-        except (av.error.FFmpegError, OSError):
-            pass  # the pictures are there
-        out.mux(voice.encode())
+            add_sound(video, float(start), end, out, voice)
