@@ -52,6 +52,7 @@ def test_maps(tmp_path: Path) -> None:
         (np.array([[True]]), r"values of type bool, not numbers"),
         (np.array([[1.0], [np.nan]]), r"row 1 holds NaN, infinity .*Compute the features again"),
         (np.array([[np.inf], [1.0]], np.float16), r"row 0 holds NaN, infinity"),
+        (np.array([[0], [0x7C01]], np.uint16).view(np.float16), r"row 1 holds NaN, infinity"),  # a signalling NaN
         (np.array([[{}]]), r"full of Python objects\)\. Save it with numpy\.save"),
     ],
 )

@@ -85,7 +85,8 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray
     for at in range(0, len(array), 1024):  # in pieces, so that a memory-mapped file stays on the disk
         part = array[at : at + 1024]
         if not (float(part.min()) >= -LARGEST and float(part.max()) <= LARGEST):  # false for NaN as well
-            bad = np.argwhere(~(np.abs(part.astype(np.float64)) <= LARGEST))[0]
+            with np.errstate(invalid="ignore"):  # numpy warns of NaNs of an unusual kind
+                bad = np.argwhere(~(np.abs(part.astype(np.float64)) <= LARGEST))[0]
             raise FeatureError(
                 f"{name}: row {at + bad[0]} holds NaN, infinity or a number beyond {LARGEST:g} ({part[tuple(bad)]}). "
                 "Compute the features again, or leave the video out."
