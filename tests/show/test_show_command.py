@@ -76,7 +76,9 @@ def test_threads_that_answer_requests_find_what_reads_videos_already_there() -> 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_labels_alone_are_shown_beside_others(tmp_path: Path, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_alone_are_shown_beside_others(
+    tmp_path: Path, kitchen: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
     shown: list[Running] = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
@@ -91,6 +93,10 @@ def test_labels_alone_are_shown_beside_others(tmp_path: Path, kitchen: Path, mon
     shown[0].viewer.edits.do({"do": "rename", "step": 0, "name": "another name"})
     assert main(words) == 0
     assert shown[1].viewer.state()["steps"][0]["name"] == "another name"  # found again
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")
+    assert main([*words[:3], str(tmp_path / "others")]) == 2
+    assert "its videos (tea) are none of those in" in capsys.readouterr().err
     with pytest.raises(ProcedureError, match="nothing was learned"):
         sc.load(shown[0].folder)
 
