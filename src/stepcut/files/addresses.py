@@ -9,23 +9,10 @@ import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from upath import UPath
 
 from stepcut.errors import ExtraNeeded, OptionError
-
-if TYPE_CHECKING:
-    from upath import UPath
-else:
-    try:
-        from upath import UPath
-    except ImportError:  # a machine without it has paths of its own disk, and says so when an address is asked for
-
-        class UPath:
-            """No address can be opened here."""
-
-            def __init__(self, text: str) -> None:
-                raise ImportError(f"{text} needs the package universal_pathlib")
-
 
 Address = UPath
 """A file or a folder on shared storage."""

@@ -24,15 +24,15 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     rate = options.frame_rate(str(path))
     frames = [line.strip() for line in content.rstrip("\n").split("\n")]
     mapping = find_mapping(path)
-    steps = read_mapping(mapping) if mapping else list(dict.fromkeys(f for f in frames if f and not is_nothing(f)))
+    steps = read_mapping(mapping) if mapping else list(dict.fromkeys(f for f in frames if f and f not in NOTHING))
     place = {step: k for k, step in enumerate(steps)}
     numbers = np.empty(len(frames), dtype=np.int64)
     for line, frame in enumerate(frames, start=1):
         if not frame:
             fail(path, "the line is empty; every frame has a step", f"Write {NOTHING[0]!r} for none", line)
-        if not is_nothing(frame) and frame not in place:
+        if frame not in NOTHING and frame not in place:
             fail(path, f"the step {frame!r} is not in {mapping}", "Add it there, or correct the name", line)
-        numbers[line - 1] = BACKGROUND if is_nothing(frame) else place[frame]
+        numbers[line - 1] = BACKGROUND if frame in NOTHING else place[frame]
     return [Timeline.from_labels(numbers, float(rate), steps, video=path.stem)]
 
 
@@ -40,7 +40,7 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     """Write one video's frames, and its steps into `mapping.txt`; numbers that are there already stay."""
     (timeline,) = timelines
     rate = options.frame_rate(str(path))
-    taken = [step for step in timeline.steps if is_nothing(written_name(step, CAN))]
+    taken = [step for step in timeline.steps if written_name(step, CAN) in NOTHING]
     if taken:
         fail(path, f"the step {taken[0]!r} has the name of the background", "Rename the step first")
     steps = as_read_back(timeline, CAN, options=options).steps
@@ -67,7 +67,7 @@ def read_mapping(path: Path) -> list[str]:
         if not re.fullmatch("[0-9]{1,9}", number) or not step.strip():
             fail(path, f"{text!r} is not 'NUMBER step'", "Correct the line", line)
         numbered.append((int(number), step.strip()))
-    return [step for _, step in sorted(numbered) if not is_nothing(step)]
+    return [step for _, step in sorted(numbered) if step not in NOTHING]
 
 
 def find_mapping(path: Path) -> Path | None:
@@ -82,8 +82,3 @@ def mapping_place(path: Path) -> Path:
     """Where the `mapping.txt` of a new file of frames belongs."""
     folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
     return folder / "mapping.txt"
-
-
-def is_nothing(frame: str) -> bool:
-    """Whether a frame has no step."""
-    return frame in NOTHING

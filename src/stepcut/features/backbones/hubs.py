@@ -134,18 +134,17 @@ def _may_fetch(spec: FeatureSpec) -> bool:
 def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
     import torch
 
-    wanted = module.state_dict()
-    for name, array in weights.items():
-        if name in wanted and tuple(wanted[name].shape) == array.shape:
-            wanted[name] = torch.from_numpy(array)
-    missing = [name for name, _ in module.named_parameters() if name not in weights]
-    wrong = [n for n in weights if n in wanted and tuple(wanted[n].shape) != weights[n].shape]
-    if missing or wrong:
+    try:
+        told = module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()}, strict=False)
+        needed = {name for name, _ in module.named_parameters()}
+        lost = [name for name in told.missing_keys if name in needed]
+        reason = f"{len(lost)} parameters are not in the file ({', '.join(lost[:3])})" if lost else ""
+    except RuntimeError as error:  # shapes that differ
+        reason = str(error).splitlines()[-1].strip()
+    if reason:
         raise OptionError(
-            f"weights={spec.weights!r} do not fit {spec.backbone}: {len(missing)} parameters are not in the file and "
-            f"{len(wrong)} have another shape ({', '.join([*missing, *wrong][:3])}). Give the weights of this network."
+            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Give the weights of this network."
         )
-    module.load_state_dict(wanted)
 
 
 HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {

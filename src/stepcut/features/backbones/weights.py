@@ -8,6 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from stepcut.errors import OptionError, choose
 from stepcut.features.backbones.torch_files import Refused, read_torch
 from stepcut.files.atomic import whole_file
@@ -25,36 +27,27 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     file = Path(path)
     if not file.is_file():
         raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file.")
+    metadata: dict[str, str] = {}
     if file.suffix == ".safetensors":
-        arrays, metadata = _read_safetensors(file)
+        try:
+            with safe_open(file, "np") as opened:
+                names, metadata = opened.keys(), dict(opened.metadata() or {})
+                arrays = {name: opened.get_tensor(name) for name in names}
+        except SafetensorError as error:
+            raise OptionError(f"weights='{file}': damaged ({error}). Get the file again.") from error
     elif file.suffix in (".pth", ".pt"):
-        arrays, metadata = _read_torch(file), {}
+        try:
+            arrays = read_torch(file)
+        except Refused as error:
+            raise OptionError(
+                f"weights='{file}': not a file of plain weights ({error}); it is damaged, or holds objects that would "
+                "run code. Save the state_dict() alone, best as .safetensors."
+            ) from error
     else:
         raise OptionError(
             f"weights={str(path)!r}: the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt."
         )
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
-
-
-def _read_safetensors(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, "np") as opened:
-            names = opened.keys()
-            return {name: opened.get_tensor(name) for name in names}, dict(opened.metadata() or {})
-    except SafetensorError as error:
-        raise OptionError(f"weights='{file}': damaged ({error}). Get the file again.") from error
-
-
-def _read_torch(file: Path) -> dict[str, Any]:
-    try:
-        return read_torch(file)
-    except Refused as error:
-        raise OptionError(
-            f"weights='{file}': not a file of plain weights ({error}); it is damaged, or holds objects that would run "
-            "code. Save the state_dict() alone, best as .safetensors."
-        ) from error
 
 
 def fetch_weights(word: str) -> Path:
