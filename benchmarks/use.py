@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -178,7 +179,10 @@ def main() -> None:
         print(f"\n{next_table(tasks)}", flush=True)
     todo = (toys if "toys" in args.only else []) + (recipes if "recipes" in args.only else [])
     with ProcessPoolExecutor(max(args.jobs, 1), mp_context=get_context("spawn")) as pool:
-        results = list(pool.map(judge, todo))
+        results = []
+        for result in pool.map(judge, todo):
+            results.append(result)
+            print(f"{len(results)} of {len(todo)}: {' '.join(map(str, result['trial'][1:]))}", file=sys.stderr)
     if results:
         print(f"\n{check_table(results)}", flush=True)
     if "recipes" in args.only:

@@ -48,9 +48,11 @@ class Learned:
     def __init__(self, rows: Sequence[Rows], steps: int, labels: Sequence[Labels | None] | None = None) -> None:
         self.method = StepCut(steps=steps, seed=0, restarts=RESTARTS)
         self.method.fit(rows, labels=labels)
+        left_out = self.method.left_out_labels_ or self.method.labels_
         self.expectations: Expectations = learn_expectations(
-            self.method.left_out_labels_ or self.method.labels_,
+            left_out if labels is None else self.method.labels_,
             rate=1.0,
+            left_out=left_out,
             memberships=self.method.memberships(rows),
             novelty=self.method.novelty_,
             embeddings=self.method.embed(rows),

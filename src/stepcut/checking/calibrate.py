@@ -173,6 +173,7 @@ def learn_expectations(
     novelty: Sequence[Floats] | None = None,
     false_alarms: float = 0.05,
     embeddings: Sequence[Floats] | None = None,
+    left_out: Sequence[Labels] | None = None,
 ) -> Expectations:
     """Learn what is usual in the videos, and how far a normal video may stray from it.
 
@@ -182,6 +183,8 @@ def learn_expectations(
     novelty       (T,) per video, as if each were new
     false_alarms  the share of normal videos that may be called wrong; with n videos at least 1 / (n + 1)
     embeddings    (T, p) per video; without them another task is not told
+    left_out      the labels again, as if each video were new: a new one is cut a little worse than those learned from,
+                  and it is judged as these are, by the `labels` of the others
     """
     if not 0 < false_alarms < 1:
         raise OptionError(
@@ -191,10 +194,13 @@ def learn_expectations(
         raise OptionError("labels is empty; expectations are learned from the labels of the training videos.")
     nothing: list[None] = [None] * len(labels)
     parts = (memberships or nothing, novelty or nothing, embeddings or nothing)
-    videos = [observe(*row) for row in zip(labels, [rate] * len(labels), *parts, strict=True)]
-    usual = learn_usual(videos)
+    learned, videos = (
+        [observe(*row) for row in zip(cuts, [rate] * len(labels), *parts, strict=True)]
+        for cuts in (labels, left_out or labels)
+    )
+    usual = learn_usual(learned)
     folds = range(min(FOLDS, len(videos))) if len(videos) > 1 else range(0)  # nothing can be left out of one
-    parted = [[video for place, video in enumerate(videos) if place % FOLDS != fold] for fold in folds]
+    parted = [[video for place, video in enumerate(learned) if place % FOLDS != fold] for fold in folds]
     others = [learn_usual(part, order=False) for part in parted]
 
     def judged(place: int, video: Observed) -> dict[str, float]:
@@ -218,7 +224,7 @@ def learn_expectations(
         false_alarms=false_alarms,
         promised=promised_rate(len(totals), false_alarms),
         alarmed=float(np.mean([one > limit for one in totals])) if totals else 0.0,
-        task=learn_task(videos),
+        task=learn_task(learned),
         detects=detects,
     )
 

@@ -67,9 +67,12 @@ def fit(
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         memberships = method.memberships(rows)
         per_second = features[0].rate
+        left_out = method.left_out_labels_ or method.labels_
         expectations = learn_expectations(
-            method.left_out_labels_ or list(cuts.values()),  # new videos are cut a little worse than those learned from
+            # What a person said is usual; what was found is taken as it would be found in a new video.
+            left_out if lesson is None else method.labels_,
             float(per_second),
+            left_out=left_out,
             memberships=memberships,
             novelty=leave_one_out_novelty(method, rows),
             false_alarms=config["false_alarms"],
