@@ -12,7 +12,7 @@ from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import StepCut
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
-from stepcut.methods.quality import Quality, grade, measure_quality
+from stepcut.methods.quality import Quality, grade, grade_taught, measure_quality
 
 
 def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
@@ -93,3 +93,13 @@ def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path) -> None:
     assert max(s.confidence for s in back.segment(rows[0])) <= back.quality.reliability
     assert back.hierarchy().steps[0] == "wash"
     assert 0 <= back.hierarchy().split < len(back.steps)
+
+
+def test_taught_steps_are_graded_by_left_out_labels_against_equal_parts_in_their_usual_order() -> None:
+    """Labels 1 0 2 in thirds: equal parts in that order are right everywhere, whatever the numbers are."""
+    labels = [np.repeat([1, 0, 2], 10), None, np.repeat([1, 0, 2], 12)]
+    poor, fair = grade_taught(0.5, labels, 3), grade_taught(1.0, labels, 4)
+    assert poor.grade == "clock"
+    assert "100%" in poor.reason
+    assert fair.grade == "good"
+    assert "label" in grade_taught(None, labels[:1], 3).reason.lower()

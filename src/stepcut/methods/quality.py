@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stepcut.methods.arithmetic import as_vectors, principal_axes, scatter
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
 from stepcut.methods.default.consensus import agreement, time_regularity
+from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
 Grade = Literal["good", "doubtful", "clock"]
@@ -184,8 +185,11 @@ def grade_taught(right: float | None, labels: Sequence[Labels | None], count: in
     if right is None:
         why = "one video alone is labelled, so none can be left out to see how well it is found"
         return Quality("doubtful", f"{why}. Label two or three more.", 0, 0, 0, 0, 0, 0, ())
-    hits = [(np.arange(len(rows)) * count // len(rows) == rows)[rows != OPEN] for rows in said]
-    clock = float(np.concatenate(hits).mean())
+    when = np.concatenate([normalised_times(len(rows)) for rows in said])
+    rows = np.concatenate(said)
+    order = np.argsort([when[rows == step].mean() if (rows == step).any() else 2.0 for step in range(count)])
+    inside = rows != OPEN
+    clock = float((order[(when * count).astype(np.int64)] == rows)[inside].mean())  # equal parts, in the usual order
     told = f"left out in turn, the {len(said)} labelled videos are found right for {right:.0%} of their time"
     reason = f"{told} (equal parts of each video: {clock:.0%})."
     score = (right - RIGHT[0]) / RIGHT[1]

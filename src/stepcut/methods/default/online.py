@@ -15,6 +15,10 @@ from stepcut.methods.default.forward_backward import forward
 
 Floats = NDArray[np.float64]
 
+AGE = 0.5
+"""Mean age of the rows in an exponential mean, in standard deviations of the Gaussian that it stands for. A mean of the
+past lags behind; from a quarter to the whole, F1 online over nine recipes and knots is 40.8, 40.4 and 38.8."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -45,7 +49,8 @@ class Causal:
         self.model = model
         self.seen = 0
         self.total = np.zeros_like(model.mean)
-        self.fade = (model.sigmas / (1 + model.sigmas))[:, None]  # the mean age of a row is then sigma
+        age = AGE * model.sigmas
+        self.fade = (age / (1 + age))[:, None]
         self.smoothed = np.zeros((len(self.fade), len(model.mean)))
         self.weight = np.zeros_like(self.fade)
         self.past: deque[Floats] = deque(maxlen=2 * model.lag + 1)
