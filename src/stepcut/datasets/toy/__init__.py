@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +16,8 @@ from typing import Any, Unpack
 from stepcut.datasets.toy.features import toy_features
 from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Plan, Script, plan_video, write_script
 from stepcut.errors import DataError, choose
-from stepcut.files.atomic import read_json, write_json, write_text
+from stepcut.files.atomic import read_json, write_json
+from stepcut.formats import write
 from stepcut.methods.segmenter import check_number
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
@@ -92,7 +91,7 @@ def make_kitchen(
     if flaws:
         write_json(root / "flaws.json", {name: [asdict(flaw) for flaw in found] for name, found in flaws.items()})
     for script in scripts:
-        write_text(root / "annotations" / f"{script.name}.csv", _annotate(script))
+        write(root / "annotations" / f"{script.name}.csv", script.timeline, "egoprocel")
     paths = tuple(root / "videos" / f"{script.name}.mp4" for script in scripts)
     with Stage(progress, "film", total=videos, unit="videos") as stage:
         for script, path in zip(scripts, paths, strict=True):
@@ -121,12 +120,3 @@ def _claim(root: Path, settings: dict[str, Any]) -> None:
                 "Choose another folder, or delete this one."
             )
     write_json(record, settings)
-
-
-def _annotate(script: Script) -> str:
-    """The EgoProceL layout: start second, end second, step name beginning with its number."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    for segment in script.timeline:
-        rows.writerow([segment.start, segment.end, f"{STEPS.index(segment.step) + 1} {segment.step}"])
-    return text.getvalue()
