@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from stepcut.errors import DataError, StepcutError, VideoError
 from stepcut.features.find import feature_files, find_videos, natural
 from stepcut.features.read import read_source
-from stepcut.features.spec import FeatureSpec, as_spec
+from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.contract import Engine
 from stepcut.procedure.learning import learn
@@ -40,11 +39,7 @@ def learn_tasks(
     output: AnyPath,
     engine: Engine,
     *,
-    backbone: str | FeatureSpec = "efficientnet-lite0",
-    fps: float | str | Fraction | None = None,
-    weights: str | None = None,
-    layer: str | None = None,
-    family: str | None = None,
+    backbone: FeatureSpec = DEFAULT,
     device: str = "auto",
     cache: AnyPath | None = None,
     strict: bool = False,
@@ -56,7 +51,6 @@ def learn_tasks(
     First the workers see all videos of all tasks, long ones in pieces; then each learns a task. Settings are those of
     `learn`. Tasks that are finished already are found again and not learned anew.
     """
-    spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
     cache = None if cache is None else as_path(cache).absolute()
     folders = find_tasks(as_path(root))
     videos: list[Path | Address] = []
@@ -65,11 +59,11 @@ def learn_tasks(
             videos += [] if feature_files(folder) else find_videos(folder)
     try:
         if videos:
-            read_source(videos, 1, spec, cache, strict, progress, engine, device=device)
+            read_source(videos, 1, backbone, cache, strict, progress, engine, device=device)
     except VideoError:  # nor does one whose videos are all bad stop the others
         if strict:
             raise
-    chosen = {**settings, "backbone": spec, "device": device, "cache": cache, "strict": strict}
+    chosen = {**settings, "backbone": backbone, "device": device, "cache": cache, "strict": strict}
     learn_one = partial(learn_task, output=as_path(output).absolute(), settings=chosen)
     with Stage(progress, "tasks", total=len(folders), unit="tasks") as stage:
         answers = engine.map(learn_one, folders, lambda number, _: stage.advance(item=folders[number].name), gpu=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import socket
-from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -43,18 +42,19 @@ def make_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def own_names(host: str) -> Collection[str] | None:
-    """The names under which a server bound to `host` may be asked; None stands for any address written in digits.
+def own_names(host: str) -> set[str]:
+    """The names under which a server bound to `host` may be asked."""
+    if host == "localhost" or is_address(host, "is_loopback"):
+        return {host.lower(), *LOOPBACK}
+    return {*LOOPBACK, socket.gethostname().lower()} if is_address(host, "is_unspecified") else {host.lower()}
 
-    A foreign page that points its own name at this machine (DNS rebinding) comes with that name, never with digits.
-    """
+
+def is_address(name: str, kind: str = "version") -> bool:
+    """Whether a name is an address written in digits, of this kind."""
     try:
-        address = ipaddress.ip_address(host)
+        return bool(getattr(ipaddress.ip_address(name), kind))
     except ValueError:
-        return {host.lower(), *LOOPBACK} if host == "localhost" else {host.lower()}
-    if address.is_loopback:
-        return {str(address), *LOOPBACK}
-    return None if address.is_unspecified else {str(address)}
+        return False
 
 
 class Guard:
@@ -62,6 +62,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, token: str, host: str = "127.0.0.1") -> None:
         self.app, self.token, self.names = app, token, own_names(host)
+        self.any_address = is_address(host, "is_unspecified")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -108,17 +109,12 @@ class Guard:
         return None
 
     def knows(self, host: str) -> bool:
-        """Whether the Host header names this server."""
+        """Whether the Host header names this server; one that is bound to all addresses is named by any of them.
+
+        A foreign page that points its own name at this machine (DNS rebinding) comes with that name, never with digits.
+        """
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:  # such as "["
             return False
-        if self.names is not None:
-            return name in self.names
-        if name in (*LOOPBACK, socket.gethostname().lower()):
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return name in self.names or (self.any_address and is_address(name))
