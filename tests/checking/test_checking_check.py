@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from stepcut.checking.calibrate import Expectations, find_limit, learn_expectations, promised_rate
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
-from stepcut.checking.severity import Severity, read_severity
+from stepcut.checking.severity import Severity, parse_severity
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.procedure.learning import learn
@@ -141,11 +140,9 @@ def test_half_a_video_is_found_and_the_forecast_says_so() -> None:
     assert procedure.expectations.forecast.startswith("With 10 videos, a check finds about: one step left out ")
 
 
-def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Generator, tmp_path: Path) -> None:
+def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     def report(order: list[int], **wishes: list[int | str]) -> Report:
-        path = tmp_path / "severity.json"
-        path.write_text(json.dumps(wishes))
-        expectations = replace(tiny_task.expectations, severity=read_severity(path, STEPS))
+        expectations = replace(tiny_task.expectations, severity=parse_severity(wishes, STEPS))
         return check_labels(film(order, np.random.default_rng(1)), 1.0, expectations, names=STEPS)
 
     assert report([0, 2, 3]).missed
@@ -159,9 +156,8 @@ def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Gen
     assert not alarm.ok
     assert alarm.missed[0].name == "spread jam"
     for wrong in ({"critical": ["nothing"]}, {"must": []}, {"free": 1}, {"optional": [0], "critical": [0]}):
-        (tmp_path / "bad.json").write_text(json.dumps(wrong))
-        with pytest.raises(OptionError, match=r"bad\.json"):
-            read_severity(tmp_path / "bad.json", STEPS)
+        with pytest.raises(OptionError, match=r"severity\.json"):
+            parse_severity(wrong, STEPS)
 
 
 def test_a_video_of_two_frames(tiny_task: Kitchen) -> None:

@@ -13,7 +13,7 @@ from kitchen_kit import Eye, Kitchen, film
 from stepcut.cli.guide import follow
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.guidance.follow import follow_pictures
+from stepcut.guidance.sources import follow_pictures
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,7 @@ from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import VideoError
-from stepcut.guidance.follow import follow_pictures
-from stepcut.guidance.sources import frames_of_address, open_shots
+from stepcut.guidance.sources import follow_pictures, frames_of_address, open_shots
 from stepcut.procedure.procedure import Procedure
 
 QUICK = {"patience": 20.0, "first_wait": 0.01, "longest_wait": 0.05}

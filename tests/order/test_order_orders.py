@@ -67,7 +67,6 @@ def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
     assert orders.ranked == [((0, 1), ["a", "c"]), ((1, 0), ["b"]), ((2,), ["d"])]
     assert orders[0] == next(iter(orders)) == ((0, 1), ["a", "c"])
     assert len(orders) == 3
-    assert orders.of("b") == (1, 0)
     assert "2 videos  pour → stir" in str(orders)
     assert "step 2" in str(orders)
     assert "shake → stir" in str(orders.renamed(["shake", "stir"]))
@@ -78,11 +77,6 @@ def test_orders_read_what_they_wrote_and_draw_themselves() -> None:
     assert Orders.from_json(orders.to_json(), names=["pour", "<stir>"]) == orders
     assert "&lt;stir&gt;" in orders._repr_html_()
     assert "(no step)" in str(orders)
-
-
-def test_an_unknown_video_is_answered_with_the_list() -> None:
-    with pytest.raises(OptionError, match="video='x' has no order here. Choose from a, b"):
-        rank_orders({"a": [0], "b": [1]}).of("x")
 
 
 def test_a_graph_of_labels_knows_order_and_length() -> None:

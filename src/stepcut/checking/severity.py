@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, unknown
@@ -30,23 +28,13 @@ class Severity:
         return {key: [names[step] for step in sorted(getattr(self, key))] for key in ("optional", "critical", "free")}
 
 
-def read_severity(path: str | Path, names: Sequence[str]) -> Severity:
-    """Read a file that says which steps are optional, critical or free in order.
-
-    path    a JSON file with any of the keys `optional`, `critical`, `free`, each a list of step names or numbers
-    names   the names of the steps, by number
-    """
-    try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"{path}: cannot be read as JSON ({error}). Write lists under optional, critical, free."
-        ) from error
-    return parse_severity(record, names, str(path))
-
-
 def parse_severity(record: Mapping[str, Any], names: Sequence[str], where: str = FILE) -> Severity:
-    """The same from what the file holds; `where` is its name, for errors."""
+    """Which steps are optional, critical or free in order, from what the file holds.
+
+    record  any of the keys `optional`, `critical`, `free`, each with a list of step names or numbers
+    names   the names of the steps, by number
+    where   the name of the file, for errors
+    """
     known = ("optional", "critical", "free")
     if not isinstance(record, Mapping):
         raise OptionError(f"{where}: it holds {type(record).__name__}; give an object with {', '.join(known)}.")

@@ -12,10 +12,9 @@ from pathlib import Path
 from stepcut.cli import say
 from stepcut.features.backbones import load_backbone
 from stepcut.features.spec import need_spec
-from stepcut.guidance.follow import follow_pictures, follow_rows
 from stepcut.guidance.guide import State
 from stepcut.guidance.screen import Screen
-from stepcut.guidance.sources import hide_password, is_live
+from stepcut.guidance.sources import follow_pictures, follow_rows, hide_password, is_live
 from stepcut.procedure.procedure import Procedure, load
 
 FEATURES = (".npy", ".npz", ".safetensors")

@@ -1,19 +1,24 @@
-"""Sources of pictures for the guide: a video file, a camera (`camera`, `camera:1`), or an address (`rtsp://...`)."""
+"""Follow a source with a guide: feature rows, a video, a camera (`camera`, `camera:1`), an address (`rtsp://...`)."""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepcut.errors import VideoError
 from stepcut.features.video.sample import Scaler, sample_frames
+from stepcut.guidance.guide import Alert, Guide, State
 from stepcut.guidance.stream import Connect, Say, Shot, Stream
+from stepcut.methods.contract import Array
+
+if TYPE_CHECKING:
+    from stepcut.features.backbones import Backbone
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
@@ -22,6 +27,34 @@ CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
 def is_live(source: str) -> bool:
     """Whether the words name a camera or an address rather than a file."""
     return bool(CAMERA.match(source) or ADDRESS.match(source))
+
+
+def follow_rows(guide: Guide, rows: Iterable[Array]) -> Iterator[State]:
+    """Follow the feature rows of a video; gives a state per row.
+
+    guide   from `proc.guide()`
+    rows    (T, d), `guide.rate` of them a second
+    """
+    for number, row in enumerate(rows):
+        yield guide.push(number / guide.rate, row)
+
+
+def follow_pictures(
+    guide: Guide, source: str, rate: Fraction, backbone: Backbone, realtime: bool = False, **waits: float
+) -> Iterator[State]:
+    """Follow a video file, a camera or an address; gives a state per sample.
+
+    guide      from `proc.guide()`
+    source     a video file, `camera`, `camera:1`, or an address such as `rtsp://...`
+    rate       samples per second, those of the procedure
+    backbone   the network that the procedure was learned with
+    realtime   play a file at its own pace and skip what the machine is too slow for
+    waits      `patience` and `stall` of a live source, in seconds
+    """
+    with open_shots(source, rate, backbone.size, realtime, **waits) as shots:
+        for shot in shots:
+            alerts = [Alert("source", note) for note in shot.notes]
+            yield guide.push(shot.time, backbone.extract(shot.picture[None])[0], shot.skipped, alerts)
 
 
 @contextmanager

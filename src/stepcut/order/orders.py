@@ -55,14 +55,6 @@ class Orders:
     names: tuple[str, ...] = ()
     """Step names by number; where there is none, the number is shown."""
 
-    def of(self, video: str) -> tuple[int, ...]:
-        """The order that one video follows."""
-        for order, videos in self.ranked:
-            if video in videos:
-                return order
-        known = [video for _, videos in self.ranked for video in videos]
-        raise OptionError(f"video={video!r} has no order here. Choose from {', '.join(known)}.")
-
     def renamed(self, names: Sequence[str]) -> Orders:
         """The same orders, shown with these step names."""
         return Orders(self.ranked, tuple(names))
