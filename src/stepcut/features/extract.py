@@ -51,7 +51,6 @@ def extract(
     strict: bool = False,
     device: str = "auto",
     engine: Engine | None = None,
-    known: Mapping[str, VideoError] | None = None,
 ) -> tuple[list[Features], list[Failure]]:
     """The features of every video: from the store in `cache`, or computed and kept there.
 
@@ -63,7 +62,6 @@ def extract(
     strict    raise the error of a video that cannot be used, which is else left out and listed in the second result
     device    auto, cpu or cuda
     engine    whose workers compute; left out, this process does
-    known     what is wrong with some of the videos, by path: they are not looked at again
     """
     if backbone == VECTORS:
         return load_features(videos, as_rate(2 if fps is None else fps)), []
@@ -79,12 +77,8 @@ def extract(
             raise error
         failures[number] = Failure(names[number], str(paths[number]), error)
 
-    for number, path in enumerate(paths):
-        if error := (known or {}).get(str(path.absolute())):
-            note(number, error)
-    wanted = [number for number in range(len(paths)) if number not in failures]
     # A worker may have another working folder.
-    items = [(names[n], paths[n] if engine is None else paths[n].absolute()) for n in wanted]
+    items = [(name, path if engine is None else path.absolute()) for name, path in zip(names, paths, strict=True)]
     find = partial(
         look,
         fingerprint=network.fingerprint,
@@ -108,7 +102,7 @@ def extract(
         # A clip reaches over the border of a part, so that its video stays whole.
         looked = engine.map(partial(find, piece=engine.piece if clip_length(network) == 1 else None), items, found)
     jobs: dict[int, Job] = {}
-    for number, answer in zip(wanted, looked, strict=True):
+    for number, answer in enumerate(looked):
         if isinstance(answer, Job):
             jobs[number] = answer
         else:

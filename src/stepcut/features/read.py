@@ -35,7 +35,6 @@ def read_source(
     strict: bool = False,
     progress: Hook = silent,
     engine: Engine | None = None,
-    known: Mapping[str, VideoError] | None = None,
     device: str = "auto",
     backbone: Backbone | None = None,
 ) -> tuple[list[Features], list[Failure]]:
@@ -48,7 +47,6 @@ def read_source(
     strict    stop at the first video that cannot be used
     progress  hears how far the work is
     engine    whose workers compute; left out, this process does
-    known     the videos that are known to be bad, by path, with what is wrong with them
     device    auto, cpu or cuda
     backbone  the network itself, where it is at hand
     """
@@ -67,9 +65,7 @@ def read_source(
         else:
             videos = find_videos(places)
             spec = need_spec(spec)
-            features, failures = extract(
-                videos, backbone or spec, spec.fps, cache, progress, strict, device, engine, known
-            )
+            features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine)
             if not features:
                 raise VideoError(f"none of the {len(videos)} videos could be used{_reasons(failures)}.")
     return features, failures
