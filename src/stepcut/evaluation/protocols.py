@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,23 +77,17 @@ def match_f1(counts: Counts, rows: Places) -> Matching:
     return _useful(assign(_f1(counts), rows[rows != BACKGROUND], columns), counts)
 
 
-def match_overlap(counts: Counts, rows: Places) -> Matching:
+def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching:
     """Classes, background among them, to clusters so that most frames agree. "No step" is background by its meaning.
 
     Pairs without a common frame stay in: such a class counts as matched, with 0 (so the published figures come out).
+    With `empty`, clusters that hold no frame take part, and a class that falls to one of them is matched too.
     """
-    columns = _present(counts.sum(axis=0))
-    if NO_STEP not in columns:
-        return assign(_overlap(counts), rows, columns)
-    return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], columns[columns != NO_STEP])}
-
-
-def match_all_clusters(counts: Counts, rows: Places) -> Matching:
-    """As `match_overlap`, with the clusters that hold no frame: a class that falls to one of them is matched too."""
-    columns = np.arange(counts.shape[1])
-    if counts[:, NO_STEP].any():
-        return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], columns[columns != NO_STEP])}
-    return assign(_overlap(counts), rows, columns[columns != NO_STEP])
+    columns = np.arange(counts.shape[1]) if empty else _present(counts.sum(axis=0))
+    clusters = columns[columns != NO_STEP]
+    if not counts[:, NO_STEP].any():
+        return assign(_overlap(counts), rows, clusters)
+    return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], clusters)}
 
 
 def match_steps(counts: Counts, rows: Places) -> Matching:
@@ -186,7 +181,7 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol("strict", match_f1, rate_strict),
         Protocol("paper", match_overlap, rate_paper, background_is_a_class=True),
         Protocol("paper-per-video", match_overlap, rate_paper, per_video=True, background_is_a_class=True),
-        Protocol("framewise", match_all_clusters, rate_framewise, background_is_a_class=True),
+        Protocol("framewise", partial(match_overlap, empty=True), rate_framewise, background_is_a_class=True),
         Protocol("framewise-steps", match_steps, rate_framewise_steps),
         Protocol("named", match_names, rate_strict),
     )
