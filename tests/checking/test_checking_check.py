@@ -248,6 +248,28 @@ def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(rng: np.ran
     assert (alone.alarmed, alone.promised) == (0, 1)
 
 
+def test_new_videos_are_judged_as_those_left_out(rng: np.random.Generator) -> None:
+    """Where the cut overlooks a step of new videos, that it does so is no reason for an alarm."""
+    whole = [film([0, 1, 2, 3], rng) for _ in range(10)]
+    overlooked = [np.where(labels == place % 4, -1, labels) for place, labels in enumerate(whole)]
+    new = film([0, 1, 2, 3], rng)
+    new = np.where(new == 2, -1, new)
+    strict, lenient = learn_expectations(whole, 1.0), learn_expectations(whole, 1.0, left_out=overlooked)
+    assert strict.usual.graph.occurs == lenient.usual.graph.occurs == dict.fromkeys(range(4), 10)
+    assert not check_labels(new, 1.0, strict).ok
+    assert check_labels(new, 1.0, lenient).ok
+
+
+def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(rng: np.random.Generator) -> None:
+    pause = np.full(30, -1)
+    expectations = learn_expectations([np.append(film([0, 1, 2, 3], rng), pause) for _ in range(12)], 1.0)
+    idle = np.append(pause, film([0, 1, 2, 3], rng))
+    report = check_labels(idle, 1.0, expectations, names=STEPS)
+    (finding,) = report.misordered
+    assert " was done late, at " in finding.reason
+    assert report.findings[0] is finding
+
+
 def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
     record = json.loads(json.dumps(tiny_task.expectations.to_json(), allow_nan=False))
     assert Expectations.from_json(record) == tiny_task.expectations

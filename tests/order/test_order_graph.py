@@ -40,6 +40,24 @@ def test_videos_that_keep_no_order_are_given_little_weight() -> None:
     assert learn_graph(walks).edges == DIAMOND
 
 
+def test_where_nobody_errs_a_habit_of_most_is_no_rule() -> None:
+    edges = {(0, 1), (1, 2), (2, 3), (3, 4)}  # and 5 at any time, mostly first
+    walks = [[5, 0, 1, 2, 3, 4]] * 6 + [[0, 1, 5, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
+    assert learn_graph(walks).edges == edges
+
+
+def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:
+    rng = np.random.default_rng(0)
+    walks = []
+    for video in range(20):
+        walk = list(range(8))
+        if video % 2:
+            walk.insert(int(rng.integers(8)), walk.pop(int(rng.integers(8))))
+        walks.append(walk)
+    assert learn_graph(walks).edges == {(step, step + 1) for step in range(7)}
+    assert learn_graph(walks, order=False).edges == set()
+
+
 def test_support_says_what_would_refute_an_edge() -> None:
     many, few = contrary_needed(40, 0, 0.05), contrary_needed(4, 0, 0.05)
     assert many > few >= 1

@@ -142,7 +142,7 @@ class Report:
     @property
     def note(self) -> str:
         """What limits the report: that fewer false alarms were asked for than so few videos can promise; or nothing."""
-        if self.promised <= self.false_alarms:
+        if round(self.promised, 2) <= self.false_alarms:
             return ""
         return (
             f"With {counted(self.learned)} the rate of false alarms cannot be set below {self.promised:.0%} "
