@@ -86,7 +86,7 @@ def test_labels_alone_are_shown_beside_others(
     words = ["view", labels, "--beside", labels, "--videos", str(kitchen / "videos"), "--no-browser"]
     assert main(words) == 0
     state = shown[0].viewer.state()
-    assert (state["learned"], state["beside"], state["quality"]) == (False, "annotations", None)
+    assert (state["title"], state["learned"], state["beside"]) == ("annotations", False, "annotations")
     for video in state["videos"]:
         assert video["there"]
         assert [part[:2] for part in video["beside"]] == [part[:2] for part in video["parts"]]

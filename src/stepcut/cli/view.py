@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
     folder, videos = Path(args.procedure), find_films(args.videos or [])
     if folder.exists() and not is_procedure(folder):
-        folder = kept(outline_of(read_timelines(args.procedure), videos))
+        folder = kept(outline_of(read_timelines(args.procedure), videos, folder.stem))
     known = read_outline(folder).videos
     there = {name: videos[name] for name in known if name in videos}
     if videos and not there:

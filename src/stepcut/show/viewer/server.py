@@ -178,11 +178,12 @@ def kept(shown: Outline) -> Path:
     return folder
 
 
-def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str]) -> Outline:
+def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str], title: str) -> Outline:
     """Label files as something to look at and to correct: timelines, and no model.
 
     labels  by the name of their video
     videos  where videos lie, by name
+    title   what the page calls them
     """
     plain = {video_name(name): timeline for name, timeline in labels.items()}
     for name, timeline in plain.items():
@@ -196,5 +197,5 @@ def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str]) -> Out
         samples={name: max(1, math.ceil(timeline.end)) for name, timeline in plain.items()},
         videos={name: videos.get(name) for name in plain},
         rate=Fraction(1),
-        config={"method": LABELS, "rate": "1"},
+        config={"method": LABELS, "rate": "1", "title": title},
     )

@@ -105,7 +105,7 @@ class Viewer:
         """
         self.folder, self.trust, self.beside = folder, trust, beside
         self.edits = Edits(folder)
-        self.title = folder.resolve().name.removesuffix(".proc")
+        self.title = str(self.edits.outline.config.get("title", folder.resolve().name.removesuffix(".proc")))
         self.checked = list(checked)
         learned = {**self.edits.outline.videos, **(videos or {})}
         self.names = [*learned, *(video.name for video in self.checked)]
