@@ -15,6 +15,7 @@ from stepcut.features.find import count_videos
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
+from stepcut.methods.cnc.settings import group_settings
 from stepcut.parallel.ranks import is_first_process
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
@@ -123,8 +124,6 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     grouped = {name: given.pop(name) for name in list(given) if "." in name}
     chosen.update(given)
     if grouped:
-        from stepcut.methods.cnc.settings import group_settings
-
         for group, values in zip(("train", "cut"), group_settings(grouped), strict=True):
             if values:
                 chosen[group] = {**chosen.get(group, {}), **values}

@@ -6,18 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.features.backbones.lite0 import weights_file
 from stepcut.features.backbones.weights import read_weights
+from stepcut.features.contract import Features
 from stepcut.features.video import sample_frames
 from stepcut.methods.contract import Labels
-
-if TYPE_CHECKING:
-    from stepcut.features.contract import Features
 
 Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
 """From pictures (H, W, 3) of one step to words for it, the best first: a user's own image-text model."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepcut.errors import OptionError, OutputError
+from stepcut.features.read import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import output_errors
 from stepcut.files.cache import cache_dir
@@ -17,9 +17,6 @@ from stepcut.procedure.lesson import Given, shared_rows
 from stepcut.procedure.outline import read_corrections
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.progress import Hook, silent
-
-if TYPE_CHECKING:
-    from stepcut.features.read import Source
 
 
 def teach_folder(
