@@ -81,6 +81,31 @@ def count_edges(sequences: Sequence[Sequence[int]], steps: int, share: float) ->
     return {(a, b) for a, b in np.argwhere(reduce_order(closed)).tolist()}
 
 
+def random_task(seed: int, videos: int, steps: int, errors: float) -> tuple[list[list[int]], Edges]:
+    """Sequences that keep a random partial order, about half of the pairs free, and its edges.
+
+    In a share `errors` of the sequences one to three steps are misplaced, and in half of those one is left out.
+    """
+    rng = np.random.default_rng(seed)
+    closed = np.zeros((steps, steps), dtype=bool)
+    while not 0.35 < closed.sum() / (steps * (steps - 1) / 2) < 0.65:
+        closed = close_order(np.triu(rng.random((steps, steps)) < rng.uniform(0.1, 0.4), 1))
+    sequences = []
+    for _ in range(videos):
+        left, walk = set(range(steps)), []
+        while left:
+            walk.append(int(rng.choice([one for one in left if not any(closed[other, one] for other in left)])))
+            left.remove(walk[-1])
+        if rng.random() < errors:
+            for _ in range(rng.integers(1, 4)):
+                step = walk.pop(int(rng.integers(len(walk))))
+                walk.insert(int(rng.integers(len(walk) + 1)), step)
+            if rng.random() < 0.5:
+                walk.pop(int(rng.integers(len(walk))))
+        sequences.append(walk)
+    return sequences, {(a, b) for a, b in np.argwhere(reduce_order(closed)).tolist()}
+
+
 # ---------------------------------------------------------------------- what comes next
 
 
