@@ -20,17 +20,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtr
+from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import simulated
 from stepcut.checking.task import TaskModel, learn_task
-from stepcut.checking.usual import PRIOR, Pace, Usual, learn_usual
+from stepcut.checking.usual import Scale, Usual, learn_usual
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels, counted
@@ -46,20 +46,6 @@ BELIEVED = {
 video, and for -ln of chances 1, as chances have that are right."""
 ALWAYS = ("length", "missed", "timing", "misordered")
 """The ways that count always; the others only beyond what is met by chance."""
-
-
-class Scale(NamedTuple):
-    """What amounts are usual in one way of straying: mean, spread, and of how many videos."""
-
-    middle: float
-    spread: float
-    videos: int
-
-    def normal_score(self, amount: float) -> float:
-        """Where an amount lies among usual ones: 0 in the middle, 2 is rarer than one in forty."""
-        z = (amount - self.middle) / (self.spread * math.sqrt(1 + 1 / max(self.videos, 1)))
-        tail = float(stdtr(max(self.videos - 1 + PRIOR, 1.0), -abs(z)))
-        return math.copysign(float(-ndtri(max(tail, 1e-300))), z)
 
 
 @dataclass(frozen=True)
@@ -133,16 +119,16 @@ class Expectations:
         try:
             old = "limits" in record
             new = record["strange"] if old else record["new"]
-            length = Pace(*record["length"])
+            length = Scale(*record["length"])
             usual = Usual(
                 graph=ProcedureGraph.from_json(record["graph"]),
-                paces={step: Pace(*pace) for step, *pace in record["paces"]},
+                paces={step: Scale(*pace) for step, *pace in record["paces"]},
                 length=length,
                 never=dict.fromkeys(("missed", "misordered", "extra"), 0.01) if old else dict(record["never"]),
                 peaks={step: (known,) if old else tuple(known) for step, known in record["peaks"]},
                 times={} if old else {step: float(time) for step, time in record["times"]},
                 new=math.inf if new is None else float(new),
-                stretch=Pace(math.log(5.0), 1.0, 0) if old else Pace(*record["stretch"]),
+                stretch=Scale(math.log(5.0), 1.0, 0) if old else Scale(*record["stretch"]),
             )
             scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
             scales["length"] = Scale(-length.middle, length.spread, length.videos)
@@ -230,13 +216,8 @@ def learn_expectations(
 
 
 def learn_scales(amounts: Sequence[Mapping[str, float]]) -> dict[str, Scale]:
-    """Mean and spread of every amount, the spread drawn towards what is believed."""
-    scales = {}
-    for name, believed in BELIEVED.items():
-        row = np.array([amount[name] for amount in amounts])
-        squares = float(((row - row.mean()) ** 2).sum()) + PRIOR * believed**2
-        scales[name] = Scale(float(row.mean()), math.sqrt(squares / (len(row) - 1 + PRIOR)), len(row))
-    return scales
+    """What is usual of every amount."""
+    return {way: Scale.of([amount[way] for amount in amounts], believed) for way, believed in BELIEVED.items()}
 
 
 def worths(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, float]:

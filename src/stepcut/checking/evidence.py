@@ -11,7 +11,7 @@ import numpy as np
 
 from stepcut.checking.observe import Observed, mean_times, time_spent
 from stepcut.checking.severity import Severity
-from stepcut.checking.usual import Pace, Usual, new_stretches
+from stepcut.checking.usual import Scale, Usual, new_stretches
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.occurrences import Occurrence, first_times
 
@@ -170,7 +170,7 @@ def _unusual(video: Observed, first: dict[int, Occurrence], usual: Usual) -> lis
     return signs
 
 
-def _rarer(pace: Pace, seconds: float, start: float, end: float, step: int | None = None) -> Sign:
+def _rarer(pace: Scale, seconds: float, start: float, end: float, step: int | None = None) -> Sign:
     """The side, short or long, on which a duration lies; the chance is that of lying as far out on either side."""
     less = pace.less(seconds)
     how = "short" if less < 0.5 else "long"

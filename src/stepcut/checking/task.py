@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from stepcut.checking.observe import Floats, Observed, unit
-from stepcut.checking.usual import PRIOR
+from stepcut.checking.usual import Scale
 
 RARE = 0.01
 """The share of videos of this task that may be taken for another."""
 SPREAD = 0.15
-"""The spread of log distances that is believed before any video is seen, worth PRIOR videos."""
+"""The spread of log distances that is believed before any video is seen, as `Scale` counts it."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,7 @@ def learn_task(videos: Sequence[Observed]) -> TaskModel:
             logs.append(math.log(max(_distance(centres, video.directions), 1e-6)))
     if not logs:
         return TaskModel.from_json(None)
-    count = len(logs)
-    spread = math.sqrt((float(np.var(logs)) * count + PRIOR * SPREAD**2) / (count - 1 + PRIOR) * (1 + 1 / count))
-    limit = math.exp(float(np.mean(logs)) + float(stdtrit(count - 1 + PRIOR, 1 - RARE)) * spread)
+    limit = math.exp(Scale.of(logs, SPREAD).exceeded_by(RARE))
     return TaskModel(_centres(videos), min(limit, 1.0))
 
 

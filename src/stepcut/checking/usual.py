@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import ndtri, stdtr, stdtrit
 
 from stepcut.checking.observe import Observed, mean_times, time_spent
 from stepcut.order.graph import ProcedureGraph
@@ -32,20 +32,45 @@ NARROWEST = 0.2
 """The least spread of log seconds: within a fifth, nothing is unusual."""
 
 
-class Pace(NamedTuple):
-    """How long something usually takes: mean and spread of its log seconds, and of how many videos."""
+class Scale(NamedTuple):
+    """What is usual of some number: its mean and spread in how many videos; a new one follows a t-distribution."""
 
     middle: float
     spread: float
     videos: int
 
+    @classmethod
+    def of(cls, values: Sequence[float], believed: float) -> Scale:
+        """From some values, the spread drawn towards what is believed before any is seen."""
+        squares = float(((np.asarray(values) - np.mean(values)) ** 2).sum()) + PRIOR * believed**2
+        return cls(float(np.mean(values)), math.sqrt(squares / (len(values) - 1 + PRIOR)), len(values))
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom."""
+        return max(self.videos - 1 + PRIOR, 1.0)
+
+    @property
+    def width(self) -> float:
+        """The spread of a new value, of which the mean is not known exactly either."""
+        return self.spread * math.sqrt(1 + 1 / max(self.videos, 1))
+
     def less(self, seconds: float) -> float:
-        """The chance of taking no longer than this."""
-        z = (math.log(max(seconds, 1e-3)) - self.middle) / (self.spread * math.sqrt(1 + 1 / max(self.videos, 1)))
-        return min(max(float(stdtr(max(self.videos - 1 + PRIOR, 1.0), z)), 1e-12), 1 - 1e-12)
+        """The chance of taking no longer than this, where the values are log seconds."""
+        z = (math.log(max(seconds, 1e-3)) - self.middle) / self.width
+        return min(max(float(stdtr(self.freedom, z)), 1e-12), 1 - 1e-12)
+
+    def normal_score(self, value: float) -> float:
+        """Where a value lies among usual ones: 0 in the middle, 2 is rarer than one in forty."""
+        z = (value - self.middle) / self.width
+        return math.copysign(float(-ndtri(max(float(stdtr(self.freedom, -abs(z))), 1e-300))), z)
+
+    def exceeded_by(self, share: float) -> float:
+        """The value that a share of new ones exceed."""
+        return self.middle + float(stdtrit(self.freedom, 1 - share)) * self.width
 
 
-NO_STRETCH = Pace(0.0, 1.0, 0)
+NO_STRETCH = Scale(0.0, 1.0, 0)
 
 
 @dataclass(frozen=True)
@@ -53,9 +78,9 @@ class Usual:
     """What is usual in some videos."""
 
     graph: ProcedureGraph
-    paces: dict[int, Pace]
+    paces: dict[int, Scale]
     """How long each step takes."""
-    length: Pace
+    length: Scale
     """How long a whole video takes."""
     never: dict[str, float]
     """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`."""
@@ -65,7 +90,7 @@ class Usual:
     """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at the end."""
     new: float = math.inf
     """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
-    stretch: Pace = NO_STRETCH
+    stretch: Scale = NO_STRETCH
     """How long the longest stretch beyond that limit lasts, and a second."""
 
     def missing(self, step: int) -> float:
@@ -128,12 +153,12 @@ def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in edges]
 
 
-def _pace(logs: Sequence[float], pooled: float) -> Pace:
+def _pace(logs: Sequence[float], pooled: float) -> Scale:
     """Mean and spread of some log seconds, the spread drawn towards the pooled variance."""
     if not logs:
-        return Pace(0.0, math.sqrt(pooled), 0)
+        return Scale(0.0, math.sqrt(pooled), 0)
     spread = math.sqrt((float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR))
-    return Pace(float(np.mean(logs)), max(spread, NARROWEST), len(logs))
+    return Scale(float(np.mean(logs)), max(spread, NARROWEST), len(logs))
 
 
 def _usual_times(videos: Sequence[dict[int, float]]) -> dict[int, float]:
