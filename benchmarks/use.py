@@ -106,7 +106,7 @@ def area_table(results: Sequence[dict[str, Any]], hows: Sequence[str]) -> Table:
             cells.append(None if np.isnan(one) else one)
         rows.append(cells)
     return _mean(Table(["recipe", *hows, "length alone"], rows, "Areas under the ROC from features, percent", [
-        "a step is missing or misordered, by report.score; held out: a third of the recordings at a time.",
+        "a step is missing or misordered, by report.score; held out: a fifth of the recordings at a time.",
     ]))  # fmt: skip
 
 

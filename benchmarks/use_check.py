@@ -1,6 +1,6 @@
 """Check and guide judged on recordings that were not learned from: one fit, everything that it can be asked.
 
-A third of a recipe's recordings is held out in turn. Learned from are, of the others, *all* of them or the *normal*
+A fifth of a recipe's recordings is held out in turn. Learned from are, of the others, *all* of them or the *normal*
 ones only, without labels or with *three labelled* (normal ones, drawn at random); *same* checks those learned from.
 Deviations are planted into held-out normal recordings by cutting and rearranging their features: the second half cut
 off, the middle third cut out, one step cut out, two neighbouring steps exchanged where one must precede the other (by
@@ -28,7 +28,7 @@ from stepcut.methods.default.method import StepCut
 from use_figures import Labels, backbone_of, closed_edges, is_wrong, true_edges, true_labels
 
 Rows = NDArray[Any]
-FOLDS, RESTARTS, FEWEST, NEAR = 3, 12, 4, 10.0
+FOLDS, RESTARTS, FEWEST, NEAR = 5, 12, 4, 10.0
 """FEWEST: fewer recordings are not learned from; NEAR: seconds that a named time may be off."""
 
 
