@@ -127,7 +127,8 @@ class Bench:
         learned = teaching.teach(self.videos, rate, cut, known, steps)
         surest = 1.0
         if honest:
-            doubt, right, _ = teaching.calibrate(self.videos, rate, cut, known, steps)
+            shares = [self.found.memberships(video) for video in self.videos]
+            doubt, right, _ = teaching.calibrate(self.videos, rate, cut, shares, known, steps)
             learned = learned.on_features(np.eye(self.videos[0].shape[1]), doubt)
             surest = share_right(cut, known, steps) if right is None else 1.0
         return Taught(learned, self.found.renumbered(match_found(cut, known, steps)), labelled_videos(known), surest)

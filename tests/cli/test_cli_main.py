@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,9 @@ def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixt
 @pytest.mark.slow
 def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "stepcut", "demo", "-o", str(tmp_path / "d")]
-    run = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    # A shell starts what runs in the background with interrupts ignored, and children would ignore them, too.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    run = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     time.sleep(8)  # inside the filming, or the features
     run.send_signal(signal.SIGINT)
     _, error = run.communicate(timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import pytest
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
+from stepcut.features.backbones.lite0 import LAYOUT
+from stepcut.features.contract import Features
+from stepcut.features.spec import FeatureSpec
+from stepcut.procedure.naming import words_of_features
 from stepcut.procedure.recipe import fit_recipe, read_recipe
 
 QUICK: dict[str, Any] = {"restarts": 2}
@@ -90,3 +95,16 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Pat
     assert len(seen) == 3
     assert named.suggestions == {0: ["thing 1"], 1: ["thing 2"], 2: ["thing 3"]}
     assert named.steps == procedure.steps
+
+
+def test_layout_rows_give_the_words_of_the_pooled_features_they_begin_with() -> None:
+    rng = np.random.default_rng(0)
+    pooled = rng.uniform(0, 3, (40, 1280)).astype(np.float32)
+    layout = np.column_stack([pooled * LAYOUT["head"], rng.normal(size=(40, 2400)).astype(np.float32)])
+    cut = {"a": np.repeat([0, 1], 20)}
+    words = [
+        words_of_features([Features(rows, Fraction(2), 20.0, "a", spec=FeatureSpec(layer=layer))], cut, 2)
+        for rows, layer in ((pooled, None), (layout, "layout"))
+    ]
+    assert len(words[0]) == 2
+    assert words[0] == words[1]

@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     found = sc.learn(
         kitchen.videos,
         steps=len(kitchen.steps),
+        layer="layout",  # a little slower, and worth it where somebody teaches
         seed=args.seed,
         cache=folder / "cache",
         false_alarms=0.08,  # twelve videos cannot vouch for less

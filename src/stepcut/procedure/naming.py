@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.features.backbones.lite0 import weights_file
+from stepcut.features.backbones.lite0 import LAYOUT, weights_file
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.contract import Features
 from stepcut.features.video import sample_frames
@@ -38,12 +38,15 @@ def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels]
     if spec is None or spec.backbone != "efficientnet-lite0" or features[0].rows.ndim != 2:
         return {}
     weight, bias = _classifier()
-    total, rows = np.zeros((count, weight.shape[1])), np.zeros(count)
+    if spec.layer is not None:  # a layout row begins with the pooled features, divided
+        weight = weight / LAYOUT["head"]
+    wide = weight.shape[1]
+    total, rows = np.zeros((count, wide)), np.zeros(count)
     for one in features:
         numbers = labels[one.name]
         for step in np.unique(numbers[numbers >= 0]):
             mine = numbers == step
-            total[step] += np.asarray(one.rows[mine], dtype=np.float64).sum(axis=0)
+            total[step] += np.asarray(one.rows[mine, :wide], dtype=np.float64).sum(axis=0)
             rows[step] += mine.sum()
     seen = np.flatnonzero(rows)
     if len(seen) < 2:

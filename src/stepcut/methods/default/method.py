@@ -155,7 +155,8 @@ class StepCut:
         with Stage(progress, "labels", unit="models") as stage:
             rate = float(self.rate)
             learned = teaching.teach(videos, rate, self.labels_, known, self.steps_)
-            told = teaching.calibrate(videos, rate, self.labels_, known, self.steps_, stage.advance)
+            shares = self.memberships(rows)
+            told = teaching.calibrate(videos, rate, self.labels_, shares, known, self.steps_, stage.advance)
             doubt, self.right_, cuts = told
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
             learned = learned.without_background()

@@ -37,8 +37,7 @@ class Taught:
 
     def predict(self, rows: Floats) -> Labels:
         """The step of every row of one centred video (T, d), -1 for background."""
-        found = np.pad(self.first.memberships(rows), ((0, 0), (0, 1)))
-        return strongest(self._mix(self.labels.posterior(rows), found))
+        return cut_mixture(self.labels.posterior(rows), self.first.memberships(rows), self.labelled)
 
     def memberships(self, rows: Floats) -> Floats:
         """(T, K), rows sum to 1: how sure it is that each row shows each step."""
@@ -46,7 +45,7 @@ class Taught:
 
     def sure(self, labels: Floats, found: Floats) -> Floats:
         """Memberships (T, K) from the posterior of what labels teach (T, S) and the memberships found without."""
-        shares = self._mix(self.labels.honest(labels), found)
+        shares = mix(self.labels.honest(labels), found, self.labelled)
         return np.asarray(self.surest * shares + (1 - self.surest) / shares.shape[1])
 
     def online(self, mean: Floats, length: float) -> TaughtOnline:
@@ -70,9 +69,6 @@ class Taught:
         first = Found.restore(state, background, FIRST)
         return cls(Discriminant.restore(state, LABELS), first, float(state[COUNT]), float(state[SURE]))
 
-    def _mix(self, labels: Floats, found: Floats) -> Floats:
-        return np.asarray((self.labelled * labels + found) / (self.labelled + 1))
-
 
 @dataclass
 class TaughtOnline:
@@ -85,6 +81,16 @@ class TaughtOnline:
     def push(self, row: Array) -> Floats:
         """Take the next feature row; give its memberships (K,)."""
         return self.model.sure(self.labels.push(row)[None], self.first.push(row)[None]).ravel()
+
+
+def mix(labels: Floats, found: Floats, labelled: float) -> Floats:
+    """(n p_labels + p_found) / (n + 1) from what labels say and what was found without them, n labelled videos."""
+    return np.asarray((labelled * labels + found) / (labelled + 1))
+
+
+def cut_mixture(labels: Floats, found: Floats, labelled: float) -> Labels:
+    """The step of every row from a posterior of K + 1 states (T, K + 1) and memberships found without labels (T, K)."""
+    return strongest(mix(labels, np.pad(found, ((0, 0), (0, 1))), labelled))
 
 
 def strongest(posterior: Floats) -> Labels:

@@ -13,8 +13,9 @@ from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.methods.default.discriminant import NEVER, Discriminant, motion, soften
 from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward
-from stepcut.methods.default.labels import match_found
+from stepcut.methods.default.labels import labelled_videos, match_found
 from stepcut.methods.default.slow_features import SHRINK, smooth
+from stepcut.methods.default.taught import cut_mixture
 from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,8 @@ ITERATIONS = 10
 """Iterations of EM."""
 FOLDS = 5
 """Groups of labelled videos that are left out in turn."""
+OPEN_FOLDS = 3
+"""Groups of videos without labels that are left out in turn: fewer, since all of them count as one labelled video."""
 DOUBT = 8.0
 """The doubt of memberships where one video alone is labelled and none can be left out."""
 DOUBTS = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
@@ -126,6 +129,7 @@ def calibrate(
     videos: Sequence[Floats],
     rate: float,
     found: Sequence[Labels],
+    shares: Sequence[Floats],
     labels: Sequence[Labels],
     count: int,
     advance: Callable[[], None] = lambda: None,
@@ -135,11 +139,16 @@ def calibrate(
     that was left out, found so.
 
     Videos are left out in turn, in `FOLDS` groups, a single labelled one never; the doubt is the one that makes the
-    labels of those left out likeliest.
+    labels of those left out likeliest. They are cut as new videos are, by what labels teach and by what was found.
+
+    videos, rate, found, labels, count  as for `teach`
+    shares   memberships (T, K) of every video, found without a person
+    advance  called after every group
     """
     told = [i for i, given in enumerate(labels) if (given != OPEN).any()]
     rest = [i for i in range(len(labels)) if i not in told]
-    groups = [(told[first::FOLDS] if len(told) > 1 else []) + rest[first::FOLDS] for first in range(FOLDS)]
+    groups = [told[first::FOLDS] for first in range(FOLDS if len(told) > 1 else 0)]
+    groups += [rest[first::OPEN_FOLDS] for first in range(OPEN_FOLDS)]
     loss = np.zeros(len(DOUBTS))
     hits: list[Labels] = []
     cuts: dict[int, Labels] = {}
@@ -147,13 +156,13 @@ def calibrate(
         others = [i for i in range(len(labels)) if i not in group]
         rows, start, known = [videos[i] for i in others], [found[i] for i in others], [labels[i] for i in others]
         model = teach(rows, rate, start, known, count)
+        order, told_videos = match_found(start, known, count), labelled_videos(known)
         for i in group:
             whole = model.posterior(videos[i])
-            best = whole.argmax(axis=1)
-            cuts[i] = np.where(best == count, BACKGROUND, best).astype(np.int64)
+            cuts[i] = cut_mixture(whole, shares[i][:, order], told_videos)
             inside = labels[i] != OPEN
             posterior, given = whole[inside], labels[i][inside]
-            hits.append(best[inside] == np.where(given < 0, count, given))
+            hits.append(cuts[i][inside] == given)
             for place, doubt in enumerate(DOUBTS):
                 right = soften(posterior, doubt)[np.arange(len(posterior)), given]  # -1: the last column
                 loss[place] -= np.log(right).sum()
