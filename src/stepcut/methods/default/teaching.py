@@ -30,9 +30,9 @@ MOTION = 1.0
 ITERATIONS = 10
 """Iterations of EM."""
 FOLDS = 5
-"""Groups of labelled videos that are left out in turn."""
-OPEN_FOLDS = 3
-"""Groups of videos without labels that are left out in turn: fewer, since all of them count as one labelled video."""
+"""Groups of videos that are left out in turn, some of the labelled and some of the others in each. Leaving out those
+without labels on their own keeps all labels and finds more, but then too many normal videos are called wrong: 20 %
+where 15 % are promised, over nine recipes, in place of 9 %."""
 DOUBT = 8.0
 """The doubt of memberships where one video alone is labelled and none can be left out."""
 DOUBTS = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
@@ -147,8 +147,7 @@ def calibrate(
     """
     told = [i for i, given in enumerate(labels) if (given != OPEN).any()]
     rest = [i for i in range(len(labels)) if i not in told]
-    groups = [told[first::FOLDS] for first in range(FOLDS if len(told) > 1 else 0)]
-    groups += [rest[first::OPEN_FOLDS] for first in range(OPEN_FOLDS)]
+    groups = [(told[first::FOLDS] if len(told) > 1 else []) + rest[first::FOLDS] for first in range(FOLDS)]
     loss = np.zeros(len(DOUBTS))
     hits: list[Labels] = []
     cuts: dict[int, Labels] = {}
