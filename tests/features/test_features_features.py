@@ -23,7 +23,7 @@ from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import cache_dir, extract, load_features
 from stepcut.features.jobs import split_times
 from stepcut.features.store import read_rows
-from stepcut.features.video import key_times, sample_frames
+from stepcut.features.video import key_times, probe, sample_frames
 from stepcut.progress import Event
 
 
@@ -72,6 +72,30 @@ def test_a_second_run_does_no_work(folder: Path, tmp_path: Path) -> None:
     assert again.seen == 0
     assert {(event.stage, event.unit) for event in events} == {("look", "videos")}
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, two, strict=True))
+
+
+def test_a_long_look_at_one_video_tells_of_its_progress(tmp_path: Path) -> None:
+    """A raw stream states no length: it is read twice, for its hash and for its packets, and both can be watched."""
+    film = make_film(tmp_path / "long.h264", frames=3)
+    filler = b"\0\0\0\1\x0c" + b"\xff" * 1_000_000 + b"\x80"  # bytes that a decoder passes over
+    film.write_bytes((film.read_bytes() + filler) * 40)
+    events: list[Event] = []
+
+    def watch(event: Event) -> None:
+        events.append(event)
+        if event.stage == "features":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(film, Mean(), fps=5, cache=tmp_path / "cache", progress=watch)
+    looks = [event.done for event in events if event.stage == "look"]
+    assert looks == [0] * (1 + 3 + 2) + [1]  # as it begins; 40 MB hashed, the last block not full; 40 MB of packets
+
+    def stop(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        probe(film, stop)
 
 
 def test_what_changes_is_computed_again_and_nothing_else(folder: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def look(
     batch        rows that are computed at a time
     piece        seconds of video that one worker sees at a time; None: all
     times        how true the times of frames are
-    tell         is called with 0 now and then, so that somebody who watches sees that there is progress
+    tell         is called with 0 after every 16 MB that are read, so that somebody who watches sees that there is progress
     """
     name, path = video
     if not isinstance(path, Address):
@@ -110,9 +110,9 @@ def look(
         return Job(name, path, target, fps, None)
     cuts: list[Fraction] = []
     with named(path) as file:
-        duration = probe(file).duration
+        duration = probe(file, tell).duration
         if piece is not None and duration >= 2 * piece:
-            keys = key_times(file)
+            keys = key_times(file, tell)
             # A jump in time is a splice, which only one pass sees as such.
             if all(after - before < JUMP for before, after in pairwise(keys)):
                 cuts = split_times(keys, fps, batch, min(int(duration // piece), len(keys)), duration)

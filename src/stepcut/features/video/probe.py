@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -32,8 +33,15 @@ class VideoInfo:
     format: str
 
 
-def probe(path: str | os.PathLike[str]) -> VideoInfo:
-    """Look at a video: its header and its first frame, and all packets (without decoding) if it states no length."""
+Tell = Callable[[int], None]
+
+
+def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
+    """Look at a video: its header and its first frame, and all packets (without decoding) if it states no length.
+
+    path  a video file
+    tell  is called with 0 after every 16 MB of packets; what it raises stops the reading
+    """
     with open_video(path, threads=1) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
         duration, _ = stated_duration(container, stream)
@@ -52,19 +60,23 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
                 "Copy it again from where it came from, or leave it out."
             )
         if duration is None:
-            duration = scan_duration(path)
+            duration = scan_duration(path, tell)
         if frames is not None:
             check_length(path, duration, frames)
         return VideoInfo(Path(path), float(duration), rate, width, height, codec, frames, container.format.name)
 
 
-def scan_duration(path: str | os.PathLike[str]) -> Fraction:
-    """The length of a video that does not state it: from the timestamps of its packets, or their number."""
+def scan_duration(path: str | os.PathLike[str], tell: Tell | None = None) -> Fraction:
+    """The length of a video that does not state it: from the timestamps of its packets, or their number.
+
+    path  a video file
+    tell  as in `probe`
+    """
     first: Fraction | None = None
     last = total = Fraction(0)
     with open_video(path, threads=1) as (container, stream):
         step = 1 / (stated_rate(stream) or Fraction(25))
-        for packet in _packets(container, stream):
+        for packet in _packets(container, stream, tell):
             length = packet.duration * packet.time_base if packet.duration else step
             total += length
             if packet.pts is not None:
@@ -74,15 +86,18 @@ def scan_duration(path: str | os.PathLike[str]) -> Fraction:
     return total if first is None else last - first
 
 
-def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
+def key_times(path: str | os.PathLike[str], tell: Tell | None = None) -> list[Fraction]:
     """When the key frames are shown, in seconds after the first frame; empty if the timestamps are not fit to seek by.
 
     A long video may be split at these times for several workers to sample.
+
+    path  a video file
+    tell  as in `probe`
     """
     times: list[Fraction] = []
     first: Fraction | None = None
     with open_video(path, threads=1) as (container, stream):
-        for packet in _packets(container, stream):
+        for packet in _packets(container, stream, tell):
             if packet.pts is None:
                 return []
             time = packet.pts * packet.time_base
@@ -94,8 +109,17 @@ def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
     return [time - (first or 0) for time in times]
 
 
-def _packets(container: Any, stream: Any) -> Any:
+def _packets(container: Any, stream: Any, tell: Tell | None) -> Iterator[Any]:
+    """The packets of `stream` as far as they can be read; `tell` hears of those of all streams."""
+    size = 0
     try:
-        yield from (packet for packet in container.demux(stream) if packet.size)
+        for packet in container.demux():
+            size += packet.size
+            if size >= 1 << 24:
+                size = 0
+                if tell is not None:
+                    tell(0)
+            if packet.size and packet.stream_index == stream.index:
+                yield packet
     except (av.error.FFmpegError, OSError):
         return
