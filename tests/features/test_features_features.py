@@ -91,7 +91,7 @@ def test_a_long_look_at_one_video_tells_of_its_progress(tmp_path: Path) -> None:
     looks = [event.done for event in events if event.stage == "look"]
     assert looks == [0] * (1 + 3 + 2) + [1]  # as it begins; 40 MB hashed, the last block not full; 40 MB of packets
 
-    def stop(count: int) -> None:
+    def stop(_count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

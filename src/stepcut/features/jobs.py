@@ -98,7 +98,7 @@ def look(
     batch        rows that are computed at a time
     piece        seconds of video that one worker sees at a time; None: all
     times        how true the times of frames are
-    tell         is called with 0 after every 16 MB that are read, so that somebody who watches sees that there is progress
+    tell         is called with 0 after every 16 MB that are read, so that who watches sees progress
     """
     name, path = video
     if not isinstance(path, Address):
