@@ -1,4 +1,4 @@
-"""Loops compiled by numba and kept on disk."""
+"""Loops compiled by numba and kept on disk, where there is a place to keep them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ def compiled(**options: Any) -> Callable[[Loop], Loop]:
     """Compile a loop when it is first called; it lets go of Python's lock. `options` are those of numba's `njit`."""
     from numba import njit
 
-    machine: Callable[[Loop], Loop] = njit(cache=True, nogil=True, **options)
+    def machine(loop: Loop) -> Loop:
+        try:
+            return cast(Loop, njit(cache=True, nogil=True, **options)(loop))
+        except RuntimeError:  # neither the package's folder nor the user's may be written
+            return cast(Loop, njit(nogil=True, **options)(loop))
+
     return machine
 
 

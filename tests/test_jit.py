@@ -1,0 +1,14 @@
+"""Compiled loops."""
+
+from __future__ import annotations
+
+from stepcut.jit import compiled, compiled_later
+
+
+def test_a_loop_that_cannot_be_kept_on_disk_runs_all_the_same() -> None:
+    """As on a read-only system without a home: here, because the loop is in no file."""
+    scope: dict[str, object] = {}
+    exec("def double(x):\n    return 2 * x", scope)
+    double = scope["double"]
+    assert callable(double)
+    assert compiled()(double)(3) == compiled_later(double)(3) == 6
