@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.errors import OptionError, VideoError
+from stepcut.errors import OptionError, OutputError, VideoError
 from stepcut.procedure.learning import learn
 from stepcut.procedure.watching import JOURNAL, Watch, post
 
@@ -63,6 +63,13 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no such folder"):
         Watch(tmp_path / "gone", check)
+
+
+def test_a_journal_that_cannot_be_written_is_told_before_the_first_video(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="Is a directory.*--journal"):
+        Watch(tmp_path, check, journal=tmp_path)
+    with pytest.raises(OutputError, match="No such file or directory.*--journal"):
+        Watch(tmp_path, check, journal=tmp_path / "gone" / "done.jsonl")
 
 
 def test_the_command_and_its_exit_code(learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import stepcut as sc
+from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.procedure.procedure import Procedure
@@ -65,6 +66,16 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert "3 steps were found without labels in 2 videos" in page
     assert "protocol strict" in page
     assert "@media print" in page
+
+
+def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(procedure: Procedure) -> None:
+    seen = StepSeen(1, procedure.steps[1], "seen", ((2.0, 5.0), (7.0, 9.0)), 1.0)
+    gone = Finding("missed", 5.0, 7.0, 0, procedure.steps[0], 0.9, "it was <b>left out</b>")
+    check = Report("new <film>", 10.0, [gone], 1.5, [seen], 0.1, 0.05)
+    page = make_report(procedure, checks=[check], pictures=0)
+    assert page.count(f"<title>{procedure.steps[1]}, 00:00:02.0 to 00:00:05.0</title>") == 1
+    assert "<th>new &lt;film&gt;</th>" in page
+    assert "<title>it was &lt;b&gt;left out&lt;/b&gt;, 00:00:05.0 to 00:00:07.0</title>" in page
 
 
 def test_a_hostile_name_is_text(procedure: Procedure) -> None:

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from stepcut.cli import say
 from stepcut.features.backbones import load_backbone
+from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import need_spec
 from stepcut.guidance.guide import State
 from stepcut.guidance.screen import Screen
 from stepcut.guidance.sources import follow_pictures, follow_rows, hide_password, is_live
 from stepcut.procedure.procedure import Procedure, load
-
-FEATURES = (".npy", ".npz", ".safetensors")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +49,7 @@ def follow(
 ) -> Iterator[State]:
     """The states of a procedure's guide on a feature file, a video, a camera or an address."""
     guide = procedure.guide()
-    if not is_live(source) and Path(source).suffix.lower() in FEATURES:
+    if not is_live(source) and Path(source).suffix.lower() in FEATURE_SUFFIXES:
         return follow_rows(guide, procedure.features(source).rows)
     backbone = load_backbone(need_spec(procedure.spec), device)
     return follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)

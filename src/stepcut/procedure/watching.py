@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import OptionError, StepcutError
+from stepcut.errors import OptionError, OutputError, StepcutError
 from stepcut.features.find import SUFFIXES
 
 JOURNAL = ".stepcut-watch.jsonl"
@@ -72,9 +72,13 @@ class Watch:
 
     def _read(self) -> Iterator[dict[str, Any]]:
         try:
-            lines = self.journal.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return
+            with open(self.journal, "a+", encoding="utf-8", errors="replace") as file:  # it will be written to
+                file.seek(0)
+                lines = file.read().splitlines()
+        except OSError as error:
+            raise OutputError(
+                f"{self.journal}: the journal cannot be written ({error.strerror}). Name another with --journal FILE."
+            ) from error
         for line in lines:
             try:
                 entry = json.loads(line)

@@ -18,8 +18,10 @@ from stepcut.show import plots
 from stepcut.show.canvas import to_svg
 from stepcut.show.moments import Moment, find_moments
 from stepcut.show.truth import Compared, compare
-from stepcut.timeline import draw_axis
+from stepcut.timeline import Segment, Timeline, draw_axis
 from stepcut.version import __version__
+
+FINDING_COLOUR = "#c5221f"
 
 
 def write_report(
@@ -52,7 +54,7 @@ def make_report(
         _section("What must precede what", procedure.graph._repr_svg_() + _listed(str(procedure.graph))),
     ]
     if checks:
-        parts.append(_section("Checked videos", "".join(check._repr_html_() for check in checks)))
+        parts.append(_section("Checked videos", "".join(_checked(procedure, check) for check in checks)))
     if compared is not None:
         parts.append(_section("Scores", _scores(compared)))
     choice, curve = procedure.method.choice_, procedure.method.curve_
@@ -136,6 +138,20 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
         f'<ul class="legend">{legend}<li><span style="background:{EMPTY_COLOUR}"></span>background</li></ul>'
         f'<table class="timelines">{"".join(rows)}</table>'
         f"<p>Point at a segment to read its times and how sure it is.{note}</p>"
+    )
+
+
+def _checked(procedure: Procedure, check: Report) -> str:
+    """The timeline of a checked video, marks beneath it where something was found, and what."""
+    paint = {name: colour(number) for number, name in enumerate(procedure.steps)}
+    done = [Segment(start, end, step.name) for step in check.steps for start, end in step.times]
+    drawn = Timeline(done, check.seconds, video=check.video).to_svg(paint)
+    if check.findings:
+        marks = Timeline([Segment(f.start, f.end, f.reason) for f in check.findings], check.seconds)
+        drawn += marks.to_svg(dict.fromkeys(marks.steps, FINDING_COLOUR), height=6, label=f"findings in {check.video}")
+    return (
+        f'<table class="timelines"><tr><th>{escape(check.video)}</th><td>{drawn}{draw_axis(check.seconds)}</td></tr>'
+        f"</table>{check._repr_html_()}"
     )
 
 

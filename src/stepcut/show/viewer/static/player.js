@@ -24,7 +24,7 @@ export class Player {
     }
     const playing = this.place >= 0 && !this.video.paused;
     Object.assign(this, { place, start: time, copied: false });
-    this.tell(there ? "" : "The video is not there any more; its timeline is.");
+    this.tell(there ? "" : "The video itself is not here. Started with --videos DIR, the viewer looks for it in that folder.");
     if (!there) {
       this.video.removeAttribute("src");
       this.video.load();
