@@ -58,6 +58,7 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
     (tmp_path / "good.mp4").write_bytes(b"another film")
     os.utime(tmp_path / "good.mp4", (3, 3))
     assert [record["video"] for record in again.poll()] == ["good"]
+    assert list(Watch(tmp_path, check, settle=60).poll()) == []
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -74,18 +74,20 @@ class Watch:
         try:
             with open(self.journal, "a+", encoding="utf-8", errors="replace") as file:  # it will be written to
                 file.seek(0)
-                lines = file.read().splitlines()
+                text = file.read()
+                if not text.endswith("\n"):  # a watch was killed while writing
+                    file.write("\n")
         except OSError as error:
             raise OutputError(
                 f"{self.journal}: the journal cannot be written ({error.strerror}). Name another with --journal FILE."
             ) from error
-        for line in lines:
+        for line in text.splitlines():
             try:
                 entry = json.loads(line)
                 if len(entry["stamp"]) == 3:
                     yield entry
             except (ValueError, KeyError, TypeError):
-                continue  # the last line of a watch that was killed while writing it
+                continue  # half a line, or none of ours
 
 
 def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
