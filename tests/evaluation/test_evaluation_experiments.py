@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import shutil
 from fractions import Fraction
@@ -85,6 +86,20 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
     assert record["seeds"] == [0, 1]
     assert record["versions"]["stepcut"]
     assert set(record["cells"][0]["figures"]) == {"strict", "paper", "paper-per-video", "framewise", "framewise-steps"}
+
+
+def test_without_torch_the_rows_that_need_none_are_filled(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(package: str) -> str:
+        if package == "torch":
+            raise importlib.metadata.PackageNotFoundError(package)
+        return "1"
+
+    monkeypatch.setattr(importlib.metadata, "version", absent)
+    results = run_experiment("main", data, seeds=1, rows=["kmeans"], folder=tmp_path, jobs=1, device="cpu")
+    assert {"stepcut", "numpy"} <= results.record["versions"].keys()
+    assert "torch" not in results.record["versions"]
 
 
 class HalfAndHalf(StepCut):

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-import platform
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from fractions import Fraction
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.backbones import Backbone
@@ -35,7 +30,7 @@ from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.recipe import read_recipe
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook
-from stepcut.version import __version__
+from stepcut.version import versions
 
 
 def learn(
@@ -245,11 +240,3 @@ def places(source: Any) -> list[str] | None:
     if isinstance(given, Mapping) or not all(isinstance(one, str | os.PathLike | Address) for one in given):
         return None
     return [str(as_path(one).absolute()) for one in given]
-
-
-def versions() -> dict[str, str]:
-    """What this ran on."""
-    found = {"stepcut": __version__, "python": platform.python_version(), "numpy": np.__version__}
-    with suppress(PackageNotFoundError):
-        found["torch"] = version("torch")
-    return found

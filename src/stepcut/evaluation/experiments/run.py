@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -25,7 +24,7 @@ from stepcut.parallel.contract import Engine
 from stepcut.parallel.local import free_memory
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate
-from stepcut.version import __version__
+from stepcut.version import versions
 
 log = logging.getLogger("stepcut")
 
@@ -161,14 +160,6 @@ def _device(device: str) -> str:
     import torch
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-
-
-def versions() -> dict[str, str]:
-    """What the figures were made with."""
-    from importlib.metadata import version
-
-    packages = ("numpy", "scipy", "scikit-learn", "torch")
-    return {"stepcut": __version__, "python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def _describe(material: Material) -> dict[str, Any]:
