@@ -149,11 +149,6 @@ def test_length_distance_at_its_ends() -> None:
     assert math.isnan(metrics.length_distance([], [1]))
 
 
-def test_order_is_by_mean_time() -> None:
-    assert metrics.order_of([3, 0, 1, 1, 3, 3, 3]) == [1, 3]
-    assert metrics.order_of([0, 0]) == []
-
-
 @given(st.permutations(range(6)), st.permutations(range(6)))
 def test_kendall_agrees_with_scipy(a: list[int], b: list[int]) -> None:
     ranks_a, ranks_b = np.argsort(a), np.argsort(b)

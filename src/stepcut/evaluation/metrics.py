@@ -136,19 +136,6 @@ def length_distance(pred: Lengths, true: Lengths) -> float:
 # ---------------------------------------------------------------------- orders and graphs
 
 
-def order_of(labels: Labels) -> list[int]:
-    """The steps of one video sorted by the mean time of their frames.
-
-    >>> order_of([0, 2, 2, 1, 2, 1, 1])
-    [2, 1]
-    """
-    steps, inverse, frames = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
-    if not len(steps):
-        return []
-    times = np.bincount(inverse, weights=np.arange(len(inverse))) / frames
-    return [int(steps[i]) for i in np.argsort(times, kind="stable") if steps[i] != 0]
-
-
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
     """Kendall's tau of two orders over the steps that both have: 1 the same, -1 reversed; NaN with fewer than two.
 

@@ -24,6 +24,7 @@ from stepcut.evaluation.protocols import (
     harmonic,
     mean_rates,
 )
+from stepcut.order import video_order
 
 BACKGROUNDS = {"count": False, "drop": True}
 
@@ -185,10 +186,11 @@ class Score:
         scores = []
         for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
             mapped = self.mapped(i)
-            order = [step for step in metrics.order_of(mapped) if step > BACKGROUND]
             mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
             p, r, f1, iou = (100 * value for value in self._protocol.rate(counts, self._matching(i)))
-            tau = metrics.kendall(order, metrics.order_of(true))
+            # Here 0 is background and less than that a cluster without a step; `video_order` leaves -1 out.
+            found, actual = (video_order(np.where(steps > BACKGROUND, steps, -1)) for steps in (mapped, true))
+            tau = metrics.kendall(found, actual)
             scores.append(VideoScore(p, r, f1, iou, 100 * mof, 100 * edit, tau))
         return scores
 

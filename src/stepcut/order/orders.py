@@ -29,7 +29,7 @@ def video_order(labels: Labels) -> list[int]:
     numbers = np.asarray(labels, dtype=np.int64)
     if numbers.ndim != 1:
         raise OptionError(f"labels has shape {numbers.shape}; give one row, a step number per frame.")
-    times = np.arange(len(numbers)) / max(len(numbers), 1)  # n / p
+    times = np.arange(len(numbers))  # n; divided by p the order is the same, and equal means would be rounded apart
     steps = np.unique(numbers[numbers != BACKGROUND])
     mean = {int(step): float(times[numbers == step].mean()) for step in steps}
     return sorted(mean, key=lambda step: (mean[step], step))
