@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepcut.errors import OptionError
-from stepcut.order import Orders, find_occurrences, graph_of_labels, rank_orders, sequence, video_order
+from stepcut.order import find_occurrences, graph_of_labels, rank_orders, sequence, video_order
 
 label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
@@ -74,12 +74,11 @@ def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
     assert len(orders) == 3
     assert "2 videos  pour → stir" in str(orders)
     assert "step 2" in str(orders)
-    assert "shake → stir" in str(orders.renamed(["shake", "stir"]))
 
 
-def test_orders_read_what_they_wrote_and_draw_themselves() -> None:
+def test_orders_are_written_and_draw_themselves() -> None:
     orders = rank_orders({"<a>": [0, 1], "b": []}, names=["pour", "<stir>"])
-    assert Orders.from_json(orders.to_json(), names=["pour", "<stir>"]) == orders
+    assert orders.to_json() == [{"order": [0, 1], "videos": ["<a>"]}, {"order": [], "videos": ["b"]}]
     assert "&lt;stir&gt;" in orders._repr_html_()
     assert "(no step)" in str(orders)
 

@@ -23,14 +23,6 @@ class ProcedureGraph(Relations):
         """
         return next_steps(self, list(done), ordered=not isinstance(done, set | frozenset))
 
-    def to_dot(self) -> str:
-        """The graph in Graphviz' language."""
-        return export.to_dot(self)
-
-    def to_graphml(self) -> str:
-        """The graph as GraphML, for yEd, Gephi, networkx."""
-        return export.to_graphml(self)
-
     def save(self, path: str) -> None:
         """Write it as `.dot`, `.graphml`, `.json` or `.svg`; the suffix decides."""
         export.save(self, path)

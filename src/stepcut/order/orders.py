@@ -55,18 +55,9 @@ class Orders:
     names: tuple[str, ...] = ()
     """Step names by number; where there is none, the number is shown."""
 
-    def renamed(self, names: Sequence[str]) -> Orders:
-        """The same orders, shown with these step names."""
-        return Orders(self.ranked, tuple(names))
-
     def to_json(self) -> list[dict[str, Any]]:
         """A list of objects with the steps of an order by number, and its videos."""
         return [{"order": list(order), "videos": videos} for order, videos in self.ranked]
-
-    @classmethod
-    def from_json(cls, record: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> Orders:
-        """What `to_json` gave, read again."""
-        return cls([(tuple(entry["order"]), list(entry["videos"])) for entry in record], tuple(names))
 
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:
         return iter(self.ranked)
