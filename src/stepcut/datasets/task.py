@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, choose
+from stepcut.errors import choose
 from stepcut.features.files import load_features
 from stepcut.timeline import Timeline
 
@@ -37,15 +36,9 @@ class TaskVideo:
     """(step, what went wrong) for data sets that label mistakes; "missing step" for one that was left out."""
 
     def read_features(self, backbone: str) -> NDArray[np.float32]:
-        """The features of one backbone, (T, d)."""
-        path = choose("backbone", backbone, self.features)
-        ours = path.suffix == ".safetensors"
-        rows: NDArray[np.floating[Any]] = (
-            load_features([path], 1)[0].rows if ours else np.load(path, allow_pickle=False)
-        )
-        if rows.ndim < 2 or not np.isfinite(rows).all():
-            raise FeatureError(f"{path}: features must be finite rows (T, d); got shape {rows.shape}. Make them again.")
-        return rows.astype(np.float32)
+        """The features of one `backbone`, a name in `features`: (T, d), or maps (T, C, h, w)."""
+        (found,) = load_features([choose("backbone", backbone, self.features)], 1)
+        return np.array(found.rows, dtype=np.float32)
 
 
 @dataclass(frozen=True)
