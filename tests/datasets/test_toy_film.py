@@ -12,7 +12,7 @@ import av
 import numpy as np
 import pytest
 
-from stepcut.datasets.toy import EDGES, STEPS, ToyKitchen, make_kitchen, plan_video, write_script
+from stepcut.datasets.toy import EDGES, STEPS, ToyKitchen, make_kitchen, write_script
 from stepcut.datasets.toy.render import FPS, render_frames
 from stepcut.datasets.toy.scene import draw_look
 from stepcut.errors import DataError, OptionError
@@ -46,7 +46,7 @@ def test_annotations_have_the_egoprocel_layout(kitchen: ToyKitchen) -> None:
 
 
 def test_truth_is_that_of_the_plan_and_the_graph_is_beside_it(kitchen: ToyKitchen) -> None:
-    assert kitchen.timelines == {f"kitchen-5-0{v}": plan_video(5, v, duration=4) for v in (0, 1)}
+    assert kitchen.timelines == {f"kitchen-5-0{v}": write_script(5, v, duration=4).timeline for v in (0, 1)}
     graph = json.loads((kitchen.folder / "graph.json").read_text())
     assert {tuple(edge) for edge in graph["edges"]} == EDGES == kitchen.edges
     assert tuple(graph["steps"]) == STEPS == kitchen.steps

@@ -7,18 +7,18 @@ import itertools
 import numpy as np
 import pytest
 
-from stepcut.datasets.toy import EDGES, STEPS, plan_video, toy_features, write_script
+from stepcut.datasets.toy import EDGES, STEPS, toy_features, write_script
 from stepcut.datasets.toy.script import Plan, must_precede
 from stepcut.errors import OptionError
 
 
 def many(count: int = 60, **plan: object) -> list[list[str]]:
-    return [plan_video(seed, 0, **plan).sequence() for seed in range(count)]
+    return [write_script(seed, 0, **plan).timeline.sequence() for seed in range(count)]
 
 
 def test_same_seed_same_script_and_another_seed_another() -> None:
     assert write_script(3, 1) == write_script(3, 1)
-    assert len({plan_video(seed, video).segments for seed in range(4) for video in range(4)}) == 16
+    assert len({write_script(seed, video).timeline.segments for seed in range(4) for video in range(4)}) == 16
 
 
 def test_without_freedom_the_order_is_the_careful_cooks() -> None:
@@ -55,7 +55,7 @@ def test_shots_fill_the_video_and_lie_on_frames() -> None:
 
 @pytest.mark.parametrize("background", [0.0, 0.2, 0.5])
 def test_background_has_the_share_asked_for(background: float) -> None:
-    timeline = plan_video(4, 0, background=background)
+    timeline = write_script(4, 0, background=background).timeline
     idle = sum(end - start for start, end in timeline.gaps())
     assert idle / timeline.end == pytest.approx(background, abs=0.01)
 
@@ -115,13 +115,13 @@ def test_a_step_repeated_too_often_breaks_no_order(step: str) -> None:
 )
 def test_bad_settings_are_answered_with_what_is_allowed(plan: Plan, words: str) -> None:
     with pytest.raises(OptionError) as error:
-        plan_video(0, **plan)
+        write_script(0, **plan)
     assert words in str(error.value)
 
 
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(OptionError, match="seed=-1 is not allowed"):
-        plan_video(-1)
+        write_script(-1)
 
 
 # ---------------------------------------------------------------------- features without videos
@@ -129,7 +129,7 @@ def test_a_negative_seed_is_refused() -> None:
 
 def test_toy_features_follow_the_script_of_the_videos() -> None:
     rows, timelines = toy_features(videos=3, seed=2, dim=16, rate=2)
-    assert timelines == [plan_video(2, video) for video in range(3)]
+    assert timelines == [write_script(2, video).timeline for video in range(3)]
     for array, timeline in zip(rows, timelines, strict=True):
         assert array.shape == (round(2 * timeline.end), 16)
         assert array.dtype == np.float32

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from stepcut.datasets.toy.features import toy_features
-from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Plan, Script, plan_video, write_script
+from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Plan, Script, write_script
 from stepcut.errors import DataError, choose
 from stepcut.files.atomic import read_json, write_json
 from stepcut.formats import write
@@ -29,7 +29,6 @@ __all__ = [
     "Script",
     "ToyKitchen",
     "make_kitchen",
-    "plan_video",
     "toy_features",
     "write_script",
 ]

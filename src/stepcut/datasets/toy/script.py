@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Script:
 
 
 class Plan(TypedDict, total=False):
-    """The settings of `write_script` by name, as `make_kitchen`, `plan_video` and `toy_features` hand them on."""
+    """The settings of `write_script` by name, as `make_kitchen` and `toy_features` hand them on."""
 
     duration: float
     background: float
@@ -109,6 +109,9 @@ def write_script(
     skip, repeat: how often a step is left out, or done once more later. shuffle: from 0, always the same order, to 1,
     any order that the task allows. flaw: one mistake: "skip:add jam", "swap:add jam" (done before what it needs) or
     "repeat:add jam" (done three times); the other steps are then neither left out nor repeated.
+
+    >>> write_script(0, shuffle=0, skip=0, repeat=0).timeline.sequence()
+    ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
     """
     check_number("seed", seed, 0, whole=True)
     check_number("duration", duration, 4, 3600)
@@ -126,15 +129,6 @@ def write_script(
 
 DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
 """The settings of a plan that are not given."""
-
-
-def plan_video(seed: int = 0, video: int = 0, **plan: Unpack[Plan]) -> Timeline:
-    """The ground truth of one video without rendering it: the same as `make_kitchen` with the same `plan` has for it.
-
-    >>> plan_video(0, shuffle=0, skip=0, repeat=0).sequence()
-    ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
-    """
-    return write_script(seed, video, **plan).timeline
 
 
 def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
