@@ -51,7 +51,7 @@ def read_source(
     backbone  the network itself, where it is at hand
     """
     failures: list[Failure] = []
-    places = _places(source)
+    places = find_places(source)
     if places is None:
         features = _from_arrays(source, rate)
     else:
@@ -106,8 +106,8 @@ def read_like(
     return features
 
 
-def _places(source: Source) -> list[AnyPath] | None:
-    """The files and folders that were given; None where arrays were."""
+def find_places(source: Source) -> list[AnyPath] | None:
+    """The files and folders that a `source` names; None where it is arrays."""
     if isinstance(source, str | os.PathLike | Address):
         return [source]
     if isinstance(source, Mapping):

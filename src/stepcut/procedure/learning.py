@@ -12,9 +12,9 @@ from typing import Any
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.backbones import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.read import Source, read_source
+from stepcut.features.read import Source, find_places, read_source
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.methods import METHODS
 from stepcut.methods.contract import Method, StepCount, as_step_count, build
@@ -116,6 +116,7 @@ def learn(
         steps = len(known)
     check_amount(features, steps)
     made = make_method(method, steps, float(features[0].rate), seed, names, options)
+    places = find_places(source)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
         "settings": made.settings(),
@@ -125,7 +126,7 @@ def learn(
         "shape": list(features[0].rows.shape[1:]),
         "false_alarms": false_alarms,
         "skipped": {failure.name: str(failure.error) for failure in failures},
-        "source": places(source),
+        "source": None if places is None else [str(as_path(place).absolute()) for place in places],
         "versions": versions(),
     }
     told = names if known is None else [str(line) for line in known]
@@ -232,11 +233,3 @@ def already_there(output: AnyPath, wanted: str) -> bool:
             f"-o, or let it learn from them with: stepcut teach {folder}"
         )
     return False
-
-
-def places(source: Any) -> list[str] | None:
-    """Where the files of a source lie, from the root; None where arrays were given."""
-    given = [source] if isinstance(source, str | os.PathLike | Address) else source
-    if isinstance(given, Mapping) or not all(isinstance(one, str | os.PathLike | Address) for one in given):
-        return None
-    return [str(as_path(one).absolute()) for one in given]
