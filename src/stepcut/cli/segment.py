@@ -8,8 +8,8 @@ from pathlib import Path
 
 from stepcut.cli.common import ask_procedure, open_engine
 from stepcut.errors import OptionError
-from stepcut.files.names import safe_name
-from stepcut.formats import VIDEO_SUFFIXES, write
+from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+from stepcut.formats import write
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,14 +9,16 @@ from stepcut.datasets.dataset import Loaded, Shelf, existing_root, find_videos, 
 from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import read_json
-from stepcut.formats import Rate, read_all, video_name
+from stepcut.files.names import video_name
+from stepcut.formats import read_all
 from stepcut.formats.kinds import label_files
+from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
 LABELS = ("annotations", "labels", "groundTruth")
 
 
-def read(root: str | Path, rate: Rate = None) -> Loaded:
+def read(root: str | Path, rate: Rate | None = None) -> Loaded:
     """Read a folder of one task, or of folders with a task each; `rate` is for label files that count frames."""
     place = existing_root(root, "folder")
     loaded = Loaded()
@@ -28,7 +30,7 @@ def read(root: str | Path, rate: Rate = None) -> Loaded:
     return loaded
 
 
-def read_task(folder: Path, loaded: Loaded, rate: Rate = None, steps: tuple[str, ...] = ()) -> Task:
+def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()) -> Task:
     """One folder as a task of these steps, or of those that occur; what does not fit together is reported."""
     shelf = Shelf(folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder))
     timelines = _timelines(folder, loaded, rate)
@@ -65,7 +67,7 @@ def read_kitchen(root: str | Path) -> Loaded:
     return loaded
 
 
-def _timelines(folder: Path, loaded: Loaded, rate: Rate) -> dict[str, Timeline]:
+def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Timeline]:
     """Video name -> timeline; a label file that makes no sense is reported, and the others are still read."""
     found: dict[str, Timeline] = {}
     for path in label_files(first_of(folder, *LABELS) or folder):

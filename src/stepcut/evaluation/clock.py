@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.formats import video_name
+from stepcut.files.names import video_name
 from stepcut.timeline import Timeline
 
 CLOCK = 2.0

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
-from stepcut.files.names import VIDEO_SUFFIXES, safe_name, video_name
-from stepcut.formats.capabilities import Capabilities, actual_losses, as_read_back, check_writable
+from stepcut.files.names import safe_name, video_name
+from stepcut.formats.capabilities import actual_losses, as_read_back, check_writable
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
-from stepcut.formats.options import Options, Rate, as_columns, frame_rate
+from stepcut.formats.options import Options, as_columns, frame_rate
 from stepcut.formats.text import refusals
+from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
 AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
@@ -29,7 +30,7 @@ Columns = str | Mapping[str, str] | None
 def read(
     path: str | os.PathLike[str],
     format: str | None = None,
-    rate: Rate = None,
+    rate: Rate | None = None,
     annotator: str | None = None,
     video: str | None = None,
     columns: Columns = None,
@@ -61,7 +62,7 @@ def read(
 def read_all(
     path: str | os.PathLike[str],
     format: str | None = None,
-    rate: Rate = None,
+    rate: Rate | None = None,
     annotator: str | None = None,
     columns: Columns = None,
 ) -> list[Timeline]:
@@ -80,7 +81,7 @@ def read_all(
 def read_folder(
     path: str | os.PathLike[str],
     format: str | None = None,
-    rate: Rate = None,
+    rate: Rate | None = None,
     annotator: str | None = None,
     columns: Columns = None,
 ) -> dict[str, Timeline]:
@@ -108,7 +109,7 @@ def write(
     path: str | os.PathLike[str],
     timeline: AnyTimelines,
     format: str | None = None,
-    rate: Rate = None,
+    rate: Rate | None = None,
     annotator: str | None = None,
     spreadsheet: bool = False,
 ) -> None:
@@ -137,7 +138,7 @@ def write_folder(
     folder: str | os.PathLike[str],
     timelines: Sequence[Timeline] | Mapping[str, Timeline],
     format: str,
-    rate: Rate = None,
+    rate: Rate | None = None,
     annotator: str | None = None,
     spreadsheet: bool = False,
 ) -> list[Path]:
@@ -154,7 +155,7 @@ def write_folder(
     return paths
 
 
-def losses(timelines: Sequence[Timeline], format: str, rate: Rate = None) -> list[str]:
+def losses(timelines: Sequence[Timeline], format: str, rate: Rate | None = None) -> list[str]:
     """What these timelines would lose in a format, in words; nothing where it can hold all they have.
 
     >>> from stepcut.timeline import Segment
@@ -180,16 +181,12 @@ def _with_video(timeline: Timeline, video: str) -> Timeline:
 
 __all__ = [
     "FORMATS",
-    "VIDEO_SUFFIXES",
-    "Capabilities",
     "Format",
-    "Rate",
     "as_read_back",
     "losses",
     "read",
     "read_all",
     "read_folder",
-    "video_name",
     "write",
     "write_folder",
 ]

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.formats.text import fail
-from stepcut.rate import as_rate
+from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Timeline
 
-Rate = float | str | Fraction | None
 PROPOSAL = "stepcut"
 """The annotator of what stepcut itself proposes; a person's tier goes before it when a file has both."""
 
@@ -58,7 +57,7 @@ class Options:
 NONE = Options()
 
 
-def frame_rate(rate: Rate) -> Fraction | None:
+def frame_rate(rate: Rate | None) -> Fraction | None:
     """A frame rate that somebody gave, or a file states, as a fraction; None stays None."""
     return None if rate is None else as_rate(rate, "rate", 1_000_000)
 

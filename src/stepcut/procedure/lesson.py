@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, unknown
-from stepcut.formats import read_folder, video_name
+from stepcut.files.names import video_name
+from stepcut.formats import read_folder
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.procedure.record import Record
 from stepcut.timeline import Timeline
