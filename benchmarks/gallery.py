@@ -37,9 +37,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--method", default="stepcut")
     parser.add_argument("--set", default="{}", help="settings of the method, as JSON")
-    parser.add_argument(
-        "--tried", default="", help="a sentence: what else was tried on these videos, and how it scored"
-    )
     parser.add_argument("--real", type=Path, help="a folder of real videos of one task")
     parser.add_argument("--real-steps", type=int, default=4)
     parser.add_argument("--work", type=Path, help="where to keep the kitchen and the procedures")
@@ -146,7 +143,6 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         "# Gallery",
         "",
         f"Made by `benchmarks/gallery.py` from the toy kitchen (8 videos, 6 steps): {what}.",
-        *([args.tried] if args.tried else []),
         "The pictures show what stepcut draws; they are no measure of how good it is.",
         "",
         "Each function gives a matplotlib figure; `plots.save(figure, path)` writes it as PNG, SVG or PDF.",
