@@ -81,7 +81,7 @@ def test_every_step_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
                 words = line.split()
                 assert words[0] == "stepcut"
                 capsys.readouterr()
-                extra = QUICK if words[1] == "learn" else []
+                extra = QUICK if words[1] == "learn" else ["--rate", "30"] if "label-studio" in words else []
                 assert main([*words[1:], *extra]) == 0, capsys.readouterr().err
                 done.append(line)
                 if line == "stepcut convert tea.proc eaf/ --to elan":

@@ -18,7 +18,7 @@ from stepcut.formats import read_folder
 from stepcut.parallel.contract import Engine
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.many_videos import for_each_video
-from stepcut.procedure.procedure import load
+from stepcut.procedure.outline import read_outline
 from stepcut.progress import Bar, Hook, JsonLog, silent
 from stepcut.timeline import Timeline
 
@@ -102,7 +102,6 @@ def read_timelines(
 ) -> dict[str, Timeline]:
     """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
     if format is None and is_procedure(Path(source)):
-        procedure = load(source)
-        found = procedure.timelines.items()
-        return {name: replace(each, video=procedure.videos.get(name) or name) for name, each in found}
+        outline = read_outline(Path(source))  # looking at timelines needs no model
+        return {name: replace(each, video=outline.videos[name] or name) for name, each in outline.timelines.items()}
     return read_folder(source, format, rate, annotator, columns)
