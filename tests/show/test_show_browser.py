@@ -416,7 +416,7 @@ def test_names_in_blocks_keep_their_end(page: Any) -> None:
     name_of(page, 0).press("Enter")
     wait_saved(page, "Saved")
     block = page.locator("#stage .track .block").first
-    assert block.locator(".tail").inner_text() == " shelf A"
+    assert block.locator(".tail").inner_text() == "on shelf A"
     box, tail = block.bounding_box(), block.locator(".tail").bounding_box()
     assert tail["x"] + tail["width"] <= box["x"] + box["width"]
 
