@@ -127,6 +127,7 @@ def test_strict_by_hand() -> None:
     assert result.mof == pytest.approx(100 * 6 / 8)
     assert "cluster 0 = pour, 67 % of its frames" in result.explain()
     assert "= nothing, 2 frames" in result.explain()
+    assert "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"  # not "pour = pour"
     pour, stir = result.per_step
     assert (pour.name, pour.cluster, pour.frames) == ("pour", 0, 4)
     assert (stir.precision, stir.recall) == (100.0, 50.0)

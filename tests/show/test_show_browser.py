@@ -421,6 +421,23 @@ def test_names_in_blocks_keep_their_end(page: Any) -> None:
     assert tail["x"] + tail["width"] <= box["x"] + box["width"]
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (800, 600), (390, 700)])
+def test_the_list_of_keys_fits_the_window(browser: Any, served: Served, width: int, height: int) -> None:
+    tab = browser.new_page(viewport={"width": width, "height": height})
+    tab.goto(served.running.address)
+    tab.wait_for_selector("body.ready")
+    tab.keyboard.press("?")
+    for part in ("dialog", "dialog .end button"):
+        box = tab.locator(part).bounding_box()
+        assert box["x"] >= 0
+        assert box["y"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["y"] + box["height"] <= height
+    tab.locator("dialog tr").last.scroll_into_view_if_needed()
+    assert tab.locator("dialog tr").last.is_visible()
+    tab.close()
+
+
 def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     page.get_by_label("What a check makes of pour tea").select_option("critical")
     wait_saved(page, "Saved: what a check makes")

@@ -112,7 +112,7 @@ class Score:
     def explain(self, clusters: Sequence[str] | None = None) -> str:
         """The matching in words: "cluster 3 = add jam, 62 % of its frames", a line for each cluster.
 
-        `clusters` are names to print in place of "cluster 3".
+        `clusters` are names to print in place of "cluster 3"; one that is also the name of its step is printed once.
         """
         if self._protocol.per_video:
             return "every video has a matching of its own; see .matchings"
@@ -123,7 +123,8 @@ class Score:
             who = "no step" if cluster == NO_STEP else numbered
             if cluster in matching:
                 share = self.confusion[matching[cluster], cluster] / frames_of_cluster[cluster]
-                lines.append(f"{who} = {self.name(matching[cluster])}, {100 * share:.0f} % of its frames")
+                both = dict.fromkeys((who, self.name(matching[cluster])))
+                lines.append(f"{' = '.join(both)}, {100 * share:.0f} % of its frames")
             elif cluster != NO_STEP:
                 lines.append(f"{who} = nothing, {frames_of_cluster[cluster]} frames")
         missing = [s for s in self._occurring if s not in matching.values() and s != BACKGROUND]
