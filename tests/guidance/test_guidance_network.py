@@ -13,7 +13,7 @@ from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import VideoError
-from stepcut.guidance.sources import follow_pictures, frames_of_address, open_shots
+from stepcut.guidance.sources import follow_pictures, frames_of_address, open_samples
 from stepcut.procedure.procedure import Procedure
 
 QUICK = {"patience": 20.0, "first_wait": 0.01, "longest_wait": 0.05}
@@ -53,11 +53,11 @@ def test_an_rtsp_camera_that_hangs_is_opened_again() -> None:
     notes: list[str] = []
     with (
         RtspCamera([film(1, 30), film(1, 30)], hangs=True) as camera,
-        open_shots(camera.address, Fraction(100), 16, stall=0.3, **QUICK) as shots,
+        open_samples(camera.address, Fraction(100), 16, stall=0.3, **QUICK) as samples,
     ):
-        for shot in islice(shots, 4000):
-            assert shot.picture.shape == (16, 16, 3)
-            notes += shot.notes
+        for sample in islice(samples, 4000):
+            assert sample.picture.shape == (16, 16, 3)
+            notes += sample.notes
             if camera.plays > 1 and len(notes) > 2:
                 break
     assert {"no frame for 0.3 s; waiting", "the source dropped (no data came in time); trying again in 0.01 s"} <= {
@@ -71,11 +71,11 @@ def test_an_rtsp_camera_may_change_resolution_while_it_films() -> None:
     seen = set()
     with (
         RtspCamera([both]) as camera,
-        open_shots(camera.address, Fraction(100), 16, stall=5.0, **QUICK) as shots,
+        open_samples(camera.address, Fraction(100), 16, stall=5.0, **QUICK) as samples,
     ):
-        for shot in islice(shots, 4000):
-            assert shot.picture.shape == (16, 16, 3)
-            seen.add(int(shot.picture.mean(axis=(0, 2)).reshape(4, 4).mean(axis=1).argmax()))
+        for sample in islice(samples, 4000):
+            assert sample.picture.shape == (16, 16, 3)
+            seen.add(int(sample.picture.mean(axis=(0, 2)).reshape(4, 4).mean(axis=1).argmax()))
             if seen == {1, 3}:
                 break
     assert seen == {1, 3}

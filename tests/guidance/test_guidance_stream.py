@@ -27,9 +27,9 @@ from stepcut.guidance.sources import (
     hide_password,
     is_live,
     keep_pace,
-    open_shots,
+    open_samples,
 )
-from stepcut.guidance.stream import Say, Shot, Stream
+from stepcut.guidance.stream import Sample, Say, Stream
 
 Picture = Any
 
@@ -51,9 +51,9 @@ def paced(values: range) -> Iterator[Picture]:
 
 
 def test_shots_come_with_growing_times() -> None:
-    with stream(lambda _: paced(range(50))) as shots:
-        taken = [next(shots) for _ in range(5)]
-    times = [shot.time for shot in taken]
+    with stream(lambda _: paced(range(50))) as samples:
+        taken = [next(samples) for _ in range(5)]
+    times = [sample.time for sample in taken]
     assert times == sorted(set(times))
     assert times[0] >= 0
     assert taken[0].picture.shape == (8, 8, 3)
@@ -67,10 +67,10 @@ def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
         raise OSError("Connection refused")
 
     with (
-        stream(refuse, patience=0.2) as shots,
+        stream(refuse, patience=0.2) as samples,
         pytest.raises(VideoError, match=r"fake: not a single frame in 0.2 s \(Connection refused\). Check the address"),
     ):
-        next(shots)
+        next(samples)
     assert len(attempts) > 1  # it did try again
 
 
@@ -82,14 +82,14 @@ def test_a_stream_that_drops_is_opened_again_and_says_so(caplog: pytest.LogCaptu
         yield from paced(range(3))
         raise OSError("Connection reset by peer")
 
-    with stream(drop) as shots:
-        taken = [next(shots) for _ in range(8)]
+    with stream(drop) as samples:
+        taken = [next(samples) for _ in range(8)]
     assert len(connections) >= 2
-    notes = [note for shot in taken for note in shot.notes]
+    notes = [note for sample in taken for note in sample.notes]
     assert any(
         note.startswith("the source dropped (Connection reset by peer); trying again in 0.01 s") for note in notes
     )
-    assert [shot.time for shot in taken] == sorted({shot.time for shot in taken})
+    assert [sample.time for sample in taken] == sorted({sample.time for sample in taken})
     assert "the source dropped" in caplog.text
 
 
@@ -104,9 +104,9 @@ def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog
         yield from paced(range(3))
         raise OSError("gone")
 
-    with stream(come_and_go, first_wait=0.01, longest_wait=0.03) as shots:
+    with stream(come_and_go, first_wait=0.01, longest_wait=0.03) as samples:
         while len(connections) < 6:
-            next(shots)
+            next(samples)
     waits = [record.getMessage().split("trying again in ")[1] for record in caplog.records]
     assert waits[:5] == ["0.01 s", "0.02 s", "0.03 s", "0.03 s", "0.01 s"]
 
@@ -118,9 +118,9 @@ def test_a_stream_that_stalls_says_so_and_goes_on(caplog: pytest.LogCaptureFixtu
             time.sleep(0.005)
         yield from paced(range(2, 20))
 
-    with stream(stall, stall=0.05) as shots:
-        first = next(shots)
-        second = next(shots)
+    with stream(stall, stall=0.05) as samples:
+        first = next(samples)
+        second = next(samples)
     assert first.notes == ()
     assert second.notes[0] == "no frame for 0.05 s; waiting"
     assert second.notes[1].startswith("frames come again after")
@@ -134,9 +134,9 @@ def test_a_stream_that_changes_resolution_gives_pictures_of_one_size() -> None:
             yield av.VideoFrame.from_ndarray(picture(9, height, width), format="rgb24")
             time.sleep(0.003)
 
-    with Stream("fake", change, Scaler((16, 16)), rate=1000.0, patience=5) as shots:
-        taken = [next(shots) for _ in range(6)]
-    assert {shot.picture.shape for shot in taken} == {(16, 16, 3)}
+    with Stream("fake", change, Scaler((16, 16)), rate=1000.0, patience=5) as samples:
+        taken = [next(samples) for _ in range(6)]
+    assert {sample.picture.shape for sample in taken} == {(16, 16, 3)}
 
 
 def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
@@ -149,11 +149,11 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
             yield picture(value % 256)
             time.sleep(0.001)
 
-    with stream(flood, rate=500.0) as shots:
-        first = next(shots)
-        while shots.skipped < first.skipped + 5:  # a slow machine: it asks again when five are lost
+    with stream(flood, rate=500.0) as samples:
+        first = next(samples)
+        while samples.skipped < first.skipped + 5:  # a slow machine: it asks again when five are lost
             time.sleep(0.005)
-        second = next(shots)
+        second = next(samples)
     assert second.skipped >= first.skipped + 5
     assert second.time - first.time > 5 / 500  # the newest, not the next in line
 
@@ -193,16 +193,16 @@ def test_an_error_of_ours_is_not_taken_for_a_drop() -> None:
     def broken(frame: Picture) -> Picture:
         raise ZeroDivisionError(f"a bug in scaling {frame.shape}")
 
-    with Stream("fake", lambda _: paced(range(3)), broken, 100.0) as shots, pytest.raises(ZeroDivisionError):
-        next(shots)
+    with Stream("fake", lambda _: paced(range(3)), broken, 100.0) as samples, pytest.raises(ZeroDivisionError):
+        next(samples)
 
 
 def test_a_closed_stream_ends() -> None:
-    shots = stream(lambda _: paced(range(1000)))
-    next(shots)
-    shots.close()
-    assert len(list(shots)) <= 1
-    assert not shots._thread.is_alive()
+    samples = stream(lambda _: paced(range(1000)))
+    next(samples)
+    samples.close()
+    assert len(list(samples)) <= 1
+    assert not samples._thread.is_alive()
 
 
 def test_a_file_at_its_own_pace_skips_what_is_late() -> None:
@@ -214,11 +214,11 @@ def test_a_file_at_its_own_pace_skips_what_is_late() -> None:
         slept.append(seconds)
         now += seconds
 
-    shots = keep_pace((Shot(n / 2, picture(n)) for n in range(10)), Fraction(2), clock=lambda: now, sleep=sleep)
+    samples = keep_pace((Sample(n / 2, picture(n)) for n in range(10)), Fraction(2), clock=lambda: now, sleep=sleep)
     taken = []
-    for shot in shots:
-        taken.append((shot.time, shot.skipped))
-        if shot.time == 1.0:
+    for sample in samples:
+        taken.append((sample.time, sample.skipped))
+        if sample.time == 1.0:
             now += 2.0  # something took two seconds
     assert taken == [(0, 0), (0.5, 0), (1.0, 0), (2.5, 2), (3.0, 2), (3.5, 2), (4.0, 2), (4.5, 2)]
     assert slept == pytest.approx([0.5, 0.5, 0.5, 0.5, 0.5])
@@ -257,12 +257,12 @@ def test_a_real_stream_over_a_socket_that_drops_is_opened_again(tmp_path: Path) 
         thread.start()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         waits = {"patience": 10.0, "stall": 5.0, "first_wait": 0.01}
-        with open_shots(address, Fraction(100), 32, **waits) as shots:
+        with open_samples(address, Fraction(100), 32, **waits) as samples:
             notes: list[str] = []
             while len(served) < 2 or not notes:
-                shot = next(shots)
-                assert shot.picture.shape == (32, 32, 3)
-                notes += shot.notes
+                sample = next(samples)
+                assert sample.picture.shape == (32, 32, 3)
+                notes += sample.notes
             assert "the source dropped" in notes[0]
             enough.set()
 
@@ -282,9 +282,9 @@ def test_a_camera_that_is_not_there_says_so() -> None:
 def test_a_device_is_read_as_a_camera_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """FFmpeg's own test picture stands in for a camera: a device with a driver, raw frames without end."""
     monkeypatch.setattr("stepcut.guidance.sources.camera_device", lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"))
-    with open_shots("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as shots:
-        taken = [next(shots) for _ in range(3)]
-    assert {shot.picture.shape for shot in taken} == {(32, 32, 3)}
+    with open_samples("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as samples:
+        taken = [next(samples) for _ in range(3)]
+    assert {sample.picture.shape for sample in taken} == {(32, 32, 3)}
     assert taken[0].picture.std() > 20  # there is something to see
 
 

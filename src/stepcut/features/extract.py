@@ -21,7 +21,7 @@ from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features
 from stepcut.features.files import load_features
 from stepcut.features.find import Source, find_features, find_videos, name_videos
-from stepcut.features.jobs import Carried, Job, compute_job, join, look, video_error
+from stepcut.features.jobs import Carried, Extraction, compute_job, join, look, video_error
 from stepcut.features.spec import VECTORS, FeatureSpec
 from stepcut.features.store import clear_leftovers, read_rows, save_rows
 from stepcut.files.addresses import Address, AnyPath, as_path
@@ -95,15 +95,15 @@ def extract(
     def found(place: int, _answer: object) -> None:
         told(place, 1)
 
-    looked: list[Job | Exception]
+    looked: list[Extraction | Exception]
     if engine is None:
         looked = map_threads(lambda item, tell: find(item, tell=tell), items, found, told)
     else:
         # A clip reaches over the border of a part, so that its video stays whole.
         looked = engine.map(partial(find, piece=engine.piece if clip_length(network) == 1 else None), items, found)
-    jobs: dict[int, Job] = {}
+    jobs: dict[int, Extraction] = {}
     for number, answer in enumerate(looked):
-        if isinstance(answer, Job):
+        if isinstance(answer, Extraction):
             jobs[number] = answer
         else:
             note(number, video_error(answer, paths[number]))
@@ -137,14 +137,14 @@ def export(features: Features, folder: AnyPath) -> Path | Address:
     return target
 
 
-def _read(job: Job, given: Path | Address, spec: FeatureSpec) -> Features:
+def _read(job: Extraction, given: Path | Address, spec: FeatureSpec) -> Features:
     rows, metadata = read_rows(job.target)
     rate, duration = Fraction(metadata["rate"]), float(metadata["duration"])
     return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]), spec)
 
 
 def _compute_all(
-    jobs: Mapping[int, Job], backbone: Backbone, progress: Hook, strict: bool, engine: Engine | None
+    jobs: Mapping[int, Extraction], backbone: Backbone, progress: Hook, strict: bool, engine: Engine | None
 ) -> dict[int, VideoError]:
     """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
 

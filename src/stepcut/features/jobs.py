@@ -48,7 +48,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Job:
+class Extraction:
     """The features of one video, or of a part of it, and where they are or will be."""
 
     name: str
@@ -64,7 +64,7 @@ class Job:
     start: Fraction = Fraction(0)
     end: Fraction | None = None
 
-    def parts(self) -> list[Job]:
+    def parts(self) -> list[Extraction]:
         """Its parts: itself alone where it stays whole."""
         ends: list[Fraction | None] = [*self.cuts[1:], None]
         # Hidden and ending in .part: what is left of a killed run for a day is swept away.
@@ -85,7 +85,7 @@ def look(
     piece: float | None = None,
     times: str = "exact",
     tell: Callable[[int], None] | None = None,
-) -> Job:
+) -> Extraction:
     """Find out whether the features of a video are stored; if not, look at the video.
 
     One of twice `piece` seconds or more is to be split, at times that depend on nothing else, so that a run that was
@@ -107,7 +107,7 @@ def look(
         made = fingerprint if times == "exact" else f"{fingerprint} {times}"
         target = feature_file(content_hash(path, cache, tell), fps, made, cache)
     if target.exists():
-        return Job(name, path, target, fps, None)
+        return Extraction(name, path, target, fps, None)
     cuts: list[Fraction] = []
     with named(path) as file:
         duration = probe(file, tell).duration
@@ -117,7 +117,7 @@ def look(
             if all(after - before < JUMP for before, after in pairwise(keys)):
                 cuts = split_times(keys, fps, batch, min(int(duration // piece), len(keys)), duration)
     expected = max(1, round(duration * fps))
-    return Job(name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ())
+    return Extraction(name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ())
 
 
 def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float) -> list[Fraction]:
@@ -137,7 +137,7 @@ def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, du
 
 
 def compute_job(
-    job: Job, backbone: Backbone | Carried, threads: int = 0, tell: Callable[[int], None] | None = None
+    job: Extraction, backbone: Backbone | Carried, threads: int = 0, tell: Callable[[int], None] | None = None
 ) -> int:
     """Compute and store what a job asks for, unless it is there; gives how many rows it has.
 
@@ -153,7 +153,7 @@ def compute_job(
     return len(read_rows(job.target)[0])
 
 
-def join(job: Job, backbone: Backbone | Carried) -> int:
+def join(job: Extraction, backbone: Backbone | Carried) -> int:
     """Put the parts of a job together to the file that one pass would have written; gives how many rows it has.
 
     A video that is damaged anywhere is computed in one pass: what a decoder makes of damage depends on where it began.
@@ -165,7 +165,7 @@ def join(job: Job, backbone: Backbone | Carried) -> int:
     return len(read_rows(job.target)[0])
 
 
-def _join_exactly(job: Job, backbone: Backbone | Carried) -> bool:
+def _join_exactly(job: Extraction, backbone: Backbone | Carried) -> bool:
     """Join undamaged parts that have all their rows; false where they have not."""
     said: dict[str, str] = {}
     found = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stepcut.errors import VideoError
 from stepcut.features.video.sample import Scaler, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
-from stepcut.guidance.stream import Connect, Say, Shot, Stream
+from stepcut.guidance.stream import Connect, Sample, Say, Stream
 from stepcut.methods.contract import Array
 
 if TYPE_CHECKING:
@@ -51,20 +51,20 @@ def follow_pictures(
     realtime   play a file at its own pace and skip what the machine is too slow for
     waits      `patience` and `stall` of a live source, in seconds
     """
-    with open_shots(source, rate, backbone.size, realtime, **waits) as shots:
-        for shot in shots:
-            alerts = [Alert("source", note) for note in shot.notes]
-            yield guide.push(shot.time, backbone.extract(shot.picture[None])[0], shot.skipped, alerts)
+    with open_samples(source, rate, backbone.size, realtime, **waits) as samples:
+        for sample in samples:
+            alerts = [Alert("source", note) for note in sample.notes]
+            yield guide.push(sample.time, backbone.extract(sample.picture[None])[0], sample.skipped, alerts)
 
 
 @contextmanager
-def open_shots(
+def open_samples(
     source: str, rate: Fraction, size: int | tuple[int, int] | None, realtime: bool = False, **waits: float
-) -> Iterator[Iterator[Shot]]:
-    """Shots of a source at `rate` a second, scaled to `size`. `waits` are those of `Stream`."""
+) -> Iterator[Iterator[Sample]]:
+    """Samples of a source at `rate` a second, scaled to `size`. `waits` are those of `Stream`."""
     if not is_live(source):
-        shots = shots_of_file(source, rate, size)
-        yield keep_pace(shots, rate) if realtime else shots
+        samples = samples_of_file(source, rate, size)
+        yield keep_pace(samples, rate) if realtime else samples
         return
     scale = Scaler((size, size) if isinstance(size, int) else size)
     camera = CAMERA.match(source)
@@ -74,28 +74,28 @@ def open_shots(
         yield stream
 
 
-def shots_of_file(path: str, rate: Fraction, size: int | tuple[int, int] | None) -> Iterator[Shot]:
+def samples_of_file(path: str, rate: Fraction, size: int | tuple[int, int] | None) -> Iterator[Sample]:
     """Every sample of a file, as fast as the machine can."""
     for at, picture in sample_frames(path, rate, size):
-        yield Shot(at, picture)
+        yield Sample(at, picture)
 
 
 def keep_pace(
-    shots: Iterator[Shot],
+    samples: Iterator[Sample],
     rate: Fraction,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Shot]:
-    """The shots at the times of a wall clock, as a camera would give them; those that are late are skipped."""
+) -> Iterator[Sample]:
+    """The samples at the times of a wall clock, as a camera would give them; those that are late are skipped."""
     begin, skipped = clock(), 0
-    for shot in shots:
-        late = clock() - begin - shot.time
+    for sample in samples:
+        late = clock() - begin - sample.time
         if late > 1 / rate:
             skipped += 1
             continue
         if late < 0:
             sleep(-late)
-        yield Shot(shot.time, shot.picture, skipped, shot.notes)
+        yield Sample(sample.time, sample.picture, skipped, sample.notes)
 
 
 def frames_of_address(address: str, stall: float, say: Say) -> Iterator[Any]:

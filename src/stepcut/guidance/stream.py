@@ -29,7 +29,7 @@ Connect = Callable[[Say], Iterator[Any]]
 
 
 @dataclass(frozen=True)
-class Shot:
+class Sample:
     """One sampled picture: seconds since the start, the picture, and what the source has to say."""
 
     time: float
@@ -37,11 +37,11 @@ class Shot:
     skipped: int = 0
     """How many samples were passed over so far because nobody asked in time."""
     notes: tuple[str, ...] = ()
-    """What happened to the source since the last shot, in words."""
+    """What happened to the source since the last sample, in words."""
 
 
-class Stream(Iterator[Shot]):
-    """Shots of a live source, for as long as it lasts; `close()` or the end of a `with` block lets go of it."""
+class Stream(Iterator[Sample]):
+    """Samples of a live source, for as long as it lasts; `close()` or the end of a `with` block lets go of it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Stream(Iterator[Shot]):
         self._start: float | None = None  # when the first frame came
         self._seen = self._begin  # when the last frame came
         self._slot = -1
-        self._waiting: Shot | None = None
+        self._waiting: Sample | None = None
         self._notes: list[str] = []
         self._reason = "no frame has come"
         self._failure: BaseException | None = None
@@ -78,9 +78,9 @@ class Stream(Iterator[Shot]):
         self._thread = threading.Thread(target=self._read, name=f"stepcut-{name}", daemon=True)
         self._thread.start()
 
-    # ------------------------------------------------------------------ for whoever looks at the shots
+    # ------------------------------------------------------------------ for whoever looks at the samples
 
-    def __next__(self) -> Shot:
+    def __next__(self) -> Sample:
         with self._news:
             while True:
                 if self._failure is not None:
@@ -88,9 +88,9 @@ class Stream(Iterator[Shot]):
                 if self._stop.is_set():
                     raise StopIteration
                 if self._waiting is not None:
-                    shot, self._waiting = self._waiting, None
+                    sample, self._waiting = self._waiting, None
                     notes, self._notes = tuple(self._notes), []
-                    return Shot(shot.time, shot.picture, self.skipped, notes)
+                    return Sample(sample.time, sample.picture, self.skipped, notes)
                 self._check_patience()
                 self._news.wait(0.05)
 
@@ -108,7 +108,7 @@ class Stream(Iterator[Shot]):
         self.close()
 
     def say(self, note: str) -> None:
-        """Pass a note on with the next shot."""
+        """Pass a note on with the next sample."""
         with self._news:
             self._note(note)
 
@@ -141,7 +141,7 @@ class Stream(Iterator[Shot]):
                     self.say(f"the source dropped ({self._reason}); trying again in {wait:g} s")
                 self._stop.wait(wait)
                 wait = min(2 * wait, self.longest_wait)
-        except BaseException as error:  # whatever it is, whoever asks for the next shot hears of it
+        except BaseException as error:  # whatever it is, whoever asks for the next sample hears of it
             with self._news:
                 self._failure = error
                 self._news.notify_all()
@@ -177,10 +177,10 @@ class Stream(Iterator[Shot]):
         picture = self.scale(frame)
         with self._news:
             self.skipped += self._waiting is not None
-            self._waiting = Shot(now - self._start, picture)
+            self._waiting = Sample(now - self._start, picture)
             self._news.notify_all()
 
     def _note(self, note: str) -> None:
-        """Keep a note for the next shot, the newest few only."""
+        """Keep a note for the next sample, the newest few only."""
         log.warning("%s: %s", self.name, note)
         self._notes = [*self._notes, note][-5:]

@@ -101,7 +101,7 @@ def no_precedence(steps: int) -> Precedence:
     return Precedence(nothing, nothing, LOWEST)
 
 
-class Found(NamedTuple):
+class FoundOrder(NamedTuple):
     """What one model finds from one start."""
 
     closed: Bools
@@ -128,7 +128,7 @@ def find_precedence(
     return Precedence(best.closed, undecided & ~best.closed & ~best.closed.T, best.error)
 
 
-def careless_videos(kept: Floats, start: float) -> Found:
+def careless_videos(kept: Floats, start: float) -> FoundOrder:
     """The order when every video errs at a rate of its own; `kept` (V, K, K) says where a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     rate, share_free, error = np.full(kept.shape, start), 0.2, start
@@ -142,10 +142,10 @@ def careless_videos(kept: Floats, start: float) -> Found:
         error = float((errors.sum() + 0.5) / (chances.sum() + 1))
         rate = (_elsewhere(errors) + PRIOR * steps * error) / (_elsewhere(chances) + PRIOR * steps)
         rate = np.clip(rate, LOWEST, HIGHEST)
-    return Found(closed, logs, error)
+    return FoundOrder(closed, logs, error)
 
 
-def misplaced_steps(kept: Floats, start: float) -> Found:
+def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
     """The order when some steps of some videos are not where they belong; `kept` (V, K, K) says where a precedes b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     present = (kept + broken).any(axis=2)
@@ -165,7 +165,7 @@ def misplaced_steps(kept: Floats, start: float) -> Found:
         error = float(((expit(logit(error) + whole) * present).sum() + 0.5) / (present.sum() + 1))
         error = float(np.clip(error, LOWEST, HIGHEST))
         moved = expit(logit(error) + whole[:, :, None] - said)
-    return Found(closed, logs, error)
+    return FoundOrder(closed, logs, error)
 
 
 def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from stepcut.datasets.toy.features import toy_features
-from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Plan, Script, write_script
+from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Script, ScriptSettings, write_script
 from stepcut.errors import DataError, choose
 from stepcut.files.atomic import read_json, write_json
 from stepcut.formats import write
@@ -71,7 +71,7 @@ def make_kitchen(
     *,
     view: str = "ego",
     progress: Hook = silent,
-    **plan: Unpack[Plan],
+    **plan: Unpack[ScriptSettings],
 ) -> ToyKitchen:
     """Film `videos` breakfasts into `folder`: `videos/*.mp4`, `annotations/*.csv` (EgoProceL), `graph.json`.
 

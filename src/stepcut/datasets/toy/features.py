@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from stepcut.datasets.toy.script import STEPS, Plan, write_script
+from stepcut.datasets.toy.script import STEPS, ScriptSettings, write_script
 from stepcut.methods.segmenter import check_number
 from stepcut.timeline import Timeline
 
@@ -22,7 +22,7 @@ def toy_features(
     noise: float = 0.5,
     offset: float = 2.0,
     drift: float = 0.5,
-    **plan: Unpack[Plan],
+    **plan: Unpack[ScriptSettings],
 ) -> tuple[list[NDArray[np.float32]], list[Timeline]]:
     """A list of `(T, dim)` features, `rate` rows a second, and the true timelines.
 

@@ -27,7 +27,7 @@ REACH = 80.0
 
 
 @dataclass(frozen=True)
-class Held:
+class InHand:
     """Something at `(x, y)` from where the hands work, turned by `turn` degrees and `size` times as large."""
 
     thing: str
@@ -169,56 +169,56 @@ def _within_reach(camera: NDArray[np.float64], spot: tuple[float, float]) -> tup
 # ---------------------------------------------------------------------- what the hands do, t seconds into a shot
 
 
-def _held_by(shot: Shot) -> Callable[[float], list[Held]]:
+def _held_by(shot: Shot) -> Callable[[float], list[InHand]]:
     own = np.random.default_rng([shot.seed, 2])
     pace = own.uniform(0.75, 1.3)
     dx, dy, turn = own.uniform(-14, 14), own.uniform(-10, 10), own.uniform(-8, 8)
     return partial(_hold, shot.act, pace, (dx, dy, turn))
 
 
-def _hold(act: str, pace: float, habit: tuple[float, float, float], t: float) -> list[Held]:
+def _hold(act: str, pace: float, habit: tuple[float, float, float], t: float) -> list[InHand]:
     """The hands and what they hold, the rearmost first."""
     dx, dy, turn = habit
     beat = 2 * pi * pace * t
     if act == "cut bread":
         x, y = 14 + dx, 58 + dy + 20 * sin(1.7 * beat)
-        return [Held("left", -62 + dx, 34, 28), Held(act, x, y, -12 + turn), Held("right", x, y, -24)]
+        return [InHand("left", -62 + dx, 34, 28), InHand(act, x, y, -12 + turn), InHand("right", x, y, -24)]
     if act == "spread butter":
         x, y = 66 + dx + 26 * sin(beat), 74 + dy + 8 * cos(0.7 * beat)
-        return [Held("left", -80, 60 + dy, 30), Held(act, x, y, -52 + turn), Held("right", x, y, -30)]
+        return [InHand("left", -80, 60 + dy, 30), InHand(act, x, y, -52 + turn), InHand("right", x, y, -30)]
     if act == "add jam":  # from the jar to the toast and back
         way = 0.5 + 0.5 * np.tanh(3 * sin(0.55 * beat))
         x, y = 10 + 80 * way + dx, 96 - 40 * way + dy
-        return [Held("left", -16, 30, 34), Held(act, x, y, -28 + turn - 20 * way), Held("right", x, y, -26)]
+        return [InHand("left", -16, 30, 34), InHand(act, x, y, -28 + turn - 20 * way), InHand("right", x, y, -26)]
     if act == "pour water":
         x, y, tip = 92 + dx, -96 + dy + 4 * sin(0.5 * beat), -34 + turn / 2 + 4 * sin(0.6 * beat)
-        return [Held("pour", -34 + dx, -64 + dy), Held(act, x, y, tip), Held("right", x, y, -40)]
+        return [InHand("pour", -34 + dx, -64 + dy), InHand(act, x, y, tip), InHand("right", x, y, -40)]
     if act == "stir tea":
         x, y = 24 + 15 * cos(1.4 * beat) + dx / 3, 86 + 8 * sin(1.4 * beat)
-        return [Held("left", -74, 36 + dy, 34), Held(act, x, y, -20 + turn / 2), Held("right", x, y, -28)]
+        return [InHand("left", -74, 36 + dy, 34), InHand(act, x, y, -20 + turn / 2), InHand("right", x, y, -28)]
     if act == "wash dish":
         x, y = 26 + dx + 24 * cos(1.2 * beat), 30 + dy + 16 * sin(1.2 * beat)
         return [
-            Held("tap", 4, -70),
-            Held("dish", -4, 22 + dy, 6 * sin(beat)),
-            Held("left", -78, 44 + dy, 26),
-            Held(act, x, y, turn),
-            Held("right", x, y, -24),
+            InHand("tap", 4, -70),
+            InHand("dish", -4, 22 + dy, 6 * sin(beat)),
+            InHand("left", -78, 44 + dy, 26),
+            InHand(act, x, y, turn),
+            InHand("right", x, y, -24),
         ]
     if act in ("phone", "fiddle"):
         x, y = 10 + 2 * dx + 8 * sin(0.4 * beat), 50 + dy
-        return [Held("thing", x, y, turn + 6 * sin(0.3 * beat), 0.9), Held("right", x, y, -14)]
+        return [InHand("thing", x, y, turn + 6 * sin(0.3 * beat), 0.9), InHand("right", x, y, -14)]
     return []  # wander, look: the hands are down
 
 
-def _stand(items: list[Held]) -> list[Held]:
+def _stand(items: list[InHand]) -> list[InHand]:
     """The same, seen from afar: the cook stands beside the work and the arms reach from the shoulder to it."""
     side, up = -170.0, -270.0
-    whole = [Held("person", side, up)]
+    whole = [InHand("person", side, up)]
     for item in items:
         if item.thing in ("left", "right"):
             x, y = side - item.x, up - item.y
-            item = Held(item.thing, item.x, item.y, atan2(-x, y) * 180 / pi, hypot(x, y) / 390)
+            item = InHand(item.thing, item.x, item.y, atan2(-x, y) * 180 / pi, hypot(x, y) / 390)
         whole.append(item)
     return whole
 

@@ -81,7 +81,7 @@ class Script:
         return Timeline(segments, duration=self.duration, steps=STEPS, video=self.name)
 
 
-class Plan(TypedDict, total=False):
+class ScriptSettings(TypedDict, total=False):
     """The settings of `write_script` by name, as `make_kitchen` and `toy_features` hand them on."""
 
     duration: float

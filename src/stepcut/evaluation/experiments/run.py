@@ -28,7 +28,7 @@ from stepcut.version import versions
 
 log = logging.getLogger("stepcut")
 
-Job = tuple[Cell, Material, Path, Settings]
+Work = tuple[Cell, Material, Path, Settings]
 
 
 def run_experiment(
@@ -183,7 +183,7 @@ def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
 
 
 def _each(
-    do: Callable[[Job], dict[str, Any]], todo: Sequence[Job], engine: Engine | None, stage_name: str, progress: Hook
+    do: Callable[[Work], dict[str, Any]], todo: Sequence[Work], engine: Engine | None, stage_name: str, progress: Hook
 ) -> list[dict[str, Any]]:
     """Do all jobs, here or by the engine's workers; the answers in the order of the jobs."""
     results: list[dict[str, Any]] = [{}] * len(todo)
@@ -205,11 +205,11 @@ def _each(
     return results
 
 
-def _train(job: Job) -> dict[str, Any]:
+def _train(job: Work) -> dict[str, Any]:
     cell, material, folder, settings = job
     train_embedder(cell, material, folder, settings)
     return asdict(cell)
 
 
-def _fill(job: Job) -> dict[str, Any]:
+def _fill(job: Work) -> dict[str, Any]:
     return run_cell(*job)

@@ -19,7 +19,7 @@ from stepcut.features.spec import FETCH, FeatureSpec
 
 
 @dataclass
-class Found:
+class HubNetwork:
     """A network, and how it wants its frames."""
 
     module: Any
@@ -72,16 +72,16 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     return network
 
 
-def _timm(name: str, spec: FeatureSpec) -> Found:
+def _timm(name: str, spec: FeatureSpec) -> HubNetwork:
     import timm
 
     fetch = _may_fetch(spec)
     model = timm.create_model(name, pretrained=fetch, num_classes=0)
     said = timm.data.resolve_model_data_config(model)
-    return Found(model, model, int(said["input_size"][-1]), said["mean"], said["std"])
+    return HubNetwork(model, model, int(said["input_size"][-1]), said["mean"], said["std"])
 
 
-def _open_clip(name: str, spec: FeatureSpec) -> Found:
+def _open_clip(name: str, spec: FeatureSpec) -> HubNetwork:
     import open_clip
 
     fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
@@ -90,10 +90,10 @@ def _open_clip(name: str, spec: FeatureSpec) -> Found:
     model = open_clip.create_model(name, pretrained=tag if fetch else None)
     size = model.visual.image_size
     size = int(size if isinstance(size, int) else size[0])
-    return Found(model, model.encode_image, size, model.visual.image_mean, model.visual.image_std)
+    return HubNetwork(model, model.encode_image, size, model.visual.image_mean, model.visual.image_std)
 
 
-def _transformers(name: str, spec: FeatureSpec) -> Found:
+def _transformers(name: str, spec: FeatureSpec) -> HubNetwork:
     from transformers import AutoModel
     from transformers.image_processing_base import ImageProcessingMixin
 
@@ -118,7 +118,7 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
         return pooled if pooled is not None else getattr(answer, "last_hidden_state", answer)
 
     frames = getattr(config, "num_frames", None)
-    return Found(model, forward, int(config.image_size), said["image_mean"], said["image_std"], frames)
+    return HubNetwork(model, forward, int(config.image_size), said["image_mean"], said["image_std"], frames)
 
 
 def _may_fetch(spec: FeatureSpec) -> bool:
@@ -147,7 +147,7 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
         )
 
 
-HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {
+HUBS: dict[str, Callable[[str, FeatureSpec], HubNetwork]] = {
     "timm": _timm,
     "hf": _transformers,
     "open_clip": _open_clip,
