@@ -13,8 +13,10 @@ import pytest
 from stepcut.cli.main import main
 from stepcut.datasets import Task, TaskVideo
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.evaluation import evaluate
+from stepcut.evaluation import Protocol, evaluate
 from stepcut.evaluation.clock import put_on_one_clock
+from stepcut.evaluation.metrics import Rates
+from stepcut.evaluation.protocols import match_f1
 from stepcut.formats import write_folder
 from stepcut.procedure.learning import learn
 from stepcut.tables import Spread, Table
@@ -276,6 +278,22 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
     record = json.loads(capsys.readouterr().out)
     assert [row["row"] for row in record["rows"]][:2] == ["a", "b"]
     assert record["confusion"]["rows"][1]["true step"] == "pour"
+    assert f"data {Path(true).name} " in record["caption"]
+
+
+OWN = Protocol("all or nothing", match_f1, lambda _, matching: Rates(*[float(len(matching) == 3)] * 4))
+
+
+def test_a_protocol_of_ones_own(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    found, true = folders
+    table = evaluate(renamed(truth()), truth(), OWN)
+    assert table.caption.startswith("protocol all or nothing, ")
+    assert table.rows[0][1:3] == [100.0, 100.0]
+    assert table.column("F1")[-1] == 0  # one cluster
+    assert main(["evaluate", found, "--truth", true, "--protocol", f"{__name__}:OWN", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["F1"] == 100
+    assert main(["evaluate", found, "--truth", true, "--protocol", f"{__name__}:STEPS"]) == 2
+    assert "is no `stepcut.evaluation.Protocol` but a tuple" in capsys.readouterr().err
 
 
 def test_truth_by_the_name_of_a_data_set(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""evaluate(): a procedure against true timelines, in a table that names its protocol and holds the rows of no video."""
+"""evaluate(): a procedure against true timelines, in a table that names its protocol and shows the baselines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.compare import baseline, compare_videos, graph_f1, verdict
-from stepcut.evaluation.protocols import find_protocol
+from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
 from stepcut.formats import read_folder
@@ -64,7 +64,7 @@ class Evaluation(Table):
     def json(self) -> str:
         """The table with the matching beside it: found step -> true step."""
         record = json.loads(super().json())
-        if self.score.protocol not in ("paper-per-video", "named"):
+        if self.score.has_one_matching and self.score.protocol != "named":
             record["matching"] = {self._cluster(k): self.score.name(s) for k, s in self.score.matching.items()}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
@@ -110,7 +110,7 @@ class Evaluation(Table):
 def evaluate(
     proc_or_timelines: Found | Sequence[Found] | Mapping[str, Found | Sequence[Found]],
     truth: Truth,
-    protocol: str = "strict",
+    protocol: str | Protocol = "strict",
     seeds: int = 5,
     background: str = "count",
     clock: float = CLOCK,
@@ -120,68 +120,89 @@ def evaluate(
 ) -> Evaluation:
     """Score a procedure (or timelines by any other program) against true timelines.
 
-    `proc_or_timelines`: a `Procedure`, the path of one, a folder of timeline files, or a dict from video names to
-    timelines; a list of these is the same thing learned with several seeds, and gives means and standard deviations.
-    A dict from names to any of these gives a row each, and says whether the first two differ over videos.
-    `truth`: a folder of annotation files, a dict, a task of a data set, or NAME:DIR of a data set. `protocol`: see
-    docs/protocols.md; `background`: "count" or "drop" frames of true background; `clock`: ticks a second. `seeds`: how
-    often `random` is drawn, from `seed` on; nothing is learned anew here (`stepcut experiment` does that). `graph`: the
-    true edges (before, after) between step names, where known (a task may bring its own). With an `engine`, its workers
-    score.
+    proc_or_timelines  a `Procedure`, the path of one, a folder of timeline files, or a dict from video names to
+                       timelines. A list of these is the same thing learned with several seeds, and gives means and
+                       standard deviations. A dict from names to any of these gives a row each, and says whether the
+                       first two differ over videos
+    truth              a folder of annotation files, a dict, a task of a data set, or NAME:DIR of a data set
+    protocol           a name of docs/protocols.md, or a `Protocol` of your own
+    seeds, seed        how often `random` is drawn, and from which seed on; nothing is learned anew here
+    background         "count" or "drop" frames of true background
+    clock              ticks a second
+    graph              the true edges (before, after) between step names, where known; a task may bring its own
+    engine             whose workers score; left out, this process does
     """
     check_number("seeds", seeds, 1, whole=True)
-    if isinstance(proc_or_timelines, Mapping) and not all(isinstance(v, Timeline) for v in proc_or_timelines.values()):
-        read = read_truth(truth)[0] if isinstance(truth, str) else truth
-        named_rows: Mapping[str, Any] = proc_or_timelines
-        options_of = (protocol, seeds, background, clock, seed, graph, engine)
-        return side_by_side({row: evaluate(found, read, *options_of) for row, found in named_rows.items()})
-    given = [_open(one) for one in _as_list(proc_or_timelines)]
-    if not given:
-        raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
     true, origin = read_truth(truth)
-    pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, _ in given]
-    options: dict[str, Any] = {"protocol": protocol, "background": background, "rate": clock}
+    known = getattr(truth, "graph", None) if graph is None else graph
+    edges = None if known is None else set(known)
+    random = range(seed, seed + seeds)
+
+    def one_row(given: Any) -> Evaluation:
+        return _evaluate(given, true, origin, find_protocol(protocol), random, background, clock, edges, engine)
+
+    rows: Any = proc_or_timelines
+    if isinstance(rows, Mapping) and not all(isinstance(found, Timeline) for found in rows.values()):
+        return side_by_side({row: one_row(found) for row, found in rows.items()})
+    return one_row(rows)
+
+
+def _evaluate(
+    given: Any,
+    true: Mapping[str, Timeline],
+    origin: str,
+    protocol: Protocol,
+    random: Sequence[int],
+    background: str,
+    clock: float,
+    edges: set[tuple[str, str]] | None,
+    engine: Engine | None,
+) -> Evaluation:
+    """The table of one thing that was found, beside the baselines; `random` are the seeds of that baseline."""
+    opened = [_open(one) for one in _as_list(given)]
+    if not opened:
+        raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
+    pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, _ in opened]
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         raise OptionError(
             f"the procedures have K = {sizes} steps; seeds of one method have the same K. Evaluate apart."
         )
-    named = find_protocol(protocol).name == "named"
+    named = protocol.name == "named"
     to_score = [("ours", pair.by_name() if named else pair.pred, pair.true, pair.steps) for pair in pairs]
     for row in BASELINES:
-        for number in range(seed, seed + (seeds if row == "random" else 1)):
+        for number in random if row == "random" else random[:1]:
             pair = pairs[0]
             to_score.append((row, baseline(row, pair.true, sizes[0], number), pair.true, pair.steps))
-    work = partial(_score, options=options, clusters=sizes[0])
+    options: dict[str, Any] = {"protocol": protocol, "background": background, "rate": clock, "clusters": sizes[0]}
+    work = partial(_score, options=options)
     answers = [work(one) for one in to_score] if engine is None else engine.map(work, to_score)
     scores: dict[str, list[Score]] = {row: [] for row in ("ours", *BASELINES)}
     for (row, *_), answer in zip(to_score, answers, strict=True):
         if isinstance(answer, Exception):
             raise answer
         scores[row].append(answer)
-    known = getattr(truth, "graph", None) if graph is None else graph
-    edges = None if known is None else set(known)
     rows = [[row, *_cells(each, edges)] for row, each in scores.items()]
     columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
-    learned = " ".join(seed for _, _, seed in given)
+    learned = " ".join(seed for _, _, seed in opened)
     caption = ", ".join(
         [
-            f"protocol {protocol}" + (" without true background" if background == "drop" else ""),
+            f"protocol {protocol.name}" + (" without true background" if background == "drop" else ""),
             f"K = {sizes[0]}",
             f"{len(pairs[0].videos)} videos",
             f"data {origin} {fingerprint(true)}",
-            f"seeds {learned} (random: {seed} to {seed + seeds - 1})",
+            f"seeds {learned} (random: {random[0]} to {random[-1]})",
             f"clock {clock:g} Hz",
             f"stepcut {__version__}",
         ]
     )
-    blind = ["Rows that look at no video name nothing; they are given the names that suit them best."] if named else []
+    blind = ["Baselines name nothing; they are given the names that suit them best."] if named else []
     notes = [verdict(scores), *blind, *dict.fromkeys(note for pair in pairs for note in pair.notes)]
     return Evaluation(columns, rows, caption, notes, scores=scores, videos=pairs[0].videos, clusters=pairs[0].clusters)
 
 
 def side_by_side(each: Mapping[str, Evaluation]) -> Evaluation:
-    """One table with a row for each of several evaluations against the same truth, and the blind rows of the first."""
+    """One table with a row for each of several evaluations against the same truth, and the baselines of the first."""
     first = next(iter(each.values()))
     rows: list[list[Cell]] = [[name, *table.rows[0][1:]] for name, table in each.items()]
     scores = {name: table.scores["ours"] for name, table in each.items()}
@@ -204,11 +225,11 @@ def side_by_side(each: Mapping[str, Evaluation]) -> Evaluation:
     )
 
 
-def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any], clusters: int) -> Score:
+def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any]) -> Score:
     row, found, true, names = job
     # What looks at no video names nothing: under `named` it is given the best names, those of strict.
-    protocol = "strict" if row in BASELINES and options["protocol"] == "named" else options["protocol"]
-    return score(found, true, names=names, clusters=clusters, **{**options, "protocol": protocol})
+    best = {"protocol": "strict"} if row in BASELINES and options["protocol"].name == "named" else {}
+    return score(found, true, names=names, **{**options, **best})
 
 
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:

@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from stepcut.errors import OptionError, choose
+from stepcut.errors import OptionError
 from stepcut.evaluation.metrics import Rates, rates
+from stepcut.plugins import find
 
 Counts = NDArray[np.int64]
 Places = NDArray[np.intp]
@@ -51,15 +52,16 @@ class Protocol:
 
 
 def find_protocol(protocol: str | Protocol) -> Protocol:
-    """The protocol of this name; an object is taken as it is."""
-    if isinstance(protocol, Protocol):
-        return protocol
+    """The protocol of this name, of an entry point or `package.module:NAME`; an object is taken as it is."""
     if protocol == "legacy":
         raise OptionError(
             "protocol='legacy' is now two readings with names of their own: choose 'framewise' (background is a class "
             "and is matched) or 'framewise-steps' (steps only, precision over every frame given to any cluster)."
         )
-    return choose("protocol", protocol, PROTOCOLS)
+    found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
+    if not isinstance(found, Protocol):
+        raise OptionError(f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a {type(found).__name__}.")
+    return found
 
 
 def assign(gain: NDArray[Any], rows: Places, columns: Places) -> Matching:

@@ -66,8 +66,8 @@ class Score:
         rate: float,
         clusters: int | None = None,
     ) -> None:
-        self.protocol = protocol.name
-        self.rate = rate
+        self.protocol, self.rate = protocol.name, rate
+        self.has_one_matching = not protocol.per_video
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
         # Column 0 is "no step", so clusters move up by one; the labels below are positions in the counts.
         classes = len(np.unique(np.concatenate(true)))
@@ -95,9 +95,9 @@ class Score:
     @property
     def matching(self) -> dict[int, int]:
         """Cluster number -> true step; one for all videos."""
-        if self._protocol.per_video:
+        if not self.has_one_matching:
             raise OptionError(
-                "protocol='paper-per-video' has a matching for every video, not one; read .matchings instead."
+                f"protocol={self.protocol!r} has a matching for every video, not one; read .matchings instead."
             )
         return self.matchings[0]
 

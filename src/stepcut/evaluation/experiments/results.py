@@ -75,8 +75,10 @@ class Results:
     def table(self, protocol: str | None = None) -> Table:
         """Ours, and beneath each row the published one where there is one. The default protocol is the paper's."""
         shown = [protocol] if protocol else [self.experiment.protocol, *self.experiment.also]
+        scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
         for each in shown:
             find_protocol(each)
+            choose("protocol", each, scored)
         several = len(shown) > 1
         columns = list(dict.fromkeys(self._column(task["task"]) for task in self.record["tasks"]))
         body: list[list[Cell]] = []
