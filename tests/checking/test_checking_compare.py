@@ -74,3 +74,7 @@ def test_the_command_compares_folders(
     assert (tmp_path / "b.svg").stat().st_size > 1000
     assert main(["compare", str(tmp_path / "absent"), folders[1], "-p", "any.proc"]) == 2
     assert "is not a folder" in capsys.readouterr().err
+    assert main(["compare", *folders, "-p", "any.proc", "--plot", str(tmp_path / "b.xyz")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""  # told before the work
+    assert "Choose from .png, .svg, .pdf" in err

@@ -66,6 +66,9 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, "stats", "egoprocel", "--root", root, "--all", "--plot", str(tmp_path / "p.png"))
     assert "published F" in out
     assert (tmp_path / "p.png").stat().st_size > 1000
+    code, _, err = run(capsys, "stats", "egoprocel", "--root", root, "--plot", str(tmp_path / "p.xyz"))
+    assert code == 2
+    assert "Choose from .png, .svg, .pdf" in err
     assert "\\toprule" in run(capsys, "stats", "egoprocel", "--root", root, "--format", "latex")[1]
 
 

@@ -308,6 +308,8 @@ def test_the_command_answers_errors_in_one_line(folders: tuple[str, str], capsys
     found, true = folders
     assert main(["evaluate", found, "--truth", true, "--protocol", "strickt"]) == 2
     assert "did you mean 'strict'?" in capsys.readouterr().err
+    assert main(["evaluate", f"a={found}", found, "--truth", true]) == 2
+    assert f"give each row a name, NAME={found}, or none" in capsys.readouterr().err
 
 
 def test_a_spread_is_one_cell_for_people_and_two_for_machines() -> None:

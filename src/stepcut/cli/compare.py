@@ -10,11 +10,14 @@ from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError
 from stepcut.features.find import feature_files, find_videos
 from stepcut.files.atomic import write_text
+from stepcut.files.figures import check_picture, save_figure
 from stepcut.timeline import Timeline
 
 
 def run(args: argparse.Namespace) -> int:
     """Cut the videos of both groups and print what differs; 2 when one cannot be cut."""
+    if args.plot:
+        check_picture(args.plot)
     folders = (args.first, args.second)
     names = [Path(folder).name or folder for folder in folders]
     names = names if names[0] != names[1] else ["A", "B"]
@@ -29,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if args.budget:
         write_text(args.budget, time_budget(groups, steps).csv())
     if args.plot:
-        draw_budget(groups, steps).figure.savefig(args.plot)
+        save_figure(draw_budget(groups, steps).figure, args.plot)
     return 2 if failed else 0
 
 

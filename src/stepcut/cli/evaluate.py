@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+from pathlib import Path
 
 from stepcut.cli.common import open_engine
+from stepcut.errors import OptionError
 from stepcut.evaluation import evaluate
 
 
@@ -30,15 +33,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def named_rows(words: list[str]) -> dict[str, list[str]]:
-    """`A=P1 B=P2 B=P3` as rows of paths; nothing where no word has that form.
+    """`A=P1 B=P2 B=P3` as rows of paths; nothing where the words are paths alone.
 
     >>> named_rows(["A=one.proc", "B=two.proc", "B=three.proc"])
     {'A': ['one.proc'], 'B': ['two.proc', 'three.proc']}
     """
-    pairs = [word.partition("=") for word in words]
-    if not all(name and equals and path for name, equals, path in pairs):
-        return {}
+    plain = [word for word in words if not re.match("[^=]+=.", word) or Path(word).exists()]
+    if plain and len(plain) < len(words):
+        raise OptionError(f"{plain[0]} has no name and others have; give each row a name, NAME={plain[0]}, or none.")
     rows: dict[str, list[str]] = {}
-    for name, _, path in pairs:
+    for word in words if not plain else ():
+        name, _, path = word.partition("=")
         rows.setdefault(name, []).append(path)
     return rows

@@ -10,11 +10,14 @@ from stepcut.cli.common import progress_hook, read_settings, read_value, said, s
 from stepcut.errors import OptionError
 from stepcut.evaluation.experiments import Results, run_experiment
 from stepcut.files.cache import cache_dir
+from stepcut.files.figures import check_picture
 from stepcut.methods.cnc.settings import group_settings
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    if args.plot:
+        check_picture(args.plot)
     if args.from_ is not None:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:

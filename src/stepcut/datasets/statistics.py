@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stepcut.datasets.dataset import TaskInfo
 from stepcut.datasets.task import Task
-from stepcut.files.atomic import whole_file
+from stepcut.files.figures import save_figure
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline
 
@@ -106,12 +106,10 @@ def statistics(
 
 def plot_statistics(table: Table, path: str | Path) -> None:
     """Draw foreground, missing and repeated per task as bars; the suffix of `path` decides PNG, SVG or PDF."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     names = [str(name) for name in table.column("task")]
     figure = Figure(figsize=(8, 0.6 + 0.32 * len(names)), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1, 3, sharey=True)
     for each, what, fill in zip(axes, COLUMNS[3:], ("#4477aa", "#ee6677", "#228833"), strict=True):
         values = [value if isinstance(value, float) else 0.0 for value in table.column(what)]
@@ -121,8 +119,7 @@ def plot_statistics(table: Table, path: str | Path) -> None:
         each.set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
     figure.suptitle(table.caption)
-    with whole_file(path) as temporary:
-        figure.savefig(temporary, format=Path(path).suffix[1:] or "png", dpi=150)
+    save_figure(figure, path)
 
 
 def _means(counts: Sequence[Counts]) -> str:

@@ -6,11 +6,9 @@ import functools
 import io
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from stepcut.errors import choose
-from stepcut.files.atomic import whole_file
+from stepcut.files.figures import FIXED, METADATA, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,10 +30,8 @@ STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.6,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
-    "svg.hashsalt": "stepcut",
+    **FIXED,
 }
-SUFFIXES = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-"""What may be written, and the metadata to leave out so that the same picture is the same file."""
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -87,10 +83,8 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
     """Write a figure whole or not at all; the suffix decides between PNG, SVG and PDF."""
     import matplotlib
 
-    suffix = Path(path).suffix.lower()
-    metadata = choose("suffix", suffix, SUFFIXES)
-    with matplotlib.rc_context(STYLE), whole_file(path) as temporary:
-        figure.savefig(temporary, format=suffix[1:], dpi=dpi, metadata=metadata)
+    with matplotlib.rc_context(STYLE):
+        save_figure(figure, path, dpi)
 
 
 def to_svg(figure: Figure) -> str:
@@ -99,6 +93,6 @@ def to_svg(figure: Figure) -> str:
 
     out = io.StringIO()
     with matplotlib.rc_context(STYLE):
-        figure.savefig(out, format="svg", metadata=SUFFIXES[".svg"])
+        figure.savefig(out, format="svg", metadata=METADATA[".svg"])
     text = out.getvalue()
     return text[text.index("<svg") :]

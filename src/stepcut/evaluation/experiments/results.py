@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -18,7 +17,8 @@ from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.compare import above_clock
 from stepcut.evaluation.experiments.plan import EXPERIMENTS, NO_VIDEO
 from stepcut.evaluation.protocols import find_protocol
-from stepcut.files.atomic import read_json, write_bytes, write_json
+from stepcut.files.atomic import read_json, write_json
+from stepcut.files.figures import save_figure
 from stepcut.tables import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
@@ -272,6 +272,4 @@ def draw(path: Path, title: str, figures: Mapping[str, Spread | Mapping[int, Spr
         axes.set_yticks(places, list(bars))
         axes.invert_yaxis()
     axes.set_title(title)
-    picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix.lstrip(".") or "png", dpi=150)
-    write_bytes(path, picture.getvalue())
+    save_figure(figure, path)
