@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -20,6 +21,15 @@ def test_every_public_name_is_there_and_says_what_it_is_for() -> None:
     for name in stepcut.__all__:
         thing = getattr(stepcut, name)
         assert name == "__version__" or thing.__doc__
+
+
+def test_every_parameter_of_a_public_name_is_documented() -> None:
+    for name in stepcut.__all__:
+        thing = getattr(stepcut, name)
+        for verb, part in inspect.getmembers(thing) if inspect.isclass(thing) else [(name, thing)]:
+            if (inspect.isfunction(part) or inspect.ismethod(part)) and not verb.startswith("_"):
+                lost = [each for each in inspect.signature(part).parameters if each not in (inspect.getdoc(part) or "")]
+                assert set(lost) <= {"self"}, f"{name}, {verb}: {lost}"
 
 
 def test_a_name_that_is_not_there() -> None:

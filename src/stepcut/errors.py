@@ -66,7 +66,7 @@ class NotLearned(StepcutError):
 
 
 class TrainingError(StepcutError):
-    """Learning went wrong; the message names the training step and the setting to change."""
+    """Learning went wrong; the message names the iteration and the setting to change."""
 
 
 class WorkerDied(StepcutError):
@@ -78,7 +78,7 @@ class ExtraNeeded(StepcutError, ImportError):
 
 
 def printable(text: str) -> str:
-    r"""Text in which characters that cannot be seen stand as %XX; line breaks and tabs stay.
+    r"""The `text` with characters that cannot be seen as %XX; line breaks and tabs stay.
 
     >>> printable("a\x1b[2J b")
     'a%1B[2J b'
@@ -94,7 +94,7 @@ def _bytes(letter: str) -> bytes:
 
 
 def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
-    """Pick `choices[name]`; an unknown name is answered with the nearest one and the list.
+    """Pick `choices[name]`; an unknown name is answered with the `setting`, the nearest name and the list.
 
     >>> choose("loss", "tc3i", {"tcc": 1, "tc3i": 2})
     2
@@ -105,7 +105,7 @@ def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
 
 
 def unknown(setting: str, name: object, choices: Iterable[str]) -> str:
-    """The sentence for a name that is not among the choices."""
+    """The sentence for a `name`, given for a `setting`, that is not among the `choices`."""
     known = list(choices)
     near = difflib.get_close_matches(str(name), known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."

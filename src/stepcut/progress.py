@@ -24,7 +24,7 @@ class Event:
     done: float
     total: float | None
     unit: str = ""
-    """What is counted: "frames", "steps"."""
+    """What is counted: "frames", "iterations"."""
     item: str = ""
     """What is worked on now, a video's name for example."""
     values: Mapping[str, float] = field(default_factory=dict)

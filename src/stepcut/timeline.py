@@ -35,6 +35,8 @@ def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 class Segment:
     """One step from `start` to `end`, in seconds, half-open: the end itself is no longer part of it.
 
+    `confidence`: how sure the cut is, from 0 to 1, where something cut it; None where a person did.
+
     >>> Segment(3.0, 7.5, "add jam").duration
     4.5
     """
@@ -60,7 +62,7 @@ class Segment:
         return self.end - self.start
 
     def overlaps(self, other: Segment) -> bool:
-        """Whether the two share a stretch of time longer than zero."""
+        """Whether this and the `other` share a stretch of time longer than zero."""
         return max(self.start, other.start) < min(self.end, other.end)
 
 
@@ -135,7 +137,15 @@ class Timeline:
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         video: str = "",
     ) -> Timeline:
-        """Segments from a step number per sampled time: label `i` stands for `[i / rate, (i + 1) / rate)`."""
+        """Segments from a step number per sampled time: label `i` stands for `[i / rate, (i + 1) / rate)`.
+
+        labels      (T,), -1 for background
+        rate        labels per second
+        steps       the names of the steps, in the order of their numbers
+        duration    of the video in seconds; left out, all labels together
+        confidence  of every label, (T,); a segment's is their mean
+        video       its name
+        """
         numbers = np.asarray(labels)
         length = len(numbers) / rate if duration is None else duration
         segments = []

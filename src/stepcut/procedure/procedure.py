@@ -99,7 +99,7 @@ class Procedure(Record):
         return taught
 
     def suggest(self, n: int = 3) -> list[str]:
-        """The videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
+        """The `n` videos whose labels would help most, the most useful first; `suggest_why` has the reasons."""
         return [name for name, _ in self.suggest_why(n)]
 
     def suggest_why(self, n: int = 3, source: Source | None = None) -> list[tuple[str, str]]:
@@ -156,7 +156,7 @@ class Procedure(Record):
         return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
 
     def segment(self, video: Video, device: str = "auto", progress: Hook = silent) -> Timeline:
-        """Cut a new video into the steps, without learning anything anew; the settings are those of `features`."""
+        """Cut a new video into the steps, without learning anything anew; `device` and `progress` as for `features`."""
         features = self.features(video, device, progress)
         rows = [features.rows]
         if self._is_learned(features):
@@ -176,7 +176,7 @@ class Procedure(Record):
     def check(self, video: Video, device: str = "auto", progress: Hook = silent) -> Report:
         """What a new video misses, repeats, does out of order, too quickly or slowly, and what matches no step.
 
-        The settings are those of `features`.
+        `video`, `device` and `progress` are those of `features`.
         """
         features = self.features(video, device, progress)
         rows = [features.rows]

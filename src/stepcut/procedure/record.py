@@ -53,7 +53,7 @@ class Outline:
 
     @classmethod
     def grown(cls, part: Outline, **more: Any) -> Self:
-        """The same with more to it: a record made of an outline, a procedure made of a record."""
+        """A record made of an outline, or a procedure made of a record: all fields of `part`, and `more`."""
         return cls(**{one.name: getattr(part, one.name) for one in fields(part)}, **more)
 
     @cached_property
