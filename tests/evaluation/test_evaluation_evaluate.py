@@ -231,6 +231,12 @@ def test_wrong_settings(options: dict, words: str) -> None:
         evaluate(truth(), truth(), **options)
 
 
+def test_videos_without_truth_are_named_in_natural_order() -> None:
+    extra = {name: Timeline(duration=1) for name in ("v10", "²", "v9")}
+    notes = evaluate({**truth(), **extra}, truth()).notes
+    assert "3 predicted videos have no truth and were left out: v9, v10, ²." in notes
+
+
 def test_nothing_to_evaluate() -> None:
     with pytest.raises(OptionError, match="nothing was given"):
         evaluate([], truth())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError
+from stepcut.features.find import natural
 from stepcut.files.names import video_name
 from stepcut.timeline import Timeline
 
@@ -158,7 +158,7 @@ def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]
 
 
 def _some(names: Mapping[str, Timeline] | list[str]) -> str:
-    listed = sorted(names, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
+    listed = sorted(names, key=natural)
     return (", ".join(listed[:5]) or "none") + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 

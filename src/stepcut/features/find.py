@@ -133,7 +133,7 @@ def _of(files: Places, kind: _Kind) -> Places:
     return sorted(fit, key=natural)
 
 
-def natural(path: Path | Address) -> list[tuple[int, int, str]]:
+def natural(path: AnyPath) -> list[tuple[int, int, str]]:
     """A sort key by which v2 comes before v10.
 
     >>> sorted([Path("v10"), Path("v2")], key=natural)[0].name

@@ -20,7 +20,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.methods.segmenter import check_number
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.contract import Engine, count_cores
 from stepcut.parallel.local import free_memory
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate
@@ -179,7 +179,7 @@ def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
         check_number("jobs", jobs, 1, whole=True)
         return jobs
     largest = max(material.bytes for material in materials)
-    return max(1, min(os.cpu_count() or 1, int(free_memory() / (6 * largest + 2**29))))
+    return max(1, min(count_cores(), int(free_memory() / (6 * largest + 2**29))))
 
 
 def _each(
