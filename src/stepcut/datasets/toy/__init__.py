@@ -101,7 +101,7 @@ def make_kitchen(
 
 def _film(script: Script, path: Path, view: str) -> None:
     """Render a video unless it is there and whole."""
-    from stepcut.datasets.toy.render import is_filmed, render_video  # compiled code and the encoder: only when needed
+    from stepcut.datasets.toy.render import is_filmed, render_video  # PIL and scipy: only when needed
 
     if not is_filmed(script, path):
         render_video(script, path, view)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.jit import compiled
+from stepcut.jit import compiled_later
 
 Pixels = NDArray[np.uint8]
 ONE, HALF, FULL = np.float32(1), np.float32(0.5), np.float32(1 / 255)
 
 
-@compiled()
+@compiled_later
 def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64], box: tuple[int, int, int, int]) -> None:
     """Draw `picture` (h, w, 4) over `frame` (H, W, 3) inside `box` (left, top, right, bottom), between pixels bilinear.
 
@@ -43,7 +43,7 @@ def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64], box: tuple[i
                 frame[y, x, k] = np.uint8(colour + rest * frame[y, x, k] + HALF)
 
 
-@compiled()
+@compiled_later
 def expose(
     frame: Pixels,
     levels: NDArray[np.float32],
