@@ -1,4 +1,4 @@
-"""What a table is compared with: the rows of no video, the clock in words, another row over videos, a true graph."""
+"""Comparisons for a table: baselines that look at no video, two rows over videos, a found graph and a true one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from stepcut.tables import Spread
 
 
 def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:
-    """The labels of a row that looks at no video, for videos as long as these arrays."""
+    """The labels of a baseline that looks at no video.
+
+    row    random, uniform or one-cluster
+    like   arrays as long as the videos
+    steps  K
+    seed   of random
+    """
     # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
     videos = [np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)]
     labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)
@@ -25,7 +31,7 @@ def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) 
 
 
 def above_clock(mine: Spread, clock: float) -> str:
-    """In words: how far a figure lies above that of uniform, a clock that looks at no video."""
+    """In words: how far the figure `mine` lies above that of uniform, the `clock` that looks at no video."""
     gap = mine.mean - clock
     level = abs(gap) < max(mine.sd, 0.05)
     place = "level with" if level else f"{abs(gap):.1f} {'above' if gap > 0 else 'below'}"
@@ -33,7 +39,7 @@ def above_clock(mine: Spread, clock: float) -> str:
 
 
 def verdict(scores: Mapping[str, Sequence[Score]], row: str = "ours") -> str:
-    """In words: whether a row is above the clock, and by how much."""
+    """In words: whether a `row` of `scores` is above the clock, and by how much."""
     figures = [each.f1 for each in scores[row]]
     mine = Spread(float(np.mean(figures)), float(np.std(figures)))
     who = "This" if row == "ours" else row
@@ -43,8 +49,8 @@ def verdict(scores: Mapping[str, Sequence[Score]], row: str = "ours") -> str:
 def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
     """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1 per video.
 
-    `figures` are the F1 of each row by video. p is the share of all ways to exchange the two rows, video by video,
-    whose mean difference is at least as large.
+    `names` are those of the rows, `figures` their F1 by video. p is the share of all ways to exchange the two rows,
+    video by video, whose mean difference is at least as large.
     """
     shared = [video for video in figures[0] if video in figures[1]]
     gaps = np.array([figures[0][video] - figures[1][video] for video in shared])
@@ -61,7 +67,10 @@ def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]])
 
 
 def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
-    """F1 of the edges of the graph of the found labels after the matching, in percent; both sides reduced."""
+    """F1 in percent of the edges of the graph of what was found, against the true `edges`, both transitively reduced.
+
+    The found labels are those of the score `one`, in numbers of true steps by its matching.
+    """
     mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
     labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
     if not any((steps >= 0).any() for steps in labels.values()):

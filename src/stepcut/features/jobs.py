@@ -58,7 +58,7 @@ class Extraction:
     expected: int | None
     """How many rows to expect; None: the features are stored already."""
     times: str = "exact"
-    """How true the times of its frames are to be."""
+    """How exact the times of its frames are: "exact", "near" or "fast"."""
     cuts: tuple[Fraction, ...] = ()
     """Times, the first of them 0, at which it is split for several workers."""
     start: Fraction = Fraction(0)
@@ -97,7 +97,7 @@ def look(
     cache        where features are kept
     batch        rows that are computed at a time
     piece        seconds of video that one worker sees at a time; None: all
-    times        how true the times of frames are
+    times        how exact the times of frames are: "exact", "near" or "fast"
     tell         is called with 0 after every 16 MB that are read, so that who watches sees progress
     """
     name, path = video

@@ -24,7 +24,10 @@ def cache_dir() -> Path:
 
 @contextmanager
 def writable(folder: Path) -> Iterator[Path]:
-    """The folder; where it may only be read, one beside it that goes when the block ends. A full disk is no reason."""
+    """Give `folder` where it can be written to, else a temporary folder that is removed when the block ends.
+
+    A full disk is an error all the same: a temporary folder would not help.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -17,7 +17,7 @@ _MOST = 50 * 2**30
 
 
 def local(where: AnyPath) -> Path:
-    """A file of this machine with what is at `where`: itself, or a copy, which the caller only reads."""
+    """The file at `where` on this machine: itself, or a copy of what is at an address, which is not to be changed."""
     found = as_path(where)
     if not isinstance(found, Address):
         return found

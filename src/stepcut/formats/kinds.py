@@ -112,7 +112,7 @@ def load(path: Path, options: Options, name: str | None = None) -> tuple[Format,
     """The format of a file, and what it holds.
 
     path     a file that exists
-    options  a table whose columns they name is no other program's
+    options  where they name the columns of a table, it is read as a plain table, not as one of another program
     name     of the format; None: by suffix and content
     """
     suffix = path.suffix.lower()

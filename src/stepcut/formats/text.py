@@ -1,4 +1,4 @@
-"""Reading a label file as text whatever wrote it, and refusing one with its name and line."""
+"""Read the text of a label file in any usual encoding, and say which file and line is wrong."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Guide: follow somebody frame by frame. Which step now, what is done, what comes next; it sees the past only.
+"""Guide: follow somebody frame by frame: the current step, what is done, what comes next. It sees the past only.
 
-The step of now is the most probable one of the newest frame, by memberships from the past alone. A step counts as done
-once it was the step of now for a quarter of its usual time, and it raises alarms once it was for half of it, so that a
-flicker of the cut raises none. Memory does not grow: what is kept is the step of now, a clock and a count per step, the
-online object's own window, and the newest rows for novelty.
+The current step is the most probable one of the newest frame, by memberships from the past alone. A step counts as done
+once it was the current one for a quarter of its usual time. It may raise alarms after half of its usual time, so that a
+short mistake of the cut raises none. Memory does not grow: what is kept is the current step, a clock and a count per
+step, the window of the method's online object, and the newest rows for novelty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ENOUGH = 0.25
 FILL = 4
 """How often one row is given to the method at most, to fill a gap in a source that is slow or was skipped."""
 OVERLOOKED = 0.05
-"""The chance that something was done, or was not, against what was seen: how ready any step is at least."""
+"""The least readiness of any step: the chance that what was seen as done was not done, or the reverse."""
 FIRM = 0.5
 """The share of a step's usual time after which it may raise an alarm."""
 ALARM = 0.1
@@ -69,9 +69,9 @@ class State:
     name: str
     confidence: float
     done: tuple[int, ...]
-    """Steps done so far, by when they were last done; the step of now is among them once it took long enough."""
+    """Steps done so far, by when they were last done; the current step is among them once it took long enough."""
     next: tuple[tuple[int, float], ...]
-    """What may come after the step of now, the most probable first; what is missing to 1 is "nothing"."""
+    """What may come after the current step, the most probable first; what is missing to 1 is "nothing"."""
     alerts: tuple[Alert, ...] = ()
     """New ones only: each is said once."""
     skipped: int = 0
@@ -185,7 +185,7 @@ class Guide:
         self.spent[number] = 0.0
 
     def finish(self) -> None:
-        """A person says that the step of now is done."""
+        """A person says that the current step is done."""
         if self.now >= 0:
             self.done = [*(step for step in self.done if step != self.now), self.now]
             self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
@@ -217,7 +217,7 @@ class Guide:
     # ------------------------------------------------------------------ what is done, and what is worth saying
 
     def _count_time(self, step: int, passed: float) -> list[Alert]:
-        """Count the time of the step of now; gives what has just become worth saying."""
+        """Count the time of the current step; gives what has just become worth saying."""
         if step != self.now:
             self.now = step
             self.spent[step] = 0.0
@@ -273,7 +273,7 @@ class Guide:
         return [Alert("unknown", "I do not know this: it looks like nothing that was learned", None, 0.99)]
 
     def _rare(self) -> float:
-        """The chance below which something is worth an alarm: three kinds, and so many steps, share the rate."""
+        """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""
         return ALARM / (3 * max(len(self.graph.steps), 1))
 
     def _first_time(self, kind: str, step: int) -> bool:
@@ -282,7 +282,7 @@ class Guide:
         return new
 
     def _upcoming(self) -> list[tuple[int, float]]:
-        """What may come after the step of now."""
+        """What may come after the current step."""
         done = [*(s for s in self.done if s != self.now), self.now]
         weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
         likely = {s: w for s, w in weights.items() if s != self.now and w > 0}

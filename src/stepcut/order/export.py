@@ -1,4 +1,4 @@
-"""A procedure graph for other eyes and other programs: text, DOT, GraphML, SVG, matplotlib, files."""
+"""A procedure graph as text, DOT, GraphML, SVG, on matplotlib axes, and in files."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def to_graphml(graph: Relations) -> str:
 
 
 def to_svg(graph: Relations) -> str:
-    """A drawing that needs no program: time goes right, optional steps are dashed, thin lines have less support."""
+    """A drawing as SVG text: time goes right, optional steps are dashed, thin lines have less support."""
     wide, high, box_w, box_h, margin = 190, 54, 150, 34, 20
     at = places(graph)
     top = max((-row for _, row in at.values()), default=0.0)

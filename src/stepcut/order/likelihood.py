@@ -1,4 +1,4 @@
-"""Which of two steps must come first, told from errors: every pair of steps is a requirement or free, people err.
+"""Which of two steps must come first: every pair is a requirement or free, and people make errors.
 
 A pair (a, b) that both occur in the videos is one of three, with r the chance that video v breaks a requirement:
 
@@ -96,7 +96,7 @@ def insert_relations(score: Floats, least: float) -> Bools:
 
 
 def no_precedence(steps: int) -> Precedence:
-    """Nothing must precede anything, for all one knows."""
+    """What is known of `steps` steps before any video was seen: nothing must precede anything."""
     nothing = np.zeros((steps, steps), dtype=bool)
     return Precedence(nothing, nothing, LOWEST)
 

@@ -40,7 +40,10 @@ def open_engine(
     address: str | None = None,
     always: bool = False,
 ) -> Iterator[Engine | None]:
-    """The engine that was asked for; None where this process does the work itself, which `always` rules out.
+    """The engine for a block; None where this process does the work itself: where nothing asks for another.
+
+    engine, workers, address   as `make_engine` takes them; left out, this process does the work
+    always                     give an engine even then
 
     One process is the fastest way on one machine, since it has all cores; worker processes outlive a video that
     crashes its decoder. An engine that was handed over stays open.

@@ -51,7 +51,7 @@ def for_each_video(
 
 
 def do(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
-    """What a worker does."""
+    """What a worker does: `procedure.VERB(video)`; a procedure is opened once for every `word`."""
     return getattr(_open(procedure, word, trust), verb)(video, device, progress)
 
 

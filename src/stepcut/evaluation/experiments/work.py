@@ -43,7 +43,10 @@ class Settings:
 
     @classmethod
     def of(cls, train: Mapping[str, Any], cut: Mapping[str, Any], as_published: bool, device: str) -> Settings:
-        """With the paper's own text beneath them, where that is asked for."""
+        """The settings `train` and `cut` that were given; with `as_published`, those of the paper for the others.
+
+        `device` is where an embedder is trained: auto, cpu or cuda.
+        """
         below = AS_PUBLISHED if as_published else {"train": {}, "cut": {}}
         cool = {"temperature": 1 / train.get("dim", 128)} if as_published else {}
         place = None if device == "auto" else device

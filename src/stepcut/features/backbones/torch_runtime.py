@@ -43,7 +43,7 @@ class TorchRuntime:
         return self.thread.submit(self._in_full_batches, frames).result()
 
     def _in_full_batches(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
-        """The same, so many at a time; the last batch is filled up with black frames."""
+        """Rows in batches of one size; the last batch is filled up with black frames."""
         count = max(1, CUDA_BATCH // (frames.shape[1] if frames.ndim == 5 else 1))
         rows = []
         for first in range(0, len(frames), count):

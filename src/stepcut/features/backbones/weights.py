@@ -1,4 +1,4 @@
-"""Read the weights of a network without running code from the file; fetch them only when asked in so many words."""
+"""Read the weights of a network without running code from the file; download them only when the user asks for it."""
 
 from __future__ import annotations
 
