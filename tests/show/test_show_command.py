@@ -55,6 +55,7 @@ def test_view_from_python_goes_on_beside_a_notebook(learned: Path) -> None:
         with urllib.request.urlopen(running.address) as answer:
             assert answer.status == 200
         assert running.address in repr(running)
+        assert f'href="{running.address}"' in running._repr_html_()
         running.viewer.edits.do({"do": "rename", "step": 0, "name": "kept"})
     finally:
         running.close()

@@ -15,6 +15,7 @@ import threading
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,11 @@ class Running:
 
     def __repr__(self) -> str:
         return f"<Viewer at {self.address}, edits are kept in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a link to it."""
+        link = f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
+        return f"<p>{link}; edits are kept in {escape(str(self.folder))}</p>"
 
     def run(self) -> None:
         """Serve until a signal comes."""
