@@ -94,9 +94,11 @@ def _decoder() -> Finding:
 
 
 def _engine() -> Finding:
-    if importlib.util.find_spec("openvino") is None:
+    if importlib.util.find_spec("openvino") is not None:
+        return Finding("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
+    if importlib.util.find_spec("torch") is not None:
         return Finding("engine", "torch alone", "About three times as fast on a CPU with: pip install openvino")
-    return Finding("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
+    return Finding("engine", "neither OpenVINO nor torch", "Run: pip install openvino", fatal=True)
 
 
 def _weights() -> Finding:
