@@ -99,8 +99,9 @@ def test_check_says_what_it_does_not_know_of_corrections(
     edits.do({"do": "split", "video": "0", "time": 2.0})
     np.save(place.parent / "new.npy", videos[0])
     main(["check", str(place), str(place.parent / "new.npy"), str(place.parent / "new.npy"), "--quiet"])
-    told = capsys.readouterr().err
+    shown, told = capsys.readouterr()
     assert told.count("merged (step 1) and new (step 0 (2)): check and guide know them after teach") == 1
+    assert shown.count("the rate of false alarms cannot be set below") == 1  # of all videos, not of each
     taught = sc.load(place).teach(source=videos)
     assert not taught.untaught
     assert len(taught.steps) == 4

@@ -18,5 +18,9 @@ def run(args: argparse.Namespace) -> int:
     if Path(args.procedure).is_dir() and (note := read_outline(Path(args.procedure)).untaught):
         say(note)
     for _, report in reports:
-        print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else report)
+        # What concerns all of them is said once, at the end.
+        text = str(report).removesuffix(f"\n  ({report.note})")
+        print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else text)
+    for note in dict.fromkeys(report.note for _, report in reports if report.note and not args.json):
+        print(note)
     return 2 if failed else max((report.exit_code for _, report in reports), default=0)
