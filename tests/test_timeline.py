@@ -69,6 +69,8 @@ def test_gaps_are_what_no_segment_covers() -> None:
 def test_crop_cuts_segments_at_both_ends() -> None:
     timeline = Timeline([Segment(0, 4, "a"), Segment(4, 8, "b"), Segment(8, 9, "c")], duration=9)
     assert timeline.crop(2, 6).segments == (Segment(2, 4, "a"), Segment(4, 6, "b"))
+    instants = Timeline([Segment(0, 0, "a"), Segment(2, 2, "b")])
+    assert [instants.crop(0, 2).sequence(), instants.crop(2, 3).sequence()] == [["a"], ["b"]]
 
 
 def test_two_steps_given_one_name_become_one() -> None:

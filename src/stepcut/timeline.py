@@ -160,8 +160,8 @@ class Timeline:
     # ------------------------------------------------------------------ words of the field
 
     def crop(self, start: float, end: float) -> Timeline:
-        """What lies between `start` and `end`, cut off at both; times stay those of the video."""
-        inside = (s for s in self.segments if s.start < end and s.end > start)
+        """What lies from `start` to before `end`, cut off at both; times stay those of the video."""
+        inside = (s for s in self.segments if s.start < end and (s.end > start or s.start == start))
         cut = [replace(s, start=max(s.start, start), end=min(s.end, end)) for s in inside]
         return Timeline(cut, duration=self.duration, steps=self.steps, video=self.video)
 

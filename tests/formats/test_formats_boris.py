@@ -59,6 +59,10 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     found = read_folder(path)
     assert found["a"].segments == (Segment(1.5, 3.5, "pour"), Segment(3.0, 3.5, "stir"))
     assert found["b"].segments == (Segment(0, 0.5, "pour"), Segment(0, 5.5, "stir"), Segment(1, 1, "tap"))
+    taps = [[time, "", "tap", "", ""] for time in (0, 3.5, 13.5)]
+    path.write_text(json.dumps(project(**lengths, events=taps)))
+    found = read_folder(path)
+    assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
 
 
 @pytest.mark.parametrize(

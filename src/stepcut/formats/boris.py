@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,10 +200,11 @@ def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> 
     if len(played) < 2 or None in lengths:
         length = lengths[0] if len(played) == 1 else None
         return [Timeline(timeline.segments, length, timeline.steps, played[0] if len(played) == 1 else name)]
-    reached = [0.0]
-    for length in lengths:
-        reached.append(reached[-1] + (length or 0.0))
-    return [
-        Timeline([Segment(s.start - a, s.end - a, s.step) for s in timeline.crop(a, b)], b - a, timeline.steps, file)
-        for file, (a, b) in zip(played, pairwise(reached), strict=True)
-    ]
+    found, begin = [], 0.0
+    for place, (file, length) in enumerate(zip(played, lengths, strict=True)):
+        # What comes after the last file has ended is its own.
+        end = begin + (length or 0.0) if place + 1 < len(played) else math.inf
+        segments = [Segment(s.start - begin, s.end - begin, s.step) for s in timeline.crop(begin, end)]
+        found.append(Timeline(segments, length, timeline.steps, file))
+        begin = end
+    return found
