@@ -135,6 +135,8 @@ def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path: Path) ->
     assert events[1]["time:timestamp"] == "1970-01-01T00:00:01.500000+00:00"
     with pytest.raises(AnnotationError, match="'xes' is only written"):
         read(path)
+    with pytest.raises(AnnotationError, match="no video is that long"):
+        write(path, Timeline([Segment(0, 5e11, "beyond the last date")]))
 
 
 @pytest.mark.slow

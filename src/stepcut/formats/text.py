@@ -16,8 +16,8 @@ from stepcut.timeline import Segment
 
 LIMIT = 256 * 2**20
 """Bytes. The label files of a whole data set stay far below; a video given by mistake does not."""
-LONGEST = 1e12
-"""Seconds. No time in a label file is as late; this also keeps out NaN, infinity and numbers no float can hold."""
+LONGEST = 1e11
+"""Seconds. No time in a label file is as late, and dates reach as far; this also keeps out NaN and infinity."""
 
 
 @contextmanager
