@@ -56,11 +56,13 @@ def test_durations_decide_where_the_order_does_not() -> None:
 
 
 def test_lines_of_a_recipe() -> None:
-    steps = read_recipe(["cut bread; 1:30", "wipe ; any time", "bake; 2 min"])
+    steps = read_recipe(["cut bread; 1:30", "wipe ; any time", "bake; 2 min", "knead; 1:30 min", "rest; 1:30 h"])
     assert [(step.name, step.seconds, step.any_time) for step in steps] == [
         ("cut bread", 90.0, False),
         ("wipe", None, True),
         ("bake", 120.0, False),
+        ("knead", 90.0, False),
+        ("rest", 5400.0, False),
     ]
 
 

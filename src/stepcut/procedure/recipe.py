@@ -63,8 +63,10 @@ def _line(number: int, line: str) -> Ingredient:
         if mark.casefold() == "any time":
             any_time = True
         elif clock:
-            scale = {"m": 60.0, "h": 3600.0}.get((clock[3] or "s")[0], 1.0)
-            seconds = float(clock[2]) * scale + 60 * float(clock[1] or 0)
+            unit = {"m": 60.0, "h": 3600.0}.get((clock[3] or "s")[0], 1.0)
+            seconds = float(clock[2]) * unit
+            if clock[1]:  # 1:30 and 1:30 min are a minute and a half, 1:30 h are an hour and a half
+                seconds = (60 * float(clock[1]) + float(clock[2])) * max(unit / 60, 1.0)
         else:
             raise AnnotationError(
                 f"recipe, line {number}: {mark!r} is neither a duration (40 s, 1:30, 2 min) nor 'any time'."
