@@ -304,3 +304,4 @@ def test_words_for_sources() -> None:
     assert not is_live("camera.mp4")
     assert not is_live("folder/rtsp.mp4")
     assert hide_password("rtsp://10.0.0.5/a@b") == "rtsp://10.0.0.5/a@b"
+    assert hide_password("rtsp://me:p@ss@10.0.0.5/live") == "rtsp://***@10.0.0.5/live"

@@ -200,7 +200,7 @@ def hide_password(address: str) -> str:
     >>> hide_password("rtsp://me:secret@10.0.0.5/live")
     'rtsp://***@10.0.0.5/live'
     """
-    return re.sub(r"//[^/@]+@", "//***@", address)
+    return re.sub(r"//[^/?#]+@", "//***@", address)
 
 
 def error_text(error: BaseException) -> str:
