@@ -81,6 +81,13 @@ def test_files_of_stepcut_010_say_their_backbone_too(tmp_path: Path) -> None:
     assert load_features(tmp_path)[0].spec == FeatureSpec(fps=Fraction(1))
 
 
+def test_more_words_than_a_header_holds_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    long = Features(ROWS, Fraction(1), 20.0, "a", path="é" * 4000)
+    with pytest.raises(FeatureError, match="Use shorter names and paths"):
+        export(long, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_features_that_were_made_differently_are_not_mixed(tmp_path: Path) -> None:
     made = [(Fraction(1), FeatureSpec(fps=Fraction(1))), (Fraction(2), FeatureSpec()), (Fraction(1), None)]
     for number, (rate, spec) in enumerate(made):

@@ -116,6 +116,11 @@ class RowWriter:
         shape = [self.rows, *(self.shape or ())]
         entry = {"dtype": "F16", "shape": shape, "data_offsets": [0, 2 * int(np.prod(shape))]}
         header = json.dumps({"__metadata__": dict(metadata), "rows": entry}).encode()
+        if len(header) > _HEADER - 8:
+            raise FeatureError(
+                f"what is said of these features takes {len(header):,} bytes, and there is room for {_HEADER - 8:,}. "
+                "Use shorter names and paths."
+            )
         self._file.seek(0)
         self._file.write((_HEADER - 8).to_bytes(8, "little") + header.ljust(_HEADER - 8))
 
