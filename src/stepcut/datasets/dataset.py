@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepcut.datasets.task import Task, TaskVideo
-from stepcut.errors import AnnotationError, DataError
+from stepcut.errors import AnnotationError, DataError, VideoError
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.formats.text import build_segment, fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
@@ -174,13 +174,14 @@ def read_durations(root: Path) -> dict[str, float]:
 
 def video_duration(path: Path) -> float | None:
     """The length of a video file by its header, or None when it does not say; needs no decoding."""
-    import av
+    from stepcut.features.video.container import open_video, stated_duration
 
     try:
-        with av.open(str(path)) as container:
-            return None if container.duration is None else container.duration / av.time_base
-    except (OSError, ValueError):
+        with open_video(path, threads=1) as (container, stream):
+            length, _ = stated_duration(container, stream)
+    except VideoError:
         return None
+    return None if length is None else float(length)
 
 
 def match_videos(videos: Mapping[str, Path], names: Iterable[str], where: str) -> tuple[list[str], list[str]]:
