@@ -60,7 +60,7 @@ def test_a_renamed_procedure_differs(learned: sc.Procedure, procedure: sc.Proced
 
 
 def test_renaming_by_number_and_by_name_reaches_everything(procedure: sc.Procedure) -> None:
-    procedure.rename({0: "pour", "step 1": "stir"})
+    procedure.rename({np.int64(0): "pour", "step 1": "stir"})
     assert procedure.steps[:2] == ["pour", "stir"]
     assert "pour" in str(procedure.orders)
     assert procedure.graph.name(1) == "stir"

@@ -135,8 +135,8 @@ class Procedure(Record):
     def _number(self, step: int | str) -> int:
         if isinstance(step, str) and step in self.steps:
             return self.steps.index(step)
-        if isinstance(step, int) and 0 <= step < len(self.steps):
-            return step
+        if isinstance(step, int | np.integer) and 0 <= step < len(self.steps):
+            return int(step)
         raise OptionError(unknown("step", step, self.steps) + f" Or give a number from 0 to {len(self.steps) - 1}.")
 
     # ------------------------------------------------------------------ a new video
