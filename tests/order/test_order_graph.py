@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
@@ -231,6 +232,17 @@ def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
 def test_it_draws_with_matplotlib() -> None:
     axes = learn_graph(random_walks(DIAMOND, 4, 12, seed=0)).draw()
     assert len(axes.texts) == 4 + 4  # a box per step, an arrow per edge
+
+
+def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap() -> None:
+    ends = ("jam", "tea", "oil", "egg")
+    names = [f"take the ingredient from the upper shelf and carry it over: {end}" for end in ends]
+    graph = learn_graph(random_walks(DIAMOND, 4, 12, seed=0), names=names)
+    assert all(f"carry it over: {end}</tspan>" in graph._repr_svg_() for end in ends)
+    axes = graph.draw()
+    FigureCanvasAgg(axes.figure).draw()
+    boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts[:4]]
+    assert not any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place])
 
 
 def test_names_change_what_is_shown_and_nothing_else() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,18 @@ def notes(graph: Relations, step: int) -> list[str]:
     return facts
 
 
+def lines_of(name: str) -> list[str]:
+    """A name in up to three lines for a box; of a longer one the beginning and the end, which tells it from others.
+
+    >>> lines_of("take the bread from the upper shelf")
+    ['take the bread from', 'the upper shelf']
+    """
+    lines = textwrap.wrap(name, 22)
+    if len(lines) <= 3:
+        return lines
+    return [lines[0], "…", textwrap.wrap(name[::-1], 22)[0][::-1]]
+
+
 def to_dot(graph: Relations) -> str:
     """Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
 
@@ -126,8 +139,9 @@ def to_graphml(graph: Relations) -> str:
 
 def to_svg(graph: Relations) -> str:
     """A drawing as SVG text: time goes right, optional steps are dashed, thin lines have less support."""
-    wide, high, box_w, box_h, margin = 190, 54, 150, 34, 20
-    at = places(graph)
+    at, words = places(graph), {step: lines_of(graph.name(step)) for step in graph.steps}
+    wide, box_w, box_h, margin = 190, 150, 20 + 14 * max(map(len, words.values()), default=1), 20
+    high = box_h + margin
     top = max((-row for _, row in at.values()), default=0.0)
     middle = {s: (margin + x * wide + box_w / 2, margin + (row + top) * high + box_h / 2) for s, (x, row) in at.items()}
     width = max((x for x, _ in middle.values()), default=0) + box_w / 2 + margin
@@ -152,31 +166,35 @@ def to_svg(graph: Relations) -> str:
         x, y = middle[step]
         fill = colour(step)
         dash = ' stroke="#333" stroke-dasharray="4 3"' if step in graph.optional else ""
-        name = graph.name(step)
-        shown = name if len(name) <= 22 else name[:21] + "…"
-        tip = escape("; ".join([name, *notes(graph, step)]))
+        tip = escape("; ".join([graph.name(step), *notes(graph, step)]))
+        begin = y + 4 - 7 * (len(words[step]) - 1)
+        shown = "".join(
+            f'<tspan x="{x:.0f}" y="{begin + 14 * line:.0f}">{escape(text)}</tspan>'
+            for line, text in enumerate(words[step])
+        )
         parts.append(
             f'<g><title>{tip}</title><rect x="{x - box_w / 2:.0f}" y="{y - box_h / 2:.0f}" width="{box_w}" '
-            f'height="{box_h}" rx="6" fill="{fill}"{dash}/><text x="{x:.0f}" y="{y + 4:.0f}" text-anchor="middle" '
-            f'fill="{ink(fill)}">{escape(shown)}</text></g>'
+            f'height="{box_h}" rx="6" fill="{fill}"{dash}/><text text-anchor="middle" '
+            f'fill="{ink(fill)}">{shown}</text></g>'
         )
     return "".join([*parts, "</svg>"])
 
 
 def draw(graph: Relations, ax: Any = None) -> Any:
     """The same drawing on matplotlib axes, which are made when none are given."""
-    at = places(graph)
+    at, names = places(graph), {step: lines_of(graph.name(step)) for step in graph.steps}
     if ax is None:
         from matplotlib.figure import Figure
 
         across = 1 + max((x for x, _ in at.values()), default=0)
         down = 1 + 2 * max((abs(row) for _, row in at.values()), default=0)
-        ax = Figure(figsize=(2.2 * across, 0.6 * down + 0.6), layout="constrained").add_subplot()
+        high = 0.45 + 0.15 * max(map(len, names.values()), default=1)  # inches of a row
+        ax = Figure(figsize=(2.2 * across, high * down + 0.6), layout="constrained").add_subplot()
     boxes = {}
     for step, (x, row) in at.items():
         box = {"boxstyle": "round", "facecolor": colour(step), "linestyle": "--" if step in graph.optional else "-"}
         words = {"ha": "center", "va": "center", "color": ink(colour(step)), "fontsize": 8}
-        boxes[step] = ax.text(x, row, graph.name(step), bbox=box, **words).get_bbox_patch()
+        boxes[step] = ax.text(x, row, "\n".join(names[step]), bbox=box, **words).get_bbox_patch()
     for a, b in sorted(graph.edges):
         # From edge to edge of the boxes, whose size is known once they are drawn: the arrows come after them.
         ends = {"patchA": boxes[a], "patchB": boxes[b], "shrinkA": 0, "shrinkB": 1}
