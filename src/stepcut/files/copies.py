@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
+from stepcut.files.lock import hold
 
 _MOST = 50 * 2**30
 """Bytes of copies that are kept on this machine; the ones not used for longest go first."""
@@ -23,7 +22,8 @@ def local(where: AnyPath) -> Path:
         return found
     key = hashlib.sha256(f"{found} {version(found)}".encode()).hexdigest()[:32]
     copy = copies() / key / found.name
-    with exclusive(copies() / f"{key}.lock"):  # workers want the same video at once
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with hold(copy.parent):  # workers want the same video at once
         if not copy.exists():
             _make_room(int(found.fs.size(found.path) or 0))
             with whole_file(copy) as temporary:
@@ -44,18 +44,3 @@ def _make_room(size: int) -> None:
         size += file.stat().st_size
         if size > _MOST:
             file.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def exclusive(lock: Path) -> Iterator[None]:
-    """Inside, this is the only process of this machine that holds the file `lock`, where the system can say so.
-
-    The file stays: removing it would let two processes hold two files of one name.
-    """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w", encoding="ascii") as file:
-        with contextlib.suppress(ImportError):  # Windows has no fcntl
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

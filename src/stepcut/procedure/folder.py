@@ -15,6 +15,7 @@ from typing import Any
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import output_errors, read_json
+from stepcut.files.lock import hold
 from stepcut.version import __version__
 
 FORMAT = 1
@@ -27,16 +28,10 @@ ROOM = 1 << 20
 def locked(folder: Path, shared: bool = False) -> Iterator[None]:
     """Inside is one writer of this folder, or, with `shared`, any number of readers and no writer.
 
-    What is locked is the folder above it, which stays when the procedure is exchanged; no file is left behind. Where
-    the system has no such locks (Windows, some network disks), the exchange in one step still keeps folders whole.
+    What is locked is the folder above it, which stays when the procedure is exchanged. Where the system has no locks,
+    the exchange in one step still keeps folders whole.
     """
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            handle = os.open(folder.absolute().parent, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    with hold(folder.absolute().parent, shared):
         repair(folder)
         yield
 
