@@ -47,7 +47,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
 def parse(path: Path, given: Sequence[Row] | None = None) -> list[Numbered]:
     """The lines of a file, names without their numbers; `given`: its rows, where they are read already."""
     rows = read_rows(path) if given is None else given
-    if rows and is_header(rows[0]):
+    if is_header(rows[0]):
         rows = rows[1:]
     lines = []
     for row in rows:
@@ -83,7 +83,7 @@ def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
 
 def matches(rows: Sequence[Row]) -> bool:
     """Whether a table has no header and every label in it begins with a number."""
-    if not rows or None in map(seconds, rows[0].cells[:2]):
+    if None in map(seconds, rows[0].cells[:2]):
         return False
     return all(_NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows)
 

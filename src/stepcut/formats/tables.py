@@ -61,7 +61,7 @@ class Row:
 
 def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
     """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
-    if not rows or not is_header(rows[0]):
+    if not is_header(rows[0]):
         columns = bare_columns(rows[0].cells)
         if options.columns:
             raise OptionError(f"{path}: columns={dict(options.columns)} were named, but the table has no header.")

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import av
@@ -19,7 +18,6 @@ from stepcut.features.video.container import check_length, open_video, stated_du
 class VideoInfo:
     """What a video is, as far as its file says."""
 
-    path: Path
     duration: float
     """Seconds; read from the packets where the file does not state it."""
     rate: Fraction | None
@@ -30,7 +28,6 @@ class VideoInfo:
     codec: str
     frames: int | None
     """How many frames, where the file says so."""
-    format: str
 
 
 Tell = Callable[[int], None]
@@ -63,7 +60,7 @@ def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
             duration = scan_duration(path, tell)
         if frames is not None:
             check_length(path, duration, frames)
-        return VideoInfo(Path(path), float(duration), rate, width, height, codec, frames, container.format.name)
+        return VideoInfo(float(duration), rate, width, height, codec, frames)
 
 
 def scan_duration(path: str | os.PathLike[str], tell: Tell | None = None) -> Fraction:
