@@ -26,10 +26,10 @@ _BOMB = 100
 
 
 def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
-    """Read given features: `.npy`, `.npz` or `.safetensors` files (or folders of them), one row per time step.
+    """Read given features, one row per time step; all must have the same dimension.
 
-    `rate`: rows per second, for files that do not say it themselves as those of `stepcut features` do. All must have
-    the same dimension.
+    paths  `.npy`, `.npz` or `.safetensors` files, or folders of them
+    rate   rows per second, for files that do not say it themselves as those of `stepcut features` do
     """
     files = find_features(paths)
     given = None if rate is None else as_rate(rate, "rate")

@@ -48,7 +48,7 @@ def find_features(source: Source) -> Places:
 
 
 def count_videos(source: Sequence[AnyPath]) -> int | None:
-    """How many videos or feature files there are, before any is opened; None where that cannot be said."""
+    """How many videos or feature files a `source` has, before any is opened; None where that cannot be said."""
     for kind in (_VIDEO, _FEATURES):
         try:
             return len(_find(source, kind))
@@ -58,7 +58,7 @@ def count_videos(source: Sequence[AnyPath]) -> int | None:
 
 
 def feature_files(given: AnyPath) -> Places:
-    """The feature files that a file, a folder without videos or a glob stands for; none where it stands for videos."""
+    """The feature files that `given`, a file, folder or glob, stands for; none where it stands for videos."""
     files = _all_files(as_path(given))
     return [] if _of(files, _VIDEO) else _of(files, _FEATURES)
 
@@ -134,7 +134,7 @@ def _of(files: Places, kind: _Kind) -> Places:
 
 
 def natural(path: AnyPath) -> list[tuple[int, int, str]]:
-    """A sort key by which v2 comes before v10.
+    """A sort key for a `path` or a name, by which v2 comes before v10.
 
     >>> sorted([Path("v10"), Path("v2")], key=natural)[0].name
     'v2'
@@ -144,7 +144,7 @@ def natural(path: AnyPath) -> list[tuple[int, int, str]]:
 
 
 def name_videos(paths: Sequence[AnyPath]) -> list[str]:
-    """A name for each video: its stem; where stems collide, its path from the common folder, with suffix if need be.
+    """A name for each of `paths`: its stem; where stems collide, its path from the common folder, or with suffix.
 
     All names differ, and hold only characters that can be seen.
 

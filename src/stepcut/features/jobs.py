@@ -123,7 +123,13 @@ def look(
 def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float) -> list[Fraction]:
     """Where to split a long video in about `parts` parts: times of whole batches, soon after key frames.
 
-    The times include 0; a part ends where the next begins. Empty `key_times` means: cannot be split.
+    The times include 0; a part ends where the next begins.
+
+    key_times  when its key frames are shown; none: it cannot be split
+    fps        rows per second
+    batch      rows that are computed at a time
+    parts      how many
+    duration   seconds
     """
     rate = as_rate(fps)
     times = {Fraction(0)}
@@ -154,7 +160,7 @@ def compute_job(
 
 
 def join(job: Extraction, backbone: Backbone | Carried) -> int:
-    """Put the parts of a job together to the file that one pass would have written; gives how many rows it has.
+    """Put the parts of a `job` together to the file that one pass of the `backbone` writes; gives how many rows it has.
 
     A video that is damaged anywhere is computed in one pass: what a decoder makes of damage depends on where it began.
     """
@@ -197,7 +203,7 @@ def named(path: Path | Address) -> Iterator[Path]:
 
 
 def video_error(error: Exception, path: Path | Address) -> VideoError:
-    """What a video is to blame for, as its error; anything else is raised."""
+    """What the video at `path` is to blame for, as its `error`; anything else is raised."""
     if isinstance(error, VideoError):
         return error
     if isinstance(error, WorkerDied):

@@ -66,23 +66,23 @@ def content_hash(path: AnyPath, cache: Path | Address, tell: Callable[[int], Non
 
 
 def feature_file(video_hash: str, fps: Fraction, fingerprint: str, cache: Path | Address) -> Path | Address:
-    """Where the features of a video live: the name says all that they depend on."""
+    """Where in the `cache` the features of a video are: `video_hash`, `fps` and the `fingerprint` name it."""
     key = json.dumps([VERSION, video_hash, str(fps), fingerprint])
     return cache / "features" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
 
 
-def clear_leftovers(cache: Path | Address, older_than: float = 86400.0) -> None:
-    """Remove the unfinished files of runs that were killed: those that nobody has touched for a day."""
+def clear_leftovers(cache: Path | Address) -> None:
+    """Remove from the `cache` the unfinished files of runs that were killed, which nobody has touched for a day."""
     if isinstance(cache, Address):
         return  # nothing is written there before it is whole
     for part in (cache / "features").glob(".*.part"):
         with contextlib.suppress(OSError):  # another run may remove it at the same time
-            if time.time() - part.stat().st_mtime > older_than:
+            if time.time() - part.stat().st_mtime > 86400:
                 part.unlink()
 
 
 class RowWriter:
-    """Writes rows as they come, so that a long video never has to fit into memory."""
+    """Writes rows to a `file` as they come, so that a long video never has to fit into memory."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -112,7 +112,7 @@ class RowWriter:
             self.append(rows[at : at + 256])
 
     def finish(self, metadata: Mapping[str, str]) -> None:
-        """Write the header, now that the number of rows is known."""
+        """Write the header with its `metadata`, now that the number of rows is known."""
         shape = [self.rows, *(self.shape or ())]
         entry = {"dtype": "F16", "shape": shape, "data_offsets": [0, 2 * int(np.prod(shape))]}
         header = json.dumps({"__metadata__": dict(metadata), "rows": entry}).encode()
@@ -127,13 +127,13 @@ class RowWriter:
 
 @contextlib.contextmanager
 def write_rows(path: AnyPath) -> Iterator[RowWriter]:
-    """A writer whose file takes its name when the block ends well, and leaves nothing behind when it does not."""
+    """A writer whose file becomes `path` when the block ends well, and leaves nothing behind when it does not."""
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         yield RowWriter(file)
 
 
 def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
-    """Write rows and what is said of them to a file; a file that holds just that already is left alone."""
+    """Write `rows` and their `metadata` to `path`; a file that holds just that already is left alone."""
     with contextlib.suppress(OSError, FeatureError):
         there, said = read_rows(path)
         if said == metadata and np.array_equal(there, rows):
@@ -150,7 +150,7 @@ def _count(number: Any) -> int:
 
 
 def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
-    """The rows of a safetensors file, memory-mapped and not to be written to, and what the file says of itself."""
+    """The rows of the safetensors file at `path`, memory-mapped, not to be changed, and its metadata."""
     file = local(path)
     size = file.stat().st_size
     try:

@@ -56,12 +56,12 @@ def write_text(path: AnyPath, text: str) -> None:
 
 
 def write_json(path: AnyPath, value: Any) -> None:
-    """Write `value` as readable JSON, whole or not at all; NaN and infinity are refused."""
+    """Write `value` to `path` as readable JSON, whole or not at all; NaN and infinity are refused."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_json(path: AnyPath) -> Any:
-    """Read a JSON file."""
+    """The value of the JSON file at `path`."""
     return json.loads(as_path(path).read_bytes().decode("utf-8"))
 
 
@@ -73,7 +73,7 @@ def _umask() -> int:
 
 @contextlib.contextmanager
 def output_errors(target: Path) -> Iterator[None]:
-    """Turn what the operating system says of a failed write into a sentence with advice."""
+    """Turn what the operating system says of a failed write to `target` into a sentence with advice."""
     try:
         yield
     except OSError as error:

@@ -90,7 +90,10 @@ def _checked(backbone: object) -> Backbone:
 
 
 def choose_device(device: str = "auto") -> str:
-    """`auto`: CUDA when there is one, else the CPU. torch is asked only where there is a driver to ask for."""
+    """The `device` that was asked for; auto: CUDA when there is one, else the CPU.
+
+    torch, which takes seconds to load, is asked only where a driver is installed.
+    """
     if device.split(":")[0] not in ("auto", "cpu", "cuda"):
         raise OptionError(unknown("device", device, ["auto", "cpu", "cuda"]))
     if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):

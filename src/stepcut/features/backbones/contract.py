@@ -36,11 +36,15 @@ class Backbone(Protocol):
     """Changes whenever its features would: stored features are found again by it."""
 
     def extract(self, frames: Frames) -> Rows:
-        """(n, size, size, 3) RGB, or clips (n, clip_frames, size, size, 3), to (n, dim) or maps (n, dim, h, w)."""
+        """RGB `frames` (n, size, size, 3), or clips (n, clip_frames, size, size, 3), to (n, dim) or (n, dim, h, w)."""
 
 
 class Network:
-    """A backbone that stepcut runs, built at its first use: a run that finds all features stored builds none."""
+    """A backbone that stepcut runs, built at its first use: a run that finds all features stored builds none.
+
+    `spec` says how its features are made, `build` makes what computes them at a `place`; `name`, `dim`, `size` and
+    `fingerprint` are those of `Backbone`.
+    """
 
     load: Callable[..., Backbone]
     """What made it: in another process it is made again by the same call."""
@@ -71,7 +75,7 @@ class Network:
         return self.load, (self.spec, self.device, self.runtime, self.threads)
 
     def extract(self, frames: Frames) -> Rows:
-        """(n, size, size, 3) RGB, or clips of them, to features in half precision."""
+        """The features in half precision of `frames`, (n, size, size, 3) RGB, or clips of them."""
         shape = (*((self.clip_frames,) if self.clip_frames > 1 else ()), self.size, self.size, 3)
         if frames.shape[1:] != shape or frames.dtype != np.uint8:
             raise OptionError(

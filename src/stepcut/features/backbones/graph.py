@@ -26,7 +26,13 @@ class Layers(Protocol):
     def conv(
         self, x: Any, weight: Any, bias: Any, stride: int, padding: tuple[int, int], groups: int, activation: str
     ) -> Any:
-        """A convolution with zeros before and after, its bias and its activation ("", "relu" or "relu6")."""
+        """A convolution of `x` with its `bias` and its `activation` ("", "relu" or "relu6").
+
+        weight   (out, in / groups, k, k)
+        stride   every how many rows and columns
+        padding  zeros before and after
+        groups   into how many parts the channels are divided
+        """
 
     def add(self, x: Any, y: Any, activation: str) -> Any:
         """The sum, with its activation."""
@@ -59,7 +65,7 @@ class Graph:
 
 
 def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[Array, Array]:
-    """Weight and bias of a convolution with the batch norm after it folded in.
+    """Weight and bias of the convolution `conv` of `weights` with the batch norm `norm` after it folded in.
 
     gamma (W x - mu) / sqrt(var + eps) + beta  =  (W s) x + (beta - mu s),  s = gamma / sqrt(var + eps)
     """
@@ -107,6 +113,6 @@ def as_network(
 
 
 def precision(place: Place) -> str:
-    """The end of a fingerprint: the precision follows the machine (OpenVINO) or the device (torch)."""
+    """The end of a fingerprint at a `place`: the precision follows the machine (OpenVINO) or the device (torch)."""
     device, runtime, _ = place
     return f"openvino-{ov.precision()}" if runtime == "openvino" else f"{runtime}-{device.split(':')[0]}"

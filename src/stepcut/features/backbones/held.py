@@ -33,7 +33,7 @@ def open_backbone(
 
 
 class HeldBackbone:
-    """A backbone that several use, one at a time: threads of this process, or workers that send frames to an actor.
+    """A backbone, `held` for several that use it one at a time: threads here, or workers that send frames to an actor.
 
     Waiting for the rows is the backpressure: a worker holds two batches of frames, whatever the length of the video.
     """
@@ -44,6 +44,6 @@ class HeldBackbone:
         self.batch, self.clip_frames, self.clip_fps, self.spec = held.read("batch", "clip_frames", "clip_fps", "spec")
 
     def extract(self, frames: Frames) -> Rows:
-        """Ask the holder, always the same one for a process."""
+        """The features of `frames`, by the holder that this process always asks."""
         rows: Rows = self.held.call("extract", frames)
         return rows

@@ -31,7 +31,7 @@ class HubNetwork:
 
 
 def load_hub(spec: FeatureSpec, place: Place) -> Network:
-    """The network that `timm:NAME`, `hf:NAME` or `open_clip:NAME` stands for."""
+    """The network that `timm:NAME`, `hf:NAME` or `open_clip:NAME` in a `spec` stands for, to run at a `place`."""
     device, _, threads = place
     hub, _, name = spec.backbone.partition(":")
     try:

@@ -39,7 +39,7 @@ class Described:
 
 
 def load_file(spec: FeatureSpec, place: Place) -> Network:
-    """The network in a file, ready to be built at its first use."""
+    """The network in the file that a `spec` names, built at its first use, to run at a `place`."""
     device, runtime, threads = place
     file = Path(spec.backbone)
     if not file.is_file():
@@ -56,7 +56,7 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
 
 
 def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tuple[int, ...]]:
-    """The spec with everything that the file says, and the order of the axes that the network wants of its frames.
+    """The `spec` with everything that its file `described`, and the order of the axes that the network wants.
 
     Where neither the spec nor the file says it: 224 pixels, the mean and deviation of ImageNet, RGB, the only output.
     """

@@ -28,6 +28,9 @@ class OpenVinoRuntime:
     would find the videos of another strange.
 
     Every core works on frames of its own (a "stream"), so no core waits for another, and the decoder fits in between.
+
+    model    a network of OpenVINO
+    threads  CPU threads, all cores unless given
     """
 
     def __init__(self, model: Any, threads: int | None = None) -> None:
@@ -102,7 +105,7 @@ class Layers:
         groups: int,
         activation: str,
     ) -> Any:
-        """A convolution (out, in / groups, k, k) with zeros before and after, its bias and its activation."""
+        """See `graph.Layers.conv`."""
         convolve = self.ops.group_convolution if groups > 1 else self.ops.convolution
         kernel = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight
         before, after = ([zeros, zeros] for zeros in padding)
@@ -110,24 +113,24 @@ class Layers:
         return self._activate(self.ops.add(y, self.ops.constant(bias.reshape(1, -1, 1, 1))), activation)
 
     def add(self, x: Any, y: Any, activation: str) -> Any:
-        """The sum, with its activation."""
+        """See `graph.Layers.add`."""
         return self._activate(self.ops.add(x, y), activation)
 
     def max_pool(self, x: Any) -> Any:
-        """The largest value in windows of 3, every 2."""
+        """See `graph.Layers.max_pool`."""
         return self.ops.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [3, 3]).output(0)
 
     def mean(self, x: Any) -> Any:
-        """The mean over rows and columns."""
+        """See `graph.Layers.mean`."""
         return self.ops.reduce_mean(x, self.ops.constant(np.array([2, 3], np.int64)), False)
 
     def cells(self, x: Any, side: int) -> Any:
-        """The mean of each of `side` x `side` cells."""
+        """See `graph.Layers.cells`."""
         pooled = self.ops.adaptive_avg_pool(x, self.ops.constant(np.array([side, side], np.int64)))
         return self.ops.reshape(pooled, self.ops.constant(np.array([0, -1], np.int64)), True)
 
     def join(self, parts: Sequence[tuple[Any, float]]) -> Any:
-        """Vectors one after the other, each multiplied by its number."""
+        """See `graph.Layers.join`."""
         return self.ops.concat([self.ops.multiply(x, self.ops.constant(np.float32(n))) for x, n in parts], 1)
 
     def _activate(self, x: Any, name: str) -> Any:

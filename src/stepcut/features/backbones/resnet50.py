@@ -50,7 +50,7 @@ def load(spec: FeatureSpec, place: Place) -> Network:
 
 
 def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
-    """Which family a file of weights belongs to, from what it says of itself; torchvision's where it says nothing."""
+    """Which family `weights` belong to, by the `metadata` of their file; torchvision's where they say nothing."""
     said = {key.lower(): value.lower() for key, value in metadata.items()}
     variant = said.get("family", said.get("variant", ""))
     if variant.startswith("v1.5") or "v1.5" in variant:
@@ -67,7 +67,7 @@ def map_shape(layer: str) -> tuple[int, int, int]:
 
 
 def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v1.5") -> Graph:
-    """The network up to and with the block `layer`."""
+    """The network of a `family`, with these `weights`, up to and with the block `layer`."""
     last = choose("layer", layer, LAYERS)
     v1 = choose("family", family, FAMILIES) == "v1"
     convs = {}
@@ -94,7 +94,12 @@ def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v
 
 
 def forward(layers: Layers, x: Any, convs: Convs, layer: str, family: str) -> Any:
-    """Normalised frames (n, 3, H, W) to the maps of `layer`."""
+    """Normalised frames `x` (n, 3, H, W) to the maps of `layer`.
+
+    layers  of OpenVINO or torch
+    convs   weights and biases by name
+    family  "v1.5" or "v1"
+    """
     last, v1 = LAYERS[layer], family == "v1"
 
     def conv(x: Any, name: str, stride: int = 1, activation: str = "relu") -> Any:

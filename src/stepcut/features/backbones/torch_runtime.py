@@ -18,7 +18,11 @@ CUDA_BATCH = 128
 
 
 class TorchRuntime:
-    """A network on one device: `forward` takes normalised frames (n, 3, H, W) or clips (n, t, 3, H, W)."""
+    """A network on one `device`: `forward` takes normalised frames (n, 3, H, W) or clips (n, t, 3, H, W).
+
+    mean, scale  (frame / 255 - mean) / scale
+    threads      of the CPU, all cores unless given
+    """
 
     def __init__(
         self,
@@ -65,7 +69,7 @@ class TorchRuntime:
 
 
 def dtype_on(device: str) -> torch.dtype:
-    """Half precision on CUDA, single elsewhere."""
+    """The precision on a `device`: half on CUDA, single elsewhere."""
     return torch.float16 if device.startswith("cuda") else torch.float32
 
 
@@ -82,29 +86,29 @@ class Layers:
         groups: int,
         activation: str,
     ) -> Tensor:
-        """A convolution (out, in / groups, k, k) with zeros before and after, its bias and its activation."""
+        """See `graph.Layers.conv`."""
         if padding[0] != padding[1]:
             x, padding = F.pad(x, padding * 2), (0, 0)
         return self._activate(F.conv2d(x, weight, bias, stride, padding[0], groups=groups), activation)
 
     def add(self, x: Tensor, y: Tensor, activation: str) -> Tensor:
-        """The sum, with its activation."""
+        """See `graph.Layers.add`."""
         return self._activate(x + y, activation)
 
     def max_pool(self, x: Tensor) -> Tensor:
-        """The largest value in windows of 3, every 2."""
+        """See `graph.Layers.max_pool`."""
         return F.max_pool2d(x, 3, 2, 1)
 
     def cells(self, x: Tensor, side: int) -> Tensor:
-        """The mean of each of `side` x `side` cells."""
+        """See `graph.Layers.cells`."""
         return F.adaptive_avg_pool2d(x, side).flatten(1)
 
     def join(self, parts: Sequence[tuple[Tensor, float]]) -> Tensor:
-        """Vectors one after the other, each multiplied by its number."""
+        """See `graph.Layers.join`."""
         return torch.cat([x * n for x, n in parts], dim=1)
 
     def mean(self, x: Tensor) -> Tensor:
-        """The mean over rows and columns."""
+        """See `graph.Layers.mean`."""
         return x.mean(dim=(2, 3))
 
     def _activate(self, x: Tensor, name: str) -> Tensor:
@@ -112,7 +116,7 @@ class Layers:
 
 
 def as_tensors(convs: Convs, device: str) -> dict[str, tuple[Tensor, Tensor]]:
-    """The weights and biases of a network as tensors on a device, channels last."""
+    """The weights and biases of a network, `convs`, as tensors on a `device`, channels last."""
     dtype = dtype_on(device)
     return {
         name: (

@@ -23,7 +23,7 @@ FETCHABLE = {
 
 
 def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays in a `.safetensors`, `.pth` or `.pt` file by name, and what the file says of itself."""
+    """The arrays in the `.safetensors`, `.pth` or `.pt` file at `path` by name, and what it says of itself."""
     file = Path(path)
     if not file.is_file():
         raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file.")
@@ -78,6 +78,6 @@ def fetch_weights(word: str) -> Path:
 
 
 def hash_file(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's content."""
+    """The SHA-256 of the file at `path`."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

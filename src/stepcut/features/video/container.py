@@ -96,7 +96,7 @@ def check_file(file: Path) -> None:
 
 
 def cut_short(file: Path) -> bool:
-    """Whether an mp4 stops before the length that its boxes state, or has no index; False for other containers.
+    """Whether the mp4 `file` stops before the length that its boxes state, or has no index; False for other kinds.
 
     Boxes follow each other: length (4 bytes), type (4 bytes); length 1: 8 bytes more; length 0: to the end.
     """
@@ -185,7 +185,7 @@ def turn_of(frame: Any) -> Turn:
 
 
 def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
-    """The length in seconds that the file states, when it does, and whether it is the picture's own."""
+    """The seconds that a `container` states for a `stream`, when it does, and whether they are the picture's own."""
     if stream.duration:
         return Fraction(stream.duration * stream.time_base), True
     late = Fraction(0)
@@ -201,7 +201,7 @@ def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]
 
 
 def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -> None:
-    """Raise a VideoError where `frames` frames are said to fill so many `seconds` that nobody can have filmed them.
+    """Raise a VideoError of `path` where its `frames` are said to last more `seconds` than anybody can have filmed.
 
     A picture may stand still for ten minutes, and all of them for a minute each; what claims more has a damaged index,
     and would fill the memory with copies of one picture.
@@ -214,6 +214,6 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
 
 
 def stated_rate(stream: Any) -> Fraction | None:
-    """Frames per second as the file states them, or as FFmpeg guesses."""
+    """Frames per second of a `stream` as the file states them, or as FFmpeg guesses."""
     rate = stream.average_rate or stream.guessed_rate or stream.base_rate
     return Fraction(rate) if rate else None

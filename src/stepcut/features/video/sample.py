@@ -34,7 +34,10 @@ Picture = NDArray[np.uint8]
 
 
 class Samples(Iterator[tuple[float, Picture]]):
-    """The sampled frames of one video; once all are read, also its true length and the number of damaged frames."""
+    """The frames of the video at `path`, `fps` a second; once all are read, also its length and how many are damaged.
+
+    `times`: as for `sample_frames`.
+    """
 
     def __init__(self, path: str | os.PathLike[str], fps: Fraction, times: str = "exact") -> None:
         self.path, self.fps, self.times = path, fps, times
@@ -96,7 +99,7 @@ def sample_frames(
 
 
 def sample_number(time: float | Fraction, rate: Fraction) -> int:
-    """The number of the first sample at or after `time`."""
+    """The number of the first sample at or after `time`, where there are `rate` a second."""
     return max(0, math.ceil(Fraction(time).limit_denominator(1_000_000) * rate))
 
 
@@ -222,7 +225,7 @@ def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = No
 
 
 class Scaler:
-    """Scale, turn and convert a decoded frame to RGB; the same frame asked for again is not converted again."""
+    """Scale a decoded frame to `size` (height, width), turn it and convert it to RGB; the last one is remembered."""
 
     def __init__(self, size: tuple[int, int] | None) -> None:
         from av.video.reformatter import Interpolation, VideoReformatter

@@ -23,7 +23,7 @@ def tolerance_of(times: str, fps: Fraction) -> Fraction | None:
 
 
 def skip_frames(stream: Any, times: str, tolerance: Fraction | None) -> None:
-    """Tell the decoder of `stream` what it need not do, before it begins."""
+    """Tell the decoder of `stream`, before it begins, what it need not do with these `times` and this `tolerance`."""
     if tolerance is None:
         return
     # Up to three frames in a row are such that no other refers to them, in what encoders write.
