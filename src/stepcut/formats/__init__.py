@@ -66,7 +66,7 @@ def read_all(
     annotator: str | None = None,
     columns: Columns = None,
 ) -> list[Timeline]:
-    """Read all timelines in one file; the parameters are those of `read`."""
+    """Read all timelines in one file; `path`, `format`, `rate`, `annotator` and `columns` are those of `read`."""
     place, options = Path(path), Options(frame_rate(rate), annotator, as_columns(columns))
     named = choose("format", format, FORMATS) if format else None
     with refusals(place, named.title if named else "a label file"):
@@ -88,7 +88,8 @@ def read_folder(
     """Read every label file of a folder, or one file of many videos: video name -> timeline.
 
     The name of a video is without folder and suffix. Files of other kinds are passed over; a label file that makes
-    no sense is an error, as is a video with two of them. The other parameters are those of `read`.
+    no sense is an error, as is a video with two of them. `path` is the folder or the file; `format`, `rate`,
+    `annotator` and `columns` are those of `read`.
     """
     found: dict[str, Timeline] = {}
     origin: dict[str, Path] = {}
@@ -142,7 +143,10 @@ def write_folder(
     annotator: str | None = None,
     spreadsheet: bool = False,
 ) -> list[Path]:
-    """Write one file per timeline into `folder`, named after its video; gives the paths. The rest is as in `write`."""
+    """Write one file for each of `timelines` into `folder`, named after its video; gives the paths.
+
+    `format`, `rate`, `annotator` and `spreadsheet` are those of `write`.
+    """
     chosen = choose("format", format, FORMATS)
     paths: list[Path] = []
     for place, timeline in enumerate(as_list(timelines)):
@@ -156,7 +160,7 @@ def write_folder(
 
 
 def losses(timelines: Sequence[Timeline], format: str, rate: Rate | None = None) -> list[str]:
-    """What these timelines would lose in a format, in words; nothing where it can hold all they have.
+    """What `timelines` would lose in a `format` (of `rate` frames a second), in words; nothing where it holds all.
 
     >>> from stepcut.timeline import Segment
     >>> losses([Timeline([Segment(0, 1.0004, "pour")])], "vtt")
@@ -167,7 +171,7 @@ def losses(timelines: Sequence[Timeline], format: str, rate: Rate | None = None)
 
 
 def as_list(timelines: AnyTimelines) -> list[Timeline]:
-    """One timeline, a list of them, or a mapping from video names, as a list in which each has its name."""
+    """The `timelines`, one, a list or a mapping from video names, as a list in which each has its name."""
     if isinstance(timelines, Timeline):
         return [timelines]
     if isinstance(timelines, Mapping):

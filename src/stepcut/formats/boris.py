@@ -146,7 +146,7 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
 
 
 def header_place(rows: Sequence[Row]) -> int | None:
-    """Which row names the columns of tabular events, if one does."""
+    """Which of `rows` names the columns of tabular events, if one does."""
     for place, row in enumerate(rows[:100]):
         names = {simplify(cell) for cell in row.cells}
         if {"time", "behavior"} <= names and names & set(STATUS):

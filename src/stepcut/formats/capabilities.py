@@ -48,7 +48,12 @@ UNIT = {"micro": 1_000_000, "milli": 1_000}
 
 
 def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options: Options = NONE) -> Timeline:
-    """The timeline as it comes back from a format; every format obeys `read(write(x)) == as_read_back(x)`."""
+    """The `timeline` as it comes back from a format; every format obeys `read(write(x)) == as_read_back(x)`.
+
+    can      what the format keeps
+    stem     the name of the label file, without suffix
+    options  with which it is written and read
+    """
     if not can.overlaps:
         timeline = per_frame(timeline, options.frame_rate("frames"))
     names = {step: written_name(step, can) for step in timeline.steps}
@@ -78,7 +83,7 @@ def _written_segment(segment: Segment, can: Capabilities, options: Options, name
 
 
 def whole_units(segment: Segment, unit: int | Fraction, instants: bool = True) -> tuple[int, int]:
-    """Start and end in whole units of 1 / unit seconds; without `instants`, at least one unit long.
+    """Start and end of a `segment` in whole units of 1 / unit seconds; without `instants`, at least one unit long.
 
     >>> whole_units(Segment(1.0004, 2.0, "stir"), 1000)
     (1000, 2000)
@@ -110,14 +115,14 @@ def without_overlap(
 
 
 def per_frame(timeline: Timeline, rate: Fraction) -> Timeline:
-    """One step per frame: frame `i` stands for `[i / rate, (i + 1) / rate)` and is labelled by its middle."""
+    """The `timeline` with one step per frame: frame `i` is `[i / rate, (i + 1) / rate)`, labelled by its middle."""
     frames = math.ceil(Fraction(timeline.end) * rate - Fraction(1, 1000))
     numbers = timeline.labels((np.arange(frames) + 0.5) / float(rate))
     return Timeline.from_labels(numbers, float(rate), timeline.steps, video=timeline.video)
 
 
 def written_name(step: str, can: Capabilities) -> str:
-    """A step name as it comes back.
+    """The name of a `step` as it comes back from a format that `can` hold so much.
 
     >>> written_name(" add  jam", Capabilities(names="line")), written_name("add jam", Capabilities(names="word"))
     ('add jam', 'add_jam')
@@ -130,7 +135,7 @@ def written_name(step: str, can: Capabilities) -> str:
 
 
 def stated_losses(can: Capabilities) -> list[str]:
-    """What a format does not keep, in words; docs/formats.md lists exactly these.
+    """What a format that `can` hold so much does not keep, in words; docs/formats.md lists exactly these.
 
     >>> stated_losses(Capabilities(times="milli", confidence=False))
     ['times are rounded to a millisecond', 'confidence is lost']
@@ -159,7 +164,7 @@ def stated_losses(can: Capabilities) -> list[str]:
 
 
 def actual_losses(timeline: Timeline, can: Capabilities, options: Options = NONE) -> list[str]:
-    """Which of the stated losses this timeline does suffer; the name of the video is passed over."""
+    """Which of the losses stated for `can` this `timeline`, written with `options`, suffers, its name aside."""
     everything = Capabilities()
     unknown = can.times == "frames" and options.rate is None  # then what a frame costs cannot be measured
     found = stated_losses(Capabilities(times=can.times)) if unknown else []
@@ -182,7 +187,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\uff
 
 
 def check_writable(timelines: Sequence[Timeline], can: Capabilities, format_name: str) -> None:
-    """Refuse what a format cannot hold in any form, before anything is written."""
+    """Refuse `timelines` that the format `format_name`, with what it `can` hold, has no form for, before writing."""
     for timeline in timelines:
         where = timeline.video or "timeline"
         if not timeline.segments and not can.empty:

@@ -45,7 +45,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
 
 
 def parse(path: Path, given: Sequence[Row] | None = None) -> list[Numbered]:
-    """The lines of a file, names without their numbers; `given`: its rows, where they are read already."""
+    """The lines of the file at `path`, names without their numbers; `given`: its rows, where they are read already."""
     rows = read_rows(path) if given is None else given
     if is_header(rows[0]):
         rows = rows[1:]
@@ -64,7 +64,7 @@ def parse(path: Path, given: Sequence[Row] | None = None) -> list[Numbered]:
 
 
 def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
-    """Number -> name, in the order of the numbers: the commonest spelling; equal names of two numbers are told apart.
+    """Number -> name of `lines`, by number: the commonest spelling; equal names of two numbers are told apart.
 
     >>> name_numbers([Numbered(0, 1, 2, "stir"), Numbered(1, 2, 1, "pour"), Numbered(2, 3, 4, "stir")])
     {1: 'pour', 2: 'stir', 4: 'stir (4)'}

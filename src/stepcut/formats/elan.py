@@ -44,7 +44,7 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 
 
 def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
-    """Annotator -> timeline, for all independent tiers; tiers that depend on another are passed over.
+    """Annotator -> timeline, for all tiers of the file at `path` that depend on no other.
 
     The annotator is the tier's own attribute or, where that is empty, the tier's name. `content`: the text of the file,
     where it is read already.
@@ -73,7 +73,7 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
 
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
-    """Write the timelines of several annotators of one video, a tier for each."""
+    """Write `tiers`, the timelines of several annotators of one video, to `path`."""
     check_writable(list(tiers.values()), CAN, "elan")
     videos = {timeline.video for timeline in tiers.values()}
     if len(videos) != 1:

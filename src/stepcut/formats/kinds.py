@@ -31,7 +31,9 @@ from stepcut.formats.text import fail, read_json, read_text
 from stepcut.timeline import Timeline
 
 Reader = Callable[[Any, Path, Options], list[Timeline]]
+"""`read(content, path, options)`: what was loaded of a file (text, JSON or rows), where it is, what the user said."""
 Writer = Callable[[Path, Sequence[Timeline], Options], None]
+"""`write(path, timelines, options)`: the file to write, one timeline or, where `many`, several, what the user said."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def load(path: Path, options: Options, name: str | None = None) -> tuple[Format,
 
 
 def format_to_write(path: Path) -> str:
-    """The format that a new file of this name gets."""
+    """The format that a new file at `path` gets."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         refuse_suffix(path)
@@ -149,12 +151,12 @@ def format_to_write(path: Path) -> str:
 
 
 def refuse_suffix(path: Path) -> NoReturn:
-    """Say that no format has this suffix."""
+    """Say that no format has the suffix of `path`."""
     fail(path, f"the suffix {path.suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
 
 
 def label_files(path: Path) -> list[Path]:
-    """The label files of a folder (of `groundTruth/` where there is one), or the one file that was given."""
+    """The label files of the folder `path` (of `groundTruth/` where there is one), or `path` itself, a file."""
     if not path.is_dir():
         return [path]
     folder = path / FRAMES if (path / FRAMES).is_dir() else path

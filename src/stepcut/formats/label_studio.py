@@ -38,7 +38,7 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 
 
 def labelling_config(steps: Sequence[str]) -> str:
-    """The configuration for Settings > Labelling Interface > Code: the video with a label per step.
+    """The configuration for Settings > Labelling Interface > Code: the video with a label for each of `steps`.
 
     >>> "pour" in labelling_config(["pour"])
     True

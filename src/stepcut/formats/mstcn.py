@@ -58,7 +58,7 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 
 
 def read_mapping(path: Path) -> list[str]:
-    """The steps of a `mapping.txt` in the order of their numbers, without the background."""
+    """The steps of the `mapping.txt` at `path` in the order of their numbers, without the background."""
     numbered = []
     for line, text in enumerate(read_text(path).split("\n"), start=1):
         number, _, step = text.strip().partition(" ")
@@ -71,7 +71,7 @@ def read_mapping(path: Path) -> list[str]:
 
 
 def find_mapping(path: Path) -> Path | None:
-    """The `mapping.txt` beside a file of frames, or one folder up."""
+    """The `mapping.txt` beside the file of frames at `path`, or one folder up."""
     for folder in (path.parent, path.parent.parent):
         if (folder / "mapping.txt").is_file():
             return folder / "mapping.txt"
@@ -79,6 +79,6 @@ def find_mapping(path: Path) -> Path | None:
 
 
 def mapping_place(path: Path) -> Path:
-    """Where the `mapping.txt` of a new file of frames belongs."""
+    """Where the `mapping.txt` of a new file of frames at `path` belongs."""
     folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
     return folder / "mapping.txt"

@@ -30,7 +30,7 @@ class Options:
     """Whether a table is written so that no spreadsheet takes a name for a formula."""
 
     def frame_rate(self, what: str) -> Fraction:
-        """The frame rate that was given, or an error that asks for it."""
+        """The frame rate that was given, or an error that asks for it and says `what` needs it."""
         if self.rate is None:
             raise AnnotationError(
                 f"{what}: this format counts frames and no frame rate is known. "
@@ -63,7 +63,7 @@ def frame_rate(rate: Rate | None) -> Fraction | None:
 
 
 def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
-    """`start=t0,end=t1,step=label` as a dict; a dict stays one.
+    """The `columns` "start=t0,end=t1,step=label" as a dict; a dict stays one.
 
     >>> as_columns("start=t0,end=t1")
     {'start': 't0', 'end': 't1'}

@@ -53,7 +53,7 @@ class Row:
     cells: list[str]
 
     def cell(self, columns: Mapping[str, int], name: str, path: Path) -> str:
-        """What stands in a column; a line that ends before it is refused."""
+        """What stands in the column `name`, by its place in `columns`; a line of `path` without it is refused."""
         if columns[name] >= len(self.cells):
             fail(path, f"{self.cells} has too few columns: {name} is absent", "Complete the line", self.line)
         return self.cells[columns[name]].strip()
@@ -82,7 +82,7 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a delimited file; the delimiter is the one that finds the most times. Blank and `#` lines go."""
+    """The rows of the table at `path`; the delimiter is the one that finds the most times. Blank and `#` lines go."""
     text = read_text(path)
     head = text if len(text) < 2**16 else text[: text.rfind("\n", 0, 2**16) + 1] or text
     options = {delimiter: rows for delimiter in "\t;," if (rows := _split(head, delimiter, path))}
@@ -101,7 +101,7 @@ def is_header(row: Row) -> bool:
 
 
 def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, int]:
-    """Where the columns are: by the names that were given, else by what people call them."""
+    """Where the columns are: by the names in `options`, else by what people call them in the header `row` of `path`."""
     names = [simplify(cell) for cell in row.cells]
     columns: dict[str, int] = {}
     for ours, theirs in options.columns.items():
@@ -137,7 +137,7 @@ def simplify(name: str) -> str:
 
 
 def bare_columns(cells: Sequence[str]) -> dict[str, int]:
-    """The columns of a file without a header, by its first line.
+    """The columns of a file without a header, by the `cells` of its first line.
 
     The times come as start, end and perhaps length, each in up to three ways, as in ELAN's tab-delimited export; the
     step follows them or, where nothing does, stands before them.
@@ -189,7 +189,7 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
 
 
 def parse_time(row: Row, cell: str, path: Path) -> float:
-    """The time in a cell; anything else is refused with its line."""
+    """The time in a `cell`; anything else is refused with `path` and the line of its `row`."""
     value = seconds(cell)
     if value is None:
         fail(path, f"{cell[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=row.line)
@@ -201,7 +201,7 @@ def _frame(row: Row, cell: str, path: Path, options: Options) -> float:
 
 
 def is_timed(cells: Sequence[str]) -> bool:
-    """Whether a row holds two times and something else."""
+    """Whether the `cells` of a row hold two times and something else."""
     return len(cells) >= 3 and sum(seconds(cell) is not None for cell in cells) >= 2
 
 
@@ -261,7 +261,7 @@ def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", 
 
 
 def plain(value: float) -> str:
-    """A figure in full but without a needless `.0`.
+    """The figure `value` in full but without a needless `.0`.
 
     >>> plain(3.0), plain(0.1)
     ('3', '0.1')

@@ -43,7 +43,7 @@ def refusals(path: Path, what: str) -> Iterator[None]:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a label file; `\\n`, `\\r\\n` and `\\r` all end a line afterwards as `\\n`.
+    """The text of the label file at `path`; `\\n`, `\\r\\n` and `\\r` all end a line afterwards as `\\n`.
 
     UTF-8 with or without a byte order mark, UTF-16 with one, and else Latin-1 as Windows writes it.
     """
@@ -70,7 +70,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def decode(data: bytes) -> str:
-    """Bytes as text by their byte order mark, else UTF-8, else Latin-1.
+    """The bytes `data` as text by their byte order mark, else UTF-8, else Latin-1.
 
     >>> decode("\\ufeffcrêpe".encode("utf-8")), decode("crêpe".encode("latin-1"))
     ('crêpe', 'crêpe')
@@ -86,7 +86,7 @@ def decode(data: bytes) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file; what is not JSON is refused with its line."""
+    """The value in the JSON file at `path`; what is not JSON is refused with its line."""
     text = read_text(path)
     try:
         return json.loads(text)
@@ -99,13 +99,13 @@ def read_json(path: Path) -> Any:
 
 
 def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
-    """Refuse a label file: which file, which line, what is wrong, what to do."""
+    """Refuse the label file at `path`: in which `line`, `what` is wrong, and `advice` what to do."""
     where = f"{path}, line {line}" if line is not None else f"{path}"
     raise AnnotationError(f"{where}: {what}. {advice}.")
 
 
 def seconds(text: str) -> float | None:
-    """A time as people write it, or None: `12.5`, `12,5`, `00:01:02.5`, `1:02`.
+    """The time in `text` as people write it, or None: `12.5`, `12,5`, `00:01:02.5`, `1:02`.
 
     >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5"), seconds("start"), seconds("1e300")
     (12.5, 62.5, 1.5, None, None)
@@ -127,14 +127,14 @@ _CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30
 
 
 def number(value: Any) -> float:
-    """A finite figure of a JSON file; words and NaN are refused."""
+    """The `value` of a JSON file as a finite figure; words and NaN are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LONGEST:
         raise ValueError(f"{str(value)[:40]!r} is not a number of seconds")
     return float(value)
 
 
 def optional(value: Any) -> float | None:
-    """A figure or nothing."""
+    """The `value` of a JSON file as a figure, or nothing."""
     return None if value is None else number(value)
 
 

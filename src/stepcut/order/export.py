@@ -15,7 +15,7 @@ from stepcut.order.relations import Relations
 
 
 def columns(graph: Relations) -> list[list[int]]:
-    """The steps in columns: each stands one to the right of the last of its preconditions."""
+    """The steps of a `graph` in columns: each stands one to the right of the last of its preconditions."""
     depth: dict[int, int] = {}
     waiting = list(graph.steps)
     while waiting:
@@ -28,7 +28,7 @@ def columns(graph: Relations) -> list[list[int]]:
 
 
 def places(graph: Relations) -> dict[int, tuple[float, float]]:
-    """`step -> (column, row)`; rows are centred on 0, and a step stands near the mean row of its preconditions."""
+    """`step -> (column, row)` in a `graph`; rows are centred on 0, a step stands near the rows of its preconditions."""
     found: dict[int, tuple[float, float]] = {}
     for x, column in enumerate(columns(graph)):
         wish = {}
@@ -41,7 +41,7 @@ def places(graph: Relations) -> dict[int, tuple[float, float]]:
 
 
 def to_text(graph: Relations) -> str:
-    """One line per step, in an order that keeps all edges: what it needs, and what the videos say of it."""
+    """The `graph` in lines, one per step, in an order that keeps all edges: what it needs, what videos say of it."""
     lines = [repr(graph)]
     for step in (step for column in columns(graph) for step in column):
         near = sorted(a for a, b in graph.edges if b == step)
@@ -59,19 +59,19 @@ def to_text(graph: Relations) -> str:
 
 
 def support(graph: Relations, before: int, after: int) -> str:
-    """`11 of 12`: videos that keep an edge, of those that do both its steps."""
+    """`11 of 12`: videos that keep the edge from `before` to `after` of a `graph`, of those that do both."""
     known = graph.support[before, after]
     return f"{known.kept} of {known.together}"
 
 
 def refuted(graph: Relations, before: int, after: int) -> str:
-    """`2 more videos the other way round would refute it`."""
+    """`2 more videos the other way round would refute it`: the edge from `before` to `after` of a `graph`."""
     count = graph.support[before, after].refuted_by
     return f"{count} more {'video' if count == 1 else 'videos'} the other way round would refute it"
 
 
 def notes(graph: Relations, step: int) -> list[str]:
-    """What is worth knowing of a step beside its preconditions."""
+    """What is worth knowing of a `step` of a `graph` beside its preconditions."""
     facts = []
     if step in graph.optional:
         facts.append(f"optional, done in {graph.occurs[step]} of {graph.videos} videos")
@@ -96,7 +96,7 @@ def lines_of(name: str) -> list[str]:
 
 
 def to_dot(graph: Relations) -> str:
-    """Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
+    """The `graph` for Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
 
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -110,7 +110,7 @@ def to_dot(graph: Relations) -> str:
 
 
 def to_graphml(graph: Relations) -> str:
-    """GraphML with the name, the share of videos and the median duration of a step, and the support of an edge."""
+    """The `graph` as GraphML: name, videos and median duration of every step, the support of every edge."""
     keys = [
         ("name", "node", "string"), ("occurs", "node", "int"), ("optional", "node", "boolean"),
         ("repeated", "node", "boolean"), ("seconds", "node", "double"), ("kept", "edge", "int"),
@@ -138,7 +138,7 @@ def to_graphml(graph: Relations) -> str:
 
 
 def to_svg(graph: Relations) -> str:
-    """A drawing as SVG text: time goes right, optional steps are dashed, thin lines have less support."""
+    """The `graph` as SVG text: time goes right, optional steps are dashed, thin lines have less support."""
     at, words = places(graph), {step: lines_of(graph.name(step)) for step in graph.steps}
     wide, box_w, box_h, margin = 190, 150, 20 + 14 * max(map(len, words.values()), default=1), 20
     high = box_h + margin
@@ -181,7 +181,7 @@ def to_svg(graph: Relations) -> str:
 
 
 def draw(graph: Relations, ax: Any = None) -> Any:
-    """The same drawing on matplotlib axes, which are made when none are given."""
+    """The `graph` on the matplotlib axes `ax`, which are made when none are given."""
     at, names = places(graph), {step: lines_of(graph.name(step)) for step in graph.steps}
     if ax is None:
         from matplotlib.figure import Figure
@@ -209,7 +209,7 @@ def draw(graph: Relations, ax: Any = None) -> Any:
 
 
 def save(graph: Relations, path: str) -> None:
-    """Write the graph; the suffix decides between `.dot`, `.graphml`, `.json` and `.svg`."""
+    """Write the `graph` to `path`; the suffix decides between `.dot`, `.graphml`, `.json` and `.svg`."""
     forms = {
         ".dot": to_dot,
         ".graphml": to_graphml,

@@ -24,13 +24,13 @@ class ProcedureGraph(Relations):
         return next_steps(self, list(done), ordered=not isinstance(done, set | frozenset))
 
     def save(self, path: str) -> None:
-        """Write it as `.dot`, `.graphml`, `.json` or `.svg`; the suffix decides."""
+        """Write it to `path` as `.dot`, `.graphml`, `.json` or `.svg`; the suffix decides."""
         export.save(self, path)
 
     # ------------------------------------------------------------------ looking at it
 
     def draw(self, ax: Any = None) -> Any:
-        """Draw it with matplotlib; gives the axes."""
+        """Draw it with matplotlib on `ax`, or on new axes; gives them."""
         return export.draw(self, ax)
 
     def __repr__(self) -> str:

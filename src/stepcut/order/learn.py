@@ -113,7 +113,7 @@ def _laid_out(
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
-    """The places, in the order of time, at which a long segment of each step of one video first begins.
+    """The places in the `sequence` of a video, with `seconds` of each, at which a long segment of a step first begins.
 
     >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
     [1, 2, 3]

@@ -69,7 +69,7 @@ def close_order(edges: Bools) -> Bools:
 
 
 def first_in(orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None) -> Floats:
-    """`(V, K, K)`: whether a comes before b in a video's order (distinct steps), times the mean weight of both."""
+    """`(V, K, K)`: whether a comes before b in each of `orders` (distinct steps), times the mean of their `weights`."""
     place, weight = np.full((len(orders), steps), np.inf), np.zeros((len(orders), steps))
     for video, order in enumerate(orders):
         place[video, list(order)] = np.arange(len(order))
@@ -129,7 +129,7 @@ def find_precedence(
 
 
 def careless_videos(kept: Floats, start: float) -> FoundOrder:
-    """The order when every video errs at a rate of its own; `kept` (V, K, K) says where a comes before b."""
+    """The order when every video errs at a rate of its own, from a `start` on; `kept` (V, K, K): a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     rate, share_free, error = np.full(kept.shape, start), 0.2, start
     closed = np.zeros((steps, steps), dtype=bool)
@@ -146,7 +146,7 @@ def careless_videos(kept: Floats, start: float) -> FoundOrder:
 
 
 def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
-    """The order when some steps of some videos are not where they belong; `kept` (V, K, K) says where a precedes b."""
+    """The order when some steps of some videos are misplaced, from a `start` on; `kept` (V, K, K): a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     present = (kept + broken).any(axis=2)
     moved, share_free, error = np.full(kept.shape, start), 0.2, start
@@ -169,7 +169,7 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
 
 
 def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
-    """Nats of whole sequences, less the price of the edges; see the top of this file."""
+    """Nats of whole `orders` under the order `closed`, less the price of its edges; see the top of this file."""
     ready, left, wrong = [], [], []
     for order in orders:
         remaining = np.zeros(len(closed), dtype=bool)
@@ -205,7 +205,11 @@ def _seen_once(kept: Floats) -> Bools:
 
 
 def contrary_needed(kept: int, broken: int, error: float) -> int:
-    """How many more videos that do b before a would make "free" more likely than "a must precede b"."""
+    """How many more videos that do b before a would make "free" more likely than "a must precede b".
+
+    kept, broken   videos that do a first, and b first
+    error          the share of requirements that people break
+    """
     more = np.arange(1, kept + 2)
     required = kept * np.log1p(-error) + (broken + more) * np.log(error)
     refuted = required < betaln(kept + 1, broken + more + 1)

@@ -60,20 +60,20 @@ def find_occurrences(
 
 
 def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
-    """When each step is first done in earnest, in the order of time: what the graph is learned from."""
+    """When a `video` first does each step in earnest, in the order of time: what the graph is learned from."""
     places = main_places([one.step for one in video], [one.spent for one in video])
     return {video[place].step: video[place] for place in places}
 
 
 def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> ProcedureGraph:
-    """The procedure graph of the videos `{name: (T,) step numbers}`, `rate` of them a second."""
+    """The procedure graph of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with `names`."""
     return graph_of_occurrences([find_occurrences(numbers, rate) for numbers in labels.values()], names)
 
 
 def graph_of_occurrences(
     videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = (), order: bool = True
 ) -> ProcedureGraph:
-    """The procedure graph of what each video does; without `order` only what is counted."""
+    """The procedure graph of what each of `videos` does, with these `names`; without `order` only what is counted."""
     return learn_graph(
         [[one.step for one in video] for video in videos],
         durations=[[one.spent for one in video] for video in videos],

@@ -18,7 +18,7 @@ Labels = Sequence[int] | NDArray[np.integer[Any]]
 
 
 def video_order(labels: Labels) -> list[int]:
-    """The steps of one video sorted by when they are done on average; a step that does not occur is not in it.
+    """The steps in the `labels` of one video, sorted by when they are done on average.
 
     The time of frame n of p is n / p; the time of a step is the mean over its frames (background has none). Two steps
     with the same mean time stand by their number.
@@ -36,7 +36,7 @@ def video_order(labels: Labels) -> list[int]:
 
 
 def sequence(labels: Labels) -> list[int]:
-    """The steps of one video in the order of its segments, repeats included, background left out.
+    """The steps in the `labels` of one video in the order of its segments, repeats included, background left out.
 
     A step that is interrupted by background alone is one segment: a pause is no repeat. It is repeated when another
     step was done in between.
@@ -110,7 +110,7 @@ def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = ()) 
 
 
 def name_of(step: int, names: Sequence[str]) -> str:
-    """The name of a step, or `step 3` where it has none."""
+    """The name of a `step` in `names`, or `step 3` where it has none."""
     return names[step] if 0 <= step < len(names) else f"step {step}"
 
 

@@ -14,7 +14,7 @@ VERSION = 1
 
 
 def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:
-    """Steps with preconditions and durations, and the orders in which people did them, the most followed first.
+    """The `steps` of a `graph` with preconditions and durations, and the `orders` in which people did them.
 
     `preconditions` are the direct ones: what they need in turn is theirs to say. A precondition that is optional binds
     only where it is done at all.

@@ -22,7 +22,10 @@ PRIOR = 0.5
 
 
 def next_steps(graph: Relations, done: Sequence[int], ordered: bool) -> list[tuple[int, float]]:
-    """`(step, probability)`, the most probable first; the missing mass is the probability that nothing follows."""
+    """`(step, probability)` after `done` in a `graph`, the most probable first; the rest of 1 is "nothing follows".
+
+    `ordered`: whether `done` is in the order of time, so that its last is the step before.
+    """
     weights = next_weights(graph, done, ordered)
     total = sum(weights.values())
     likely = [(step, weights[step] / total) for step in graph.steps if weights[step] > 0]
@@ -30,7 +33,10 @@ def next_steps(graph: Relations, done: Sequence[int], ordered: bool) -> list[tup
 
 
 def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0) -> dict[int, float]:
-    """The weight of each step, and of `END`, to come next; `least`: how ready all are, where `done` may be mistaken."""
+    """The weight of each step of a `graph`, and of `END`, to come next; `done` and `ordered` as for `next_steps`.
+
+    `least`: how ready every step is, where `done` may be mistaken.
+    """
     before = set(done)
     last = (done[-1] if done else START) if ordered or not done else None
     weights: dict[int, float] = {}
@@ -41,14 +47,14 @@ def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: fl
 
 
 def followed(graph: Relations, last: int | None, step: int, done: set[int]) -> float:
-    """How often a step followed the last one; where the last is not known, how often it followed any that was done."""
+    """How often in a `graph` a `step` followed the `last`; where that is not known, how often any of those `done`."""
     if last is not None:
         return graph.transitions.get((last, step), 0)
     return sum(graph.transitions.get((y, step), 0) for y in done) / max(len(done), 1)
 
 
 def readiness(graph: Relations, step: int, done: set[int]) -> float:
-    """How ready a step is, from 0 to 1: the least of what its unmet preconditions and its repetition allow."""
+    """How ready a `step` of a `graph` is after `done`, from 0 to 1: what unmet preconditions and repetition allow."""
     if step == END:
         missing = [graph.occurs[other] / graph.videos for other in graph.steps if other not in done]
         return min((smoothed(1 - share, graph.videos) for share in missing), default=1.0)

@@ -133,7 +133,7 @@ class Relations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, read again."""
+        """The graph of a `record` that `to_json` gave."""
         try:
             support = {
                 (e["before"], e["after"]): Support(e["kept"], e["together"], e.get("refuted_by", 1))
