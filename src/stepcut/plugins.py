@@ -88,7 +88,7 @@ def trusting(trust: bool) -> Iterator[None]:
 
 
 def find_saved(kind: str, name: str, ours: Mapping[str, T]) -> T:
-    """As `find`, for a name that a saved file holds: code that is not stepcut's runs only by the user's word."""
+    """As `find(kind, name, ours)`, for a name that a saved file holds: foreign code runs only by the user's word."""
     if name not in ours and not _trusted.get():
         raise ProcedureError(
             f"its {kind} is {name}, code that is not stepcut's. If you trust it, load it with trust=True (--trust)."

@@ -31,10 +31,12 @@ READERS: dict[str, Callable[..., Loaded]] = {
 
 
 def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
-    """The tasks of a data set under `root`, or under several. What is absent or makes no sense is logged; nothing at
-    all is an error.
+    """The tasks of a data set. What is absent or makes no sense is logged; nothing at all is an error.
 
-    EgoProceL takes `view="egocentric"` (or top, back, left, right) for the cameras of CMU-MMAC.
+    name     of the data set, one of `DATASETS`
+    root     its folder, or several
+    options  of its reader: EgoProceL takes `view="egocentric"` (or top, back, left, right) for the cameras of
+             CMU-MMAC, a plain folder the `rate` of label files that count frames
     """
     loaded = examine(name, root, **options)
     if not loaded.tasks:
@@ -46,7 +48,7 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
 
 
 def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
-    """The tasks under `root`, or under several, together with what is missing and what makes no sense."""
+    """As `load`, with the same `name`, `root` and `options`, together with what is missing and what makes no sense."""
     data_set = choose("data set", name, DATASETS)
     roots = [root] if isinstance(root, str | Path) else list(root)
     loaded = Loaded()

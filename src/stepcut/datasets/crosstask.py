@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 def read(root: str | Path) -> Loaded:
-    """Read the 18 primary tasks; a video is what has an annotation file."""
+    """Read the 18 primary tasks under `root`; a video is what has an annotation file."""
     place = existing_root(root, "crosstask")
     loaded = Loaded()
     release = first_of(place, "crosstask_release/tasks_primary.txt", "tasks_primary.txt")
@@ -81,7 +81,7 @@ def read(root: str | Path) -> Loaded:
 
 
 def read_tasks(path: Path) -> list[Entry]:
-    """The tasks of a task list, in blocks of six lines."""
+    """The tasks of the task list at `path`, in blocks of six lines."""
     entries = []
     lines = read_text(path).split("\n")
     for first in range(0, len(lines), 6):

@@ -110,8 +110,11 @@ class Shelf:
     ) -> TaskVideo:
         """The video that goes by any of `names`, the first its own, with its true `segments`, where there are some.
 
+        steps   the names of the task's steps
         rate    rows a second of its features, where the data set says so
         length  seconds, where neither a list of lengths nor the file says it
+        about   what else is known: person, environment, view
+        errors  (step, what went wrong), where mistakes are labelled
         """
         film, features, listed = self.find(names)
         length = listed or (None if film is None else video_duration(film)) or length
@@ -120,7 +123,7 @@ class Shelf:
 
 
 def existing_root(root: str | Path, what: str) -> Path:
-    """The root as a path; a root that is no folder is an error."""
+    """The `root` of the data set `what` as a path; one that is no folder is an error."""
     place = Path(root).expanduser()
     if not place.is_dir():
         raise DataError(
@@ -135,7 +138,7 @@ def first_of(root: Path, *places: str) -> Path | None:
 
 
 def find_videos(root: Path) -> dict[str, Path]:
-    """Video name (without suffix) -> file, for all videos below a folder."""
+    """Video name (without suffix) -> file, for all videos below the folder `root`."""
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("*")):
         if path.suffix[1:].lower() in VIDEO_SUFFIXES and path.is_file():
@@ -144,7 +147,7 @@ def find_videos(root: Path) -> dict[str, Path]:
 
 
 def find_features(root: Path) -> dict[str, dict[str, Path]]:
-    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors.
+    """Video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors under `root`.
 
     Files of `stepcut features -o ROOT/features` lie in `features` itself; their backbone is called "features".
     """
@@ -156,7 +159,7 @@ def find_features(root: Path) -> dict[str, dict[str, Path]]:
 
 
 def read_durations(root: Path) -> dict[str, float]:
-    """Video name -> seconds from `durations.csv` (name, seconds), for those who have the lengths but not the videos."""
+    """Video name -> seconds from `durations.csv` (name, seconds) under `root`, for those who have no videos."""
     path = root / "durations.csv"
     if not path.is_file():
         return {}
@@ -173,7 +176,7 @@ def read_durations(root: Path) -> dict[str, float]:
 
 
 def video_duration(path: Path) -> float | None:
-    """The length of a video file by its header, or None when it does not say; needs no decoding."""
+    """The length of the video at `path` by its header, or None when it does not say; needs no decoding."""
     from stepcut.features.video.container import open_video, stated_duration
 
     try:
@@ -185,7 +188,7 @@ def video_duration(path: Path) -> float | None:
 
 
 def match_videos(videos: Mapping[str, Path], names: Iterable[str], where: str) -> tuple[list[str], list[str]]:
-    """Sentences for the named videos that are absent, and for the files that are none of them."""
+    """Sentences for the videos of these `names` absent from `where`, and for `videos` that are none of them."""
     known = set(names)
     if not videos:
         return [f"{where}: no videos. {len(known)} are expected there, named as their annotation files."], []
@@ -195,7 +198,7 @@ def match_videos(videos: Mapping[str, Path], names: Iterable[str], where: str) -
 
 
 def plain_name(text: str) -> str:
-    """A name without case, spaces and signs, to compare by.
+    """The `text` without case, spaces and signs, to compare names by.
 
     >>> plain_name("EGTEA_Gaze+") == plain_name("egtea gaze")
     True
@@ -204,7 +207,10 @@ def plain_name(text: str) -> str:
 
 
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
-    """The segments of one file; a number that no step has, and times that make no sense, are reported and left out."""
+    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end.
+
+    A number that no step has, and times that make no sense, are reported in `loaded` and left out.
+    """
     segments = []
     for line, text in enumerate(read_text(path).split("\n"), start=1):
         if not text.strip():
@@ -225,7 +231,7 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
 
 
 def tell_apart(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that differ: the second of two equal ones gets its number.
+    """The `names` made to differ: the second of two equal ones gets its number.
 
     >>> tell_apart(["stir", "pour", "stir"])
     ('stir', 'pour', 'stir (3)')

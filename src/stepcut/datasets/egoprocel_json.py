@@ -36,7 +36,7 @@ class Frames(NamedTuple):
 
 
 def read_json_form(root: Path) -> Loaded:
-    """Read all tasks of `egoprocel.json`; the views of a recording become one timeline."""
+    """Read all tasks of `egoprocel.json` under `root`; the views of a recording become one timeline."""
     loaded = Loaded()
     path = root / "egoprocel.json"
     names = _read_names(root, loaded)
@@ -74,7 +74,7 @@ def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
 
 
 def fullest(views: Sequence[Frames]) -> Frames:
-    """The view with the most steps, the first of them when several are alike."""
+    """The one of `views` with the most steps, the first of them when several are alike."""
     return max(views, key=lambda frames: len(frames.steps()))
 
 

@@ -19,7 +19,7 @@ LABELS = ("annotations", "labels", "groundTruth")
 
 
 def read(root: str | Path, rate: Rate | None = None) -> Loaded:
-    """Read a folder of one task, or of folders with a task each; `rate` is for label files that count frames."""
+    """Read the folder `root` of one task, or of a folder for each; `rate` is for label files that count frames."""
     place = existing_root(root, "folder")
     loaded = Loaded()
     folders = [place] if _is_task(place) else [p for p in sorted(place.iterdir()) if p.is_dir() and _is_task(p)]
@@ -31,7 +31,10 @@ def read(root: str | Path, rate: Rate | None = None) -> Loaded:
 
 
 def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()) -> Task:
-    """One folder as a task of these steps, or of those that occur; what does not fit together is reported."""
+    """A `folder` as a task of these `steps`, or of those that occur; `rate` as for `read`.
+
+    What does not fit together is reported in `loaded`.
+    """
     shelf = Shelf(folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder))
     timelines = _timelines(folder, loaded, rate)
     steps = steps or tuple(dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps))
@@ -51,7 +54,7 @@ def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tup
 
 
 def read_kitchen(root: str | Path) -> Loaded:
-    """Read a folder that `stepcut.datasets.toy.make_kitchen` filmed; steps and true order come from `graph.json`."""
+    """Read the folder `root` that `toy.make_kitchen` filmed; steps and true order come from its `graph.json`."""
     place = Path(root)
     loaded = Loaded()
     if not (place / "graph.json").is_file():

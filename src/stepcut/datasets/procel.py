@@ -28,7 +28,7 @@ SOURCE = ABOUT.sources["project and annotations"]
 
 
 def read(root: str | Path) -> Loaded:
-    """Read the 12 tasks from `data.mat`, or from the text files that others have made of it."""
+    """Read the 12 tasks under `root` from `data.mat`, or from the text files that others have made of it."""
     place = existing_root(root, "procel")
     base = place / "ProceL_dataset" if (place / "ProceL_dataset").is_dir() else place
     loaded = Loaded()

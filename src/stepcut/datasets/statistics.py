@@ -72,7 +72,7 @@ def count(task: Task) -> Counts:
 
 
 def covered(timeline: Timeline) -> float:
-    """Seconds that at least one segment covers; what two share counts once."""
+    """Seconds of a `timeline` that at least one segment covers; what two share counts once."""
     total, reached = 0.0, 0.0
     for segment in timeline:
         total += max(0.0, segment.end - max(segment.start, reached))
@@ -83,9 +83,12 @@ def covered(timeline: Timeline) -> float:
 def statistics(
     tasks: Sequence[Task], title: str = "", more: bool = False, published: Mapping[str, TaskInfo] | None = None
 ) -> Table:
-    """The table of section 6 of the paper's method; `more` adds counts, hours and lengths, and the published figures.
+    """The table of section 6 of the paper's method; what is known to be wrong with the files stands in the notes.
 
-    What is known to be wrong with the files stands in the notes.
+    tasks      of a data set
+    title      the caption
+    more       whether to add counts, hours and lengths, and the published figures
+    published  those figures, by task
     """
     counted = [(task.name, count(task)) for task in tasks]
     rows = [_row(name, c, more) for name, c in [*counted, ("total", sum((c for _, c in counted), Counts()))]]
@@ -105,7 +108,7 @@ def statistics(
 
 
 def plot_statistics(table: Table, path: str | Path) -> None:
-    """Draw foreground, missing and repeated per task as bars; the suffix of `path` decides PNG, SVG or PDF."""
+    """Draw foreground, missing and repeated of a `table` as bars; the suffix of `path` decides PNG, SVG or PDF."""
     from matplotlib.figure import Figure
 
     names = [str(name) for name in table.column("task")]

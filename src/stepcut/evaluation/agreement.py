@@ -93,7 +93,7 @@ def pool(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0, nam
 
 
 def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
-    """The time of the longer one, cut wherever one of them changes."""
+    """The time of the longer of `first` and `second`, cut wherever one of them changes."""
     ends = {0.0, first.end, second.end, *(time for t in (first, second) for s in t for time in (s.start, s.end))}
     cuts = np.array(sorted(ends))
     middles: NDArray[Any] = (cuts[:-1] + cuts[1:]) / 2
@@ -115,7 +115,7 @@ def cohen_kappa(mass: Mapping[tuple[str, str], float]) -> float:
 
 
 def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[float]:
-    """Distances of as many pairs as can be made within the tolerance, in the order of time, each boundary used once."""
+    """Distances of as many pairs as there can be of boundaries in `first` and `second` within the `tolerance`."""
     distances, i, j = [], 0, 0
     while i < len(first) and j < len(second):
         distance = first[i] - second[j]
@@ -126,7 +126,7 @@ def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance:
 
 
 def merge(found: Sequence[Stretch]) -> list[Stretch]:
-    """Neighbours in which the same is said become one."""
+    """The stretches `found`, where neighbours in which the same is said become one."""
     merged: list[Stretch] = []
     for each in found:
         if merged and (merged[-1].end, *merged[-1][2:]) == (each.start, *each[2:]):

@@ -46,7 +46,7 @@ class Pair:
 def put_on_one_clock(
     found: Mapping[str, Timeline], true: Mapping[str, Timeline], clock: float = CLOCK, all_found: Sequence[str] = ()
 ) -> Pair:
-    """Sample both sides at the middle of every tick, from 0 to the later of the two ends.
+    """Sample `found` and `true` at the middle of every tick, `clock` a second, from 0 to the later of the two ends.
 
     What the prediction does not reach counts as "no step", what the truth does not cover as background. `all_found`
     names found steps that no timeline may hold, so that K is right.
@@ -79,7 +79,7 @@ def put_on_one_clock(
 
 
 def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs of names that mean the same video (suffix, folder and case aside), and what was left over."""
+    """Pairs of names in `found` and `true` of one video (suffix, folder and case aside), and what was left over."""
     ours, theirs = _plain_names(found, "predictions"), _plain_names(true, "truth")
     shared = [(ours[name], theirs[name]) for name in ours if name in theirs]
     if not shared:
@@ -96,7 +96,7 @@ def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> 
 
 
 def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
-    """One spelling for step names that differ only in case or spaces, and a note for each that was merged."""
+    """One spelling for step names of `timelines` that differ only in case or spaces, and a note for each."""
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
         spellings.setdefault(_plain(name), []).append(name)
@@ -109,7 +109,7 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
 
 
 def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
-    """What is odd about one video: labels beyond its end or before its start, overlaps, lengths that differ."""
+    """What is odd about a `video`, as `found` and as `true`: labels outside it, overlaps, lengths that differ."""
     notes = []
     last = max((segment.end for segment in true), default=0.0)
     if found.duration is not None and last > found.duration + SLACK:

@@ -233,13 +233,13 @@ def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any]) -> Score:
 
 
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:
-    """Eight characters that change when the truth does."""
+    """Eight characters that change when `timelines` do."""
     plain = {n: [(s.start, s.end, s.step) for s in t] for n, t in sorted(timelines.items())}
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:8]
 
 
 def spread(values: Sequence[float]) -> Cell:
-    """A figure, or the mean and standard deviation of several."""
+    """The figure in `values`, or the mean and standard deviation of several."""
     known = [value for value in values if not math.isnan(value)]
     if len(values) == 1 or not known:
         return float(values[0])
@@ -266,7 +266,7 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
-    """True timelines by video, and a word for where they come from."""
+    """The timelines of `truth` by video, and a word for where they come from."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
         from stepcut.datasets import DATASETS, load
 

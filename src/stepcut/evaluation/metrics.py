@@ -30,7 +30,7 @@ class Rates(NamedTuple):
 
 
 def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.int64]:
-    """`C[s, k]`: the frames of true step `s < steps` that were given to cluster `k < clusters`.
+    """`C[s, k]`: the frames whose `true` step is `s < steps` and whose `pred` is the cluster `k < clusters`.
 
     >>> count([0, 0, 1], [1, 1, 0], clusters=2, steps=2).tolist()
     [[0, 1], [2, 0]]
@@ -40,7 +40,7 @@ def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.i
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
-    """The four figures from frames in both, frames predicted and frames true; 0 where there is nothing to divide.
+    """The four figures from frames in `both`, `predicted` and `actual`; 0 where there is nothing to divide.
 
     >>> rates(2, 4, 8)
     Rates(precision=0.5, recall=0.25, f1=0.3333333333333333, iou=0.2)
@@ -54,7 +54,7 @@ def rates(both: float, predicted: float, actual: float) -> Rates:
 
 
 def mof(pred: Labels, true: Labels) -> float:
-    """Mean over frames: the part of the frames of true steps (0 is background) that are right.
+    """Mean over frames: the part of the frames of `true` steps (0 is background) that are right in `pred`.
 
     >>> mof([1, 1, 2, 2], [0, 1, 2, 1])
     0.6666666666666666
@@ -67,14 +67,14 @@ def mof(pred: Labels, true: Labels) -> float:
 
 
 def segments(labels: Labels, background: int = 0) -> NDArray[np.int64]:
-    """The runs that are not background, (n, 3): the label, its first frame, the frame after its last."""
+    """The runs of `labels` that are not `background`, (n, 3): the label, its first frame, the frame after its last."""
     every = runs(labels)
     kept: NDArray[np.int64] = every[every[:, 0] != background]
     return kept
 
 
 def edit(pred: Labels, true: Labels) -> float:
-    """1 minus the Levenshtein distance of the two sequences of segments over the longer one; 1 where both are empty."""
+    """1 minus the Levenshtein distance of the segments of `pred` and `true` over the longer; 1 where both are empty."""
     found, actual = segments(pred)[:, 0], segments(true)[:, 0]
     longest = max(len(found), len(actual))
     return 1.0 - levenshtein(found.tolist(), actual.tolist()) / longest if longest else 1.0
@@ -99,7 +99,7 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def segment_hits(pred: Labels, true: Labels, overlaps: Sequence[float]) -> tuple[list[int], int, int]:
-    """Segments found at an IoU of at least each of `overlaps`, segments predicted, and segments true.
+    """Segments of `true` found in `pred` at an IoU of at least each of `overlaps`, and how many both have.
 
     Every predicted segment is held against the true segment of its own step with which it has the highest IoU; each
     true segment is found once at most.
@@ -120,7 +120,7 @@ def segment_hits(pred: Labels, true: Labels, overlaps: Sequence[float]) -> tuple
 
 
 def length_distance(pred: Lengths, true: Lengths) -> float:
-    """Jensen-Shannon distance (base 2, so 0 to 1) between two sets of segment lengths in seconds.
+    """Jensen-Shannon distance (base 2, so 0 to 1) between the segment lengths `pred` and `true`, in seconds.
 
     Lengths are counted in bins that double: below 1 s, 1-2 s, 2-4 s and so on. Equal sets are 0 apart, sets without a
     common bin 1; not a number where one of them is empty.
@@ -137,7 +137,7 @@ def length_distance(pred: Lengths, true: Lengths) -> float:
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """Kendall's tau of two orders over the steps that both have: 1 the same, -1 reversed; NaN with fewer than two.
+    """Kendall's tau of the orders `found` and `true` over shared steps: 1 the same, -1 reversed; NaN below two steps.
 
     >>> kendall("abcd", "abdc")
     0.6666666666666666
@@ -152,7 +152,7 @@ def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
 
 
 def edge_rates(found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[Hashable, Hashable]]) -> Rates:
-    """Precision, recall, F1 and IoU of the edges of a task graph against those of the true one."""
+    """Precision, recall, F1 and IoU of the edges `found` against those of the `true` task graph."""
     ours, theirs = set(found), set(true)
     return rates(len(ours & theirs), len(ours), len(theirs))
 

@@ -42,7 +42,10 @@ BACKGROUND = 0
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to score: `match(C, rows)` matches the classes of the task, `rate(C, matching)` gives the figures."""
+    """One way to score: `match(counts, rows)` matches the classes of the task, `rate(counts, matching)` rates them.
+
+    `counts` is C above, `rows` the classes that occur, `matching` what `match` gave.
+    """
 
     name: str
     match: Callable[[Counts, Places], Matching]
@@ -135,7 +138,7 @@ def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
 
 
 def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
-    """The four figures of every matched class, by its row."""
+    """The four figures of every class in `matching`, by its row of `counts`."""
     frames_of_step, frames_of_cluster = counts.sum(axis=1), counts.sum(axis=0)
     return {
         step: rates(int(counts[step, cluster]), int(frames_of_cluster[cluster]), int(frames_of_step[step]))
@@ -144,12 +147,12 @@ def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
 
 
 def mean_rates(figures: list[Rates]) -> Rates:
-    """The mean of each of the four; zeros where there is nothing."""
+    """The mean of each of the four `figures`; zeros where there is nothing."""
     return Rates(*np.mean(figures, axis=0).tolist()) if figures else Rates(0.0, 0.0, 0.0, 0.0)
 
 
 def harmonic(figures: Rates) -> Rates:
-    """The same with F1 as the harmonic mean of precision and recall."""
+    """The `figures` with F1 as the harmonic mean of precision and recall."""
     both = figures.precision + figures.recall
     return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
 

@@ -23,7 +23,7 @@ SHOWN = 0.005
 
 
 class Screen:
-    """Draws states one over the other; keeps the newest alerts in sight."""
+    """Draws states one over the other under a `title`; keeps the newest alerts in sight."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -45,7 +45,7 @@ class Screen:
         return SHOW_CURSOR
 
     def lines(self, state: State) -> list[str]:
-        """The view as plain lines."""
+        """The view of a `state` as plain lines."""
         lines = [f"{clock(state.time)}  {self.title}", "", f"  now   {_bar(state.confidence)}  {state.name}", ""]
         likely = [(step, chance) for step, chance in state.next[:3] if chance >= SHOWN]
         for place, (step, chance) in enumerate(likely):

@@ -25,7 +25,7 @@ CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
 
 
 def is_live(source: str) -> bool:
-    """Whether the words name a camera or an address rather than a file."""
+    """Whether a `source` is a camera or an address rather than a file."""
     return bool(CAMERA.match(source) or ADDRESS.match(source))
 
 
@@ -61,7 +61,7 @@ def follow_pictures(
 def open_samples(
     source: str, rate: Fraction, size: int | tuple[int, int] | None, realtime: bool = False, **waits: float
 ) -> Iterator[Iterator[Sample]]:
-    """Samples of a source at `rate` a second, scaled to `size`. `waits` are those of `Stream`."""
+    """Samples of a `source`; `rate`, `realtime` and `waits` are those of `follow_pictures`, `size` that of pictures."""
     if not is_live(source):
         samples = samples_of_file(source, rate, size)
         yield keep_pace(samples, rate) if realtime else samples
@@ -75,7 +75,7 @@ def open_samples(
 
 
 def samples_of_file(path: str, rate: Fraction, size: int | tuple[int, int] | None) -> Iterator[Sample]:
-    """Every sample of a file, as fast as the machine can."""
+    """The samples of the file at `path`, `rate` a second, scaled to `size`, as fast as the machine can."""
     for at, picture in sample_frames(path, rate, size):
         yield Sample(at, picture)
 
@@ -86,7 +86,10 @@ def keep_pace(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Sample]:
-    """The samples at the times of a wall clock, as a camera would give them; those that are late are skipped."""
+    """The `samples`, `rate` a second, when a `clock` says so, as a camera gives them; those that are late are skipped.
+
+    `sleep` waits for so many seconds.
+    """
     begin, skipped = clock(), 0
     for sample in samples:
         late = clock() - begin - sample.time
@@ -99,7 +102,7 @@ def keep_pace(
 
 
 def frames_of_address(address: str, stall: float, say: Say) -> Iterator[Any]:
-    """The frames of a network stream; PyAV gives up after `stall` seconds without data."""
+    """The frames of the stream at `address`; PyAV gives up after `stall` seconds without data. `say` is told."""
     import av
 
     # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
@@ -112,7 +115,7 @@ def frames_of_address(address: str, stall: float, say: Say) -> Iterator[Any]:
 
 
 def frames_of_camera(which: str, say: Say) -> Iterator[Any]:
-    """The frames of a camera by its number or, on Windows, by its name."""
+    """The frames of the camera `which`, by number or, on Windows, by name; `say` is told of trouble."""
     import av
 
     device, driver = camera_device(which, sys.platform)
@@ -124,7 +127,7 @@ def frames_of_camera(which: str, say: Say) -> Iterator[Any]:
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:
-    """What FFmpeg calls a camera on this platform: `(device, driver)`.
+    """What FFmpeg calls the camera `which` on a `platform`: `(device, driver)`.
 
     >>> camera_device("1", "linux")
     ('/dev/video1', 'v4l2')
@@ -142,9 +145,10 @@ def camera_device(which: str, platform: str) -> tuple[str, str]:
 
 
 def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = time.monotonic) -> Iterator[Any]:
-    """The frames that can be decoded; damaged packets are passed over.
+    """The frames of a `container` called `name` that can be decoded; damaged packets are passed over.
 
-    A machine too slow to decode all of a stream never waits for it: then only key frames are decoded until it does.
+    A machine too slow to decode all of a stream never waits for it, by the `clock`: then only key frames are decoded
+    until it does, and `say` is told.
     """
     import av
 
@@ -171,7 +175,7 @@ def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = ti
 
 
 class Load:
-    """Whether a source is faster than the machine: for some seconds there was next to no waiting for it."""
+    """Whether a source is faster than the machine: for seconds of a `clock` there was hardly any waiting for it."""
 
     SPAN = 3.0
     """Seconds over which waiting is summed."""
@@ -181,7 +185,7 @@ class Load:
         self._since, self._waiting = clock(), 0.0
 
     def waited(self, seconds: float) -> bool:
-        """Count a wait for the source; gives whether `hurried` has just changed."""
+        """Count so many `seconds` of waiting for the source; gives whether `hurried` has just changed."""
         self._waiting += seconds
         span = self.clock() - self._since
         if span < self.SPAN:
@@ -204,7 +208,7 @@ def hide_password(address: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What the decoder said, without the address (it may hold a password)."""
+    """What an `error` of the decoder says, without the address (it may hold a password)."""
     if type(error).__name__ == "ExitError":
         return "no data came in time"
     return str(getattr(error, "strerror", None) or type(error).__name__)

@@ -54,7 +54,7 @@ class Stream(Iterator[Sample]):
         first_wait: float = 0.5,
         longest_wait: float = 30.0,
     ) -> None:
-        """`connect` opens the source and gives its frames; `scale(frame)` makes a picture of one.
+        """`connect` opens the source `name` and gives its frames; `scale(frame)` makes a picture, `rate` a second.
 
         patience      seconds to wait for the very first frame; then a VideoError says that it never started
         stall         seconds without a frame after which the stream says so

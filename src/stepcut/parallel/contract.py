@@ -31,7 +31,7 @@ class Held(Protocol):
 
 
 class Holder:
-    """An object that several use, one at a time: what an actor of a cluster holds, or what threads share."""
+    """An object, `held` for several that use it one at a time: in an actor of a cluster, or shared by threads."""
 
     def __init__(self, held: Any) -> None:
         self.held, self.lock = held, threading.Lock()

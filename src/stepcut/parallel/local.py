@@ -26,7 +26,10 @@ class _Worker:
 
 
 class Local:
-    """Worker processes on this machine. They start with the first work and stay until `close`."""
+    """Worker processes on this machine. They start with the first work and stay until `close`.
+
+    `workers` and `piece` are those of `make_engine`; an `address` is refused.
+    """
 
     def __init__(self, workers: int | None = None, address: str | None = None, piece: float = PIECE) -> None:
         if address is not None:

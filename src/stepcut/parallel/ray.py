@@ -33,8 +33,8 @@ _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 class Ray:
     """A Ray cluster: the one at `address`, or one that is started on this machine and ends with `close`.
 
-    `holders`: how many actors hold an object for the workers; left out, one on every GPU, and none on CPUs: there each
-    worker has its own.
+    `workers` and `piece` are those of `make_engine`. `holders`: how many actors hold an object for the workers; left
+    out, one on every GPU, and none on CPUs: there each worker has its own.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Ray:
 
 
 class Shared:
-    """An object in actors, for any process of the cluster: it asks one of them, always the same one."""
+    """An object in the actors of these `names`, for any process of the cluster, which always asks the same one."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names

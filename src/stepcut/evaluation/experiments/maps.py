@@ -67,7 +67,10 @@ def make_maps(
     engine: Engine | None,
     device: str,
 ) -> tuple[list[Features], list[Failure]]:
-    """The features of some videos, kept as `maps` says, and what failed. Workers of an `engine` share `folder`."""
+    """The features of `videos`, made by `spec` on a `device` and kept as `maps` says, and what failed.
+
+    Workers of an `engine` share `folder`; `progress` hears how far the work is.
+    """
     if maps != "half":
         cache = folder / "maps" if maps == "stream" else None if engine is None else folder
         return extract(list(videos), spec, None, cache, progress, device=device, engine=engine)

@@ -115,7 +115,7 @@ class Source:
         return [[one] for one in self.tasks] if self.maps == "stream" else [self.tasks]
 
     def prepare(self, tasks: Sequence[tuple[str, Task]], engine: Engine | None, device: str) -> list[Material]:
-        """The material of some tasks: with given features, with features made of videos, or the truth alone."""
+        """The material of `tasks`: with given features, with some made by an `engine` on a `device`, or without."""
         found = []
         for view, task in tasks:
             if isinstance(self.kind, str):
@@ -159,7 +159,7 @@ class Source:
         return _material(task, view, durations, files, rate, notes)
 
     def describe(self, first: Material) -> tuple[str | None, bool]:
-        """What the features are, in words, and whether they are maps, which the paper's own embedder takes."""
+        """What the features of the `first` task are, in words, and whether they are maps, as in the paper."""
         if self.kind is None:
             return None, False
         (one,) = load_features([next(iter(first.features.values()))], first.rate)

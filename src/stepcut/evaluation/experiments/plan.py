@@ -69,7 +69,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[str]:
-    """The rows of a table to fill: all of them, or these; the clock is always among them.
+    """The rows of an `experiment` to fill: all, or those of these `names`; the clock is always among them.
 
     A name that the table does not have may be a method: one of stepcut's, of an entry point, `package.module:Class`.
     """
@@ -87,7 +87,7 @@ def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[str
 def plan(
     rows: Sequence[str], tasks: Sequence[tuple[str, str]], numbers: Mapping[str, Sequence[int]], seeds: Sequence[int]
 ) -> list[Cell]:
-    """All cells of these rows: `tasks` as (view, name), `numbers[name]` the numbers of steps for a task."""
+    """All cells of `rows` and `seeds`: `tasks` as (view, name), `numbers[name]` the numbers of steps for a task."""
     return [
         Cell(task, row, number, seed, view)
         for view, task in tasks

@@ -46,7 +46,7 @@ def read_published() -> list[dict[str, str]]:
 
 
 class Results:
-    """The cells of one experiment with their settings, seeds and versions."""
+    """The cells of one experiment with their settings, seeds and versions; `record` is what the results file holds."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
@@ -56,12 +56,12 @@ class Results:
         return f"<Results {self.experiment.name} on {self.record['data']}: {len(self.record['cells'])} cells>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the results file."""
+        """Write the results file at `path`."""
         write_json(path, self.record)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
-        """Read a results file."""
+        """Read the results file at `path`."""
         try:
             record = read_json(path)
         except (OSError, ValueError) as error:
@@ -100,7 +100,10 @@ class Results:
         return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
 
     def mean(self, row: str, figure: str = "F1", protocol: str = "strict", **where: Any) -> Spread:
-        """A row's figure: the mean over tasks, with the deviation over seeds. `where` limits cells, e.g. steps=7."""
+        """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over seeds.
+
+        `where` limits cells, as in steps=7.
+        """
         every = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
         cells = [cell for cell in every if all(cell[name] == value for name, value in where.items())]
         if not cells:
@@ -108,7 +111,10 @@ class Results:
         return self._average(cells, figure, protocol)
 
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
-        """A picture of the mean F1 of every row (over K where that was varied), with deviations over seeds."""
+        """Draw the mean F1 of every row (over K where that was varied), with deviations over seeds, to `path`.
+
+        `protocol`: left out, the paper's.
+        """
         name = protocol or self.experiment.protocol
         figures: dict[str, Any] = {}
         for key, cells in self.rows().items():
@@ -248,7 +254,7 @@ def _shorten(value: Spread) -> Cell:
 
 
 def draw(path: Path, title: str, figures: Mapping[str, Spread | Mapping[int, Spread]]) -> None:
-    """Draw a figure with its deviation for every row, or a line over K where a row has several.
+    """Draw `figures` by row with their deviations, or a line over K where a row has several, under a `title`.
 
     The suffix of `path` chooses the kind of picture (png, svg, pdf).
     """

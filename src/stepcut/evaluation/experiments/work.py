@@ -59,7 +59,7 @@ class Settings:
 
 
 def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Any]:
-    """Fill one cell; its file in `folder/cells` is the answer of the next call."""
+    """Fill one `cell` from `material` and `settings`; its file in `folder/cells` is the answer of the next call."""
     path = folder / "cells" / f"{cell.key}-{settings.key(material.fingerprint)[:8]}.json"
     if path.exists():
         kept: dict[str, Any] = read_json(path)
@@ -88,7 +88,10 @@ def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -
 
 
 def predict(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Timeline]:
-    """The timelines that a cell's row finds; without segments for rows that look at no video."""
+    """The timelines that the row of a `cell` finds in `material`; without segments for rows that look at no video.
+
+    `folder` and `settings` are those of `run_cell`.
+    """
     embedding, name = cell.parts
     if embedding == "none":
         return {name: Timeline(duration=seconds, steps=_names(cell)) for name, seconds in material.durations.items()}
@@ -114,7 +117,10 @@ def predict(cell: Cell, material: Material, folder: Path, settings: Settings) ->
 
 
 def embed(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
-    """The rows that the segmenter is given: raw features, smooth ones, or those of a trained embedder."""
+    """What the segmenter of a `cell` is given: features of `material`, raw or smooth, or of a trained embedder.
+
+    `folder` and `settings` are those of `run_cell`.
+    """
     embedding, _ = cell.parts
     if embedding == "raw":
         return {name: as_vectors(rows) for name, rows in material.read().items()}
@@ -125,7 +131,10 @@ def embed(cell: Cell, material: Material, folder: Path, settings: Settings) -> d
 
 
 def train_embedder(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
-    """Embeddings under a loss, trained once per task, view, loss and seed; the file's name is a fingerprint."""
+    """Embeddings of `material` under the loss of a `cell`, trained once per task, view, loss and seed.
+
+    They lie in `folder`, in a file named by a fingerprint of the `settings`.
+    """
     from safetensors.numpy import load_file, save_file
 
     with needs("cnc"):
@@ -147,7 +156,7 @@ def train_embedder(cell: Cell, material: Material, folder: Path, settings: Setti
 
 
 def embedding_key(cell: Cell) -> tuple[str, str, str, int] | None:
-    """What cells that share a trained embedder have in common."""
+    """What a `cell` has in common with those that share its trained embedder."""
     return (cell.task, cell.view, cell.parts[0], cell.seed) if " + " in cell.row else None
 
 
