@@ -52,7 +52,7 @@ Hook = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """Show nothing."""
+    """Show nothing of an `event`."""
 
 
 def default_hook() -> Hook:
@@ -61,7 +61,7 @@ def default_hook() -> Hook:
 
 
 class Stage:
-    """One stage of work that tells its hook how far it is.
+    """A stage of work called `name` that tells its `hook` how far it is, `total` in all of a `unit`.
 
     >>> with Stage(silent, "features", total=2, unit="videos") as stage:
     ...     stage.advance(item="a.mp4")
@@ -80,7 +80,7 @@ class Stage:
         return self
 
     def advance(self, by: float = 1, item: str = "", **values: float) -> None:
-        """Count `by` more units as done."""
+        """Count `by` more units as done: of `item`, with `values` worth seeing."""
         self.done += by
         self._tell(item, values)
 
@@ -99,7 +99,7 @@ class Stage:
 
 
 class Bar:
-    """One line per stage that redraws itself on a terminal, or a plain line now and then where there is none."""
+    """One line per stage that redraws itself on a terminal `stream`, or a plain line now and then on another."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -124,7 +124,7 @@ class Bar:
 
 
 class JsonLog:
-    """One JSON object per line, for machines that watch; at most ten a second, and always the last of a stage."""
+    """JSON lines on a `stream`, for machines that watch; at most ten a second, and always the last of a stage."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -160,7 +160,7 @@ def describe(event: Event) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in words.
+    """A length of time, `seconds`, in words.
 
     >>> duration(75)
     '1 min 15 s'

@@ -48,7 +48,7 @@ class Table:
                 raise ValueError(f"a row has {len(row)} cells for {len(self.columns)} columns: {row}")
 
     def column(self, name: str) -> list[Cell]:
-        """The cells of one column."""
+        """The cells of the column `name`."""
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
@@ -109,7 +109,7 @@ class Table:
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def format(self, name: str) -> str:
-        """The table as `text`, `csv`, `latex`, `json` or `markdown`."""
+        """The table in the form `name`: text, csv, latex, json or markdown."""
         forms = (self.text, self.csv, self.latex, self.json, self.markdown)
         return choose("format", name, {form.__name__: form for form in forms})()
 

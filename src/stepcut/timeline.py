@@ -21,7 +21,7 @@ _WIDTH = 1000
 
 
 def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Every stretch of one label, (n, 3): the label, its first frame, the frame after its last.
+    """Every stretch of one label in `labels`, (n, 3): the label, its first frame, the frame after its last.
 
     >>> runs([5, 5, 0, 5]).tolist()
     [[5, 0, 2], [0, 2, 3], [5, 3, 4]]
@@ -278,7 +278,7 @@ def draw_axis(end: float, height: int = 18) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time as a person reads it.
+    """A time, `seconds`, as a person reads it.
 
     >>> clock(192.43)
     '00:03:12.4'

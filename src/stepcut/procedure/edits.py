@@ -115,8 +115,8 @@ class Edits:
         return {step: kind for kind in KINDS for step in getattr(said, kind)}
 
     def set_severity(self, step: int, kind: str | None) -> None:
-        """Say that a step is critical, optional or free in order; None takes it back. It holds for what was merged
-        into it, too, and is written with numbers, which stay when names change.
+        """Say that a `step` is of a `kind`: critical, optional or free in order; None takes it back. It holds for what
+        was merged into it, too, and is written with numbers, which stay when names change.
         """
         if kind is not None and kind not in KINDS:
             raise OptionError(unknown("severity", kind, KINDS))

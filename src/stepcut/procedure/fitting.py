@@ -147,7 +147,7 @@ def timeline_of(labels: Labels, sure: Array, rate: Fraction, steps: Sequence[str
 def fingerprint(
     features: Sequence[Features], config: Mapping[str, Any], names: Sequence[str] | None, lesson: Lesson | None = None
 ) -> str:
-    """A short name for exactly this work: the features, the settings, the labels and the version."""
+    """A short name for exactly this work: `features`, settings in `config`, `names`, `lesson` and the version."""
     digest = hashlib.blake2b(digest_size=16)
     relevant = {key: config[key] for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")}
     digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())

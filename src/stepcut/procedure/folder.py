@@ -37,7 +37,7 @@ def locked(folder: Path, shared: bool = False) -> Iterator[None]:
 
 
 def repair(folder: Path) -> None:
-    """Put a procedure back that a killed process had moved aside and not yet replaced."""
+    """Put the procedure of `folder` back that a killed process had moved aside and not yet replaced."""
     if folder.exists():
         return
     for aside in folder.absolute().parent.glob(f".{folder.name}.*.old"):
@@ -62,7 +62,7 @@ def put_in_place(fresh: Path, target: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of two folders in one step, where the system can (Linux); False where it cannot."""
+    """Exchange the names of the folders `one` and `other` in one step, where the system can (Linux); else False."""
     if not sys.platform.startswith("linux"):
         return False
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -92,7 +92,7 @@ def check_output(output: AnyPath) -> None:
 
 
 def read_config(path: AnyPath) -> dict[str, Any]:
-    """The config.json of a procedure, or an error that says why it cannot be one."""
+    """The config.json of the procedure at `path`, or an error that says why it cannot be one."""
     folder = as_path(path)
     if not folder.exists():
         raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {folder}")

@@ -157,7 +157,12 @@ def make_method(
     names: Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> Method:
-    """The method that a name or an object stands for, set to this number of steps and this rate."""
+    """The method that a name or an object stands for, set to this number of `steps` and this `rate`.
+
+    seed     of a method by name
+    names    of the steps, where they are given
+    options  settings of a method by name
+    """
     if isinstance(method, str):
         maker = find("method", method, METHODS)
         return build(maker, {"steps": steps, "rate": rate, "seed": seed, **options})
@@ -195,7 +200,10 @@ def _keep(procedure: Procedure, output: AnyPath) -> None:
 
 
 def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) -> StepCount:
-    """The number of steps in plain numbers; it must make sense, and so must the names."""
+    """The number of `steps` in plain numbers; it must make sense, and so must the `names`.
+
+    `named_elsewhere`: a method object may know the number, so that names may stand without it.
+    """
     count = as_step_count(steps)
     if names is not None:
         if not isinstance(count, int) and not (named_elsewhere and count == "auto"):
@@ -206,7 +214,7 @@ def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) 
 
 
 def check_amount(features: Sequence[Features], steps: StepCount) -> None:
-    """There must be two videos, and more rows than steps."""
+    """There must be `features` of two videos, and more rows than `steps`."""
     if len(features) < 2:
         raise OptionError(
             f"only {len(features)} video ({features[0].name}); steps are found by what videos share. Give at least two."
@@ -220,7 +228,7 @@ def check_amount(features: Sequence[Features], steps: StepCount) -> None:
 
 
 def already_there(output: AnyPath, wanted: str) -> bool:
-    """Whether this very procedure stands at `output`; one that a person has corrected is never written over."""
+    """Whether the procedure of fingerprint `wanted` is at `output`; one that a person has corrected is not replaced."""
     folder = as_path(output)
     if not folder.exists():
         return False

@@ -50,7 +50,7 @@ class Lesson:
 
 
 def read_labels(given: Given) -> Read:
-    """Timelines, or arrays of numbers, by video; files are read in any format of `stepcut.formats`."""
+    """The labels that were `given`, timelines or arrays by video; files are read in any format of `stepcut.formats`."""
     if isinstance(given, str | os.PathLike):
         return read_folder(given)
     if not isinstance(given, Mapping) or not given:
@@ -94,7 +94,7 @@ def number_labels(
 
 
 def usual_order(timelines: Iterable[Timeline]) -> list[str]:
-    """The names of the labelled steps by when they usually come: the median of their middles, as a share of the video.
+    """The steps of `timelines` by when they usually come: the median of their middles, as a share of the video.
 
     >>> from stepcut.timeline import Segment
     >>> usual_order([Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)])
@@ -167,7 +167,7 @@ def _numbers(name: str, given: Any, rows: int) -> Labels:
 
 
 def unnamed(number: int) -> str:
-    """The name of a step that nobody has named.
+    """The name of step `number`, which nobody has named.
 
     >>> unnamed(4)
     'step 4 (no name yet)'
@@ -176,7 +176,7 @@ def unnamed(number: int) -> str:
 
 
 def first_lesson(labels: Lesson, steps: int | None, names: Sequence[str] | None, rate: Fraction) -> Lesson:
-    """What `learn(labels=...)` asks for: the label names are the steps, and further ones have no name yet."""
+    """What `learn(labels, steps, names)` asks for, at a `rate` of rows: label names are steps, others have none yet."""
     if labels.names is None:
         count = labels.count if steps is None else steps
         return _whole(labels, list(names) if names else [f"step {number}" for number in range(count)], steps, rate)
@@ -292,7 +292,7 @@ def carry_names(lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str
 
 
 def shared_rows(before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int) -> Labels:
-    """How many rows of all videos were one step and are another now, (rows + 1, columns + 1); background is last."""
+    """How many rows of all videos were a step `before` and are another `after`, (rows + 1, columns + 1), none last."""
     shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
     for name in after:
         if name in before:

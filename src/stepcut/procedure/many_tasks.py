@@ -48,8 +48,9 @@ def learn_tasks(
 ) -> list[TaskResult]:
     """Learn a procedure from each sub-folder of `root` and keep it as `output/NAME.proc`.
 
-    First the workers see all videos of all tasks, long ones in pieces; then each learns a task. Settings are those of
-    `learn`. Tasks that are finished already are found again and not learned anew.
+    First the workers of the `engine` see all videos of all tasks, long ones in pieces; then each learns a task. Tasks
+    that are finished already are found again and not learned anew. `backbone`, `device`, `cache`, `strict`, `progress`
+    and the other `settings` are those of `learn`.
     """
     cache = None if cache is None else as_path(cache).absolute()
     folders = find_tasks(as_path(root))
@@ -86,7 +87,7 @@ def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
 
 
 def learn_task(folder: Path | Address, output: Path | Address, settings: Mapping[str, Any]) -> TaskResult:
-    """Learn one task: what a worker does."""
+    """What a worker does: learn the task in `folder` with these `settings` and keep it in `output`."""
     start, kept = time.perf_counter(), output / f"{folder.name}.proc"
     made = learn(folder, output=kept, progress=silent, **settings)
     counts = len(made.steps), len(made.timelines)
@@ -94,7 +95,7 @@ def learn_task(folder: Path | Address, output: Path | Address, settings: Mapping
 
 
 def summarise(learned: Sequence[TaskResult]) -> Table:
-    """A row per task, and a note for everything that was left out or went wrong."""
+    """A row for each of the tasks `learned`, and a note for everything that was left out or went wrong."""
     rows: list[list[Cell]] = []
     notes = []
     for task in learned:

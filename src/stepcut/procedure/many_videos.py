@@ -51,7 +51,10 @@ def for_each_video(
 
 
 def do(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
-    """What a worker does: `procedure.VERB(video)`; a procedure is opened once for every `word`."""
+    """What a worker does: `procedure.VERB(video)`; a procedure is opened once for every `word`.
+
+    `verb`, `device`, `progress` and `trust` are those of `for_each_video`.
+    """
     return getattr(_open(procedure, word, trust), verb)(video, device, progress)
 
 

@@ -90,7 +90,7 @@ def _picture(path: str, labels: Labels, step: int, rate: float) -> NDArray[np.ui
 
 
 def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:
-    """The frame (H, W, 3) that a video shows at a time, in seconds; None beyond its end."""
+    """The frame (H, W, 3) that the video at `path` shows at a `time`, in seconds; None beyond its end."""
     samples = sample_frames(path, fps=10, start=time, end=time + 0.1)
     frame = next(samples, None)
     samples.close()

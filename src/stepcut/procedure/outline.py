@@ -25,7 +25,7 @@ EDITS = "edits.json"
 
 
 def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None = None) -> None:
-    """What was learned, without the model: settings (and what `more` says), steps and timelines."""
+    """Write the `outline` into `folder`: settings (and what `more` says), steps and timelines."""
     number = {name: k for k, name in enumerate(outline.learned_steps)}
     about = {"format": FORMAT, "stepcut": __version__, **(more or {})}
     write_json(folder / "config.json", {**about, **outline.config})
@@ -101,7 +101,7 @@ def _read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str,
 
 
 def read_corrections(folder: Path | Address, fingerprint: str) -> Corrections:
-    """What a person corrected; none where there is no file."""
+    """What a person corrected in `folder`, of the state with this `fingerprint`; none where there is no file."""
     path = folder / EDITS
     if not path.exists():
         return Corrections(fingerprint)
@@ -126,7 +126,7 @@ _BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, Arithmet
 
 @contextmanager
 def damaged(folder: AnyPath) -> Iterator[None]:
-    """Turn whatever a damaged file causes into one sentence."""
+    """Turn whatever a damaged file of `folder` causes into one sentence."""
     try:
         yield
     except ExtraNeeded:

@@ -39,7 +39,7 @@ class Ingredient:
 
 
 def read_recipe(given: str | os.PathLike[str] | Sequence[str]) -> list[Ingredient]:
-    """The steps of a recipe, from a text file or from its lines."""
+    """The steps of the recipe that was `given`: a text file, or its lines."""
     if isinstance(given, str | os.PathLike):
         try:
             lines = Path(given).read_text(encoding="utf-8-sig").splitlines()

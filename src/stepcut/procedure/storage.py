@@ -48,7 +48,7 @@ LABELS = "labels"
 
 
 def save(record: Record, path: AnyPath) -> None:
-    """Write the folder beside its place, then give it its name; a procedure that stood there makes way.
+    """Write the folder of a `record` beside `path`, then give it that name; a procedure that stood there makes way.
 
     Corrections that lie there are kept, or saving is refused: see `settle`. They are looked at in the moment of
     writing, under a lock, so that none that is made meanwhile is lost.
@@ -79,7 +79,7 @@ def save(record: Record, path: AnyPath) -> None:
 
 
 def check_keepable(method: Method, target: AnyPath) -> None:
-    """A method whose class cannot be imported again cannot be loaded again."""
+    """Refuse to keep at `target` a `method` whose class cannot be imported, since it could not be loaded again."""
     name = name_of("method", method, METHODS)
     if name not in METHODS and ":" in name and not is_own(name):
         raise OutputError(
@@ -117,7 +117,7 @@ def _save_at(record: Record, target: Address) -> None:
 
 
 def write_files(record: Record, folder: Path) -> None:
-    """All files of the folder but the corrections."""
+    """Write all of a `record` but its corrections into `folder`."""
     model = safetensors.numpy.save({key: np.array(array, order="C") for key, array in record.method.state().items()})
     write_bytes(folder / "model.safetensors", model)
     write_outline(record, folder, {"model": _digest(model)})
@@ -158,7 +158,7 @@ def _read_arrays(data: bytes) -> dict[str, Any]:
 
 
 def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
-    """Read a procedure that `save` wrote; see `stepcut.load`."""
+    """Read a procedure that `save` wrote; `path`, `method` and `trust` are those of `stepcut.load`."""
     where = as_path(path)
     if isinstance(where, Path):
         with locked(where, shared=True):

@@ -48,7 +48,7 @@ def teach_folder(
 
 
 def take_back(path: AnyPath) -> None:
-    """Bring back the procedure as it was before it was taught in its folder, with its corrections."""
+    """Bring back the procedure at `path` as it was before it was taught there, with its corrections."""
     folder = Path(str(path))
     fingerprint = str(read_config(folder).get("fingerprint", ""))
     if not can_take_back(fingerprint):
@@ -72,7 +72,7 @@ def take_back(path: AnyPath) -> None:
 
 
 def can_take_back(fingerprint: str) -> bool:
-    """Whether the procedure that this one was taught from is still kept."""
+    """Whether what the procedure of this `fingerprint` was taught from is still kept."""
     return bool(fingerprint) and _kept(fingerprint).exists()
 
 
@@ -81,8 +81,8 @@ def _kept(fingerprint: str) -> Path:
 
 
 def changes(before: Procedure, after: Procedure) -> dict[str, float]:
-    """The share of each video that now belongs to another step; steps are matched by the time they share, so that a
-    step with a new name is the same one."""
+    """The share of each video that belongs to another step in `after` than in `before`; steps are matched by the time
+    they share, so that a step with a new name is the same one."""
     from scipy.optimize import linear_sum_assignment
 
     was, now, rows = before.labels, after.labels, len(before.steps)

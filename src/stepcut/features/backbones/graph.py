@@ -35,19 +35,19 @@ class Layers(Protocol):
         """
 
     def add(self, x: Any, y: Any, activation: str) -> Any:
-        """The sum, with its activation."""
+        """The sum of `x` and `y`, with its `activation`."""
 
     def max_pool(self, x: Any) -> Any:
-        """The largest value in windows of 3, every 2."""
+        """The largest value of `x` in windows of 3, every 2."""
 
     def mean(self, x: Any) -> Any:
-        """The mean over rows and columns: maps (n, C, h, w) become vectors (n, C)."""
+        """The mean of `x` over rows and columns: maps (n, C, h, w) become vectors (n, C)."""
 
     def cells(self, x: Any, side: int) -> Any:
         """The mean of each of `side` x `side` cells, which may share a row: vectors (n, C side side)."""
 
     def join(self, parts: Sequence[tuple[Any, float]]) -> Any:
-        """Vectors one after the other, each multiplied by its number."""
+        """The vectors of `parts` one after the other, each multiplied by its number."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Document:
         return next((step for step in self.steps if step.number == number), None)
 
     def stands_for(self, number: int) -> int | None:
-        """The step that a learned step is now: itself, the one that it was merged into, or None for background."""
+        """The step that learned step `number` is now: itself, one that it was merged into, or None for background."""
         now: int | None = number
         while now is not None and now in self.merged:
             now = self.merged[now]
@@ -77,7 +77,7 @@ def is_unnamed(name: str) -> bool:
 
 
 def document_of(steps: Sequence[str], timelines: Mapping[str, Timeline]) -> Document:
-    """The document of what was learned, before anybody corrected it."""
+    """The document of learned `steps` and `timelines`, before anybody corrected it."""
     number = {name: k for k, name in enumerate(steps)}
     parts = {
         video: tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
@@ -92,7 +92,7 @@ def document_of(steps: Sequence[str], timelines: Mapping[str, Timeline]) -> Docu
 
 
 def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
-    """Neighbours that are the same step and touch at one of these times become one; other cuts stay."""
+    """The `parts`, where neighbours that are the same step and touch at one of `edges` become one; other cuts stay."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -105,7 +105,7 @@ def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
 
 
 def union(known: tuple[tuple[float, float], ...], *more: tuple[float, float]) -> tuple[tuple[float, float], ...]:
-    """Stretches (start, end) together, sorted, those that touch as one."""
+    """The stretches `known` and `more`, each (start, end), together: sorted, those that touch as one."""
     together: list[tuple[float, float]] = []
     for start, end in sorted((*known, *more)):
         if together and start <= together[-1][1]:

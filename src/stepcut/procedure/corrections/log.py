@@ -57,7 +57,7 @@ class Corrections:
         return document
 
     def do(self, edit: Edit) -> Corrections:
-        """With one more change; what was undone before is forgotten."""
+        """With one more `edit`; what was undone before is forgotten."""
         return replace(self, done=(*self.done, dict(edit)), undone=(), changes=self.changes + 1)
 
     def undo(self) -> Corrections:
@@ -83,7 +83,7 @@ class Corrections:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Corrections:
-        """What `to_json` gave, read again; a file of version 0.1.0 has not counted its changes."""
+        """The list of a `record` that `to_json` gave; one of version 0.1.0 has not counted its changes."""
         if record["format"] > FORMAT:
             raise ProcedureError(
                 f"made by a newer stepcut (format {record['format']}). Update with: pip install --upgrade stepcut"
