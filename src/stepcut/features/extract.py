@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,13 +26,10 @@ from stepcut.features.store import clear_leftovers, read_rows, save_rows
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.contract import Holder, count_cores
+from stepcut.parallel.contract import Engine, Holder, count_cores
 from stepcut.parallel.threads import map_threads
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate, as_rate
-
-if TYPE_CHECKING:
-    from stepcut.parallel.contract import Engine
 
 __all__ = ["Failure", "Features", "cache_dir", "export", "extract", "find_features", "load_features"]
 

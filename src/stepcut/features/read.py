@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, VideoError
+from stepcut.features.backbones import Backbone
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.extract import extract
 from stepcut.features.files import load_features
 from stepcut.features.find import feature_files, find_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, need_spec
 from stepcut.files.addresses import Address, AnyPath
+from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook, silent
 from stepcut.rate import Rate, as_rate
-
-if TYPE_CHECKING:
-    from stepcut.features.backbones import Backbone
-    from stepcut.parallel.contract import Engine
 
 Array = NDArray[Any]
 Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]

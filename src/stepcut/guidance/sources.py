@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepcut.errors import VideoError
+from stepcut.features.backbones.contract import Backbone
 from stepcut.features.video.sample import Scaler, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
 from stepcut.guidance.stream import Connect, Sample, Say, Stream
 from stepcut.methods.contract import Array
-
-if TYPE_CHECKING:
-    from stepcut.features.backbones import Backbone
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)

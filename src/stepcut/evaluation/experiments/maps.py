@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +17,8 @@ from stepcut.features.extract import extract, load_features
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.store import content_hash, read_rows, write_rows
 from stepcut.files.cache import cache_dir
+from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook
-
-if TYPE_CHECKING:
-    from stepcut.parallel.contract import Engine
 
 MAPS = {
     "keep": "all maps stay in the cache",

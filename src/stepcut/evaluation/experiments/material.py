@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.datasets import DATASETS, examine, load
+from stepcut.datasets import DATASETS, Task, TaskVideo, examine, load
 from stepcut.datasets.egoprocel import TASKS, VIEWS
 from stepcut.datasets.toy import make_kitchen
 from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
@@ -26,13 +26,10 @@ from stepcut.features.files import spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.features.store import content_hash
 from stepcut.files.cache import cache_dir
+from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Timeline
-
-if TYPE_CHECKING:
-    from stepcut.datasets import Task, TaskVideo
-    from stepcut.parallel.contract import Engine
 
 Rows = NDArray[Any]
 
