@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, OutputError, VideoError
 from stepcut.features.compute import compute_features, compute_rows
-from stepcut.features.extract import cache_dir, extract, load_features
+from stepcut.features.extract import extract, load_features
 from stepcut.features.jobs import split_times
 from stepcut.features.store import read_rows
 from stepcut.features.video import key_times, probe, sample_frames
+from stepcut.files.cache import cache_dir
 from stepcut.progress import Event
 
 

@@ -19,7 +19,7 @@ from stepcut.features.backbones.held import HeldBackbone, open_backbone
 from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features
 from stepcut.features.files import load_features
-from stepcut.features.find import Source, find_features, find_videos, name_videos
+from stepcut.features.find import Source, find_videos, name_videos
 from stepcut.features.jobs import Carried, Extraction, compute_job, join, look, video_error
 from stepcut.features.spec import VECTORS, FeatureSpec
 from stepcut.features.store import clear_leftovers, read_rows, save_rows
@@ -30,9 +30,6 @@ from stepcut.parallel.contract import Engine, Holder, count_cores
 from stepcut.parallel.threads import map_threads
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate, as_rate
-
-__all__ = ["Failure", "Features", "cache_dir", "export", "extract", "find_features", "load_features"]
-
 
 _MOST_WORKERS = 16
 """Videos decoded side by side at most: each holds its decoder's frames in memory."""

@@ -21,8 +21,7 @@ from stepcut.datasets.toy import make_kitchen
 from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
 from stepcut.evaluation.evaluate import fingerprint
 from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
-from stepcut.features.extract import load_features
-from stepcut.features.files import spec_of
+from stepcut.features.files import load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.features.store import content_hash
 from stepcut.files.cache import cache_dir
