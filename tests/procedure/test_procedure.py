@@ -12,6 +12,7 @@ import pytest
 import stepcut as sc
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, OutputError, ProcedureError
+from stepcut.methods import StepCut
 
 QUICK = {"restarts": 4}
 
@@ -173,9 +174,21 @@ def test_names_given_in_the_viewer_are_used(procedure: sc.Procedure, tmp_path: P
     assert json.loads((tmp_path / "a.proc" / "steps.json").read_text())[0]["name"] == "step 0"
 
 
-def test_a_method_of_ones_own_learns_but_cannot_be_kept(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
-    from stepcut.methods import StepCut
+class Own(StepCut):
+    """A method of one's own that can be imported."""
 
+
+def test_a_method_of_ones_own_is_found_again_by_the_same_call(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+    for method in (Own(steps=3, restarts=2), f"{__name__}:Own"):
+        place = tmp_path / f"{type(method).__name__}.proc"
+        first, again = (sc.learn(videos, 3, method=method, cache=tmp_path, output=place) for _ in range(2))
+        assert again == first
+        assert isinstance(again.method, Own)
+        with pytest.raises(ProcedureError, match="trust=True"):
+            sc.load(place)
+
+
+def test_a_method_of_ones_own_learns_but_cannot_be_kept(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
     class Mine(StepCut):
         pass
 
