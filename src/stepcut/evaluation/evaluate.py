@@ -23,6 +23,7 @@ from stepcut.files.addresses import as_path
 from stepcut.formats import read_folder
 from stepcut.methods.segmenter import check_number
 from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.outline import read_outline
 from stepcut.procedure.procedure import load
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
@@ -259,7 +260,11 @@ def _as_list(given: Any) -> list[Any]:
 def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
     """Timelines by video, the names of all steps, and the seed, as far as they are known."""
     if isinstance(found, str | os.PathLike):
-        found = load(found) if is_procedure(as_path(found)) else read_folder(found)
+        place = as_path(found)
+        if is_procedure(place):  # timelines need no model, and an address is read whole
+            found = read_outline(place) if isinstance(place, Path) else load(place)
+        else:
+            found = read_folder(found)
     if isinstance(found, Mapping):
         return found, (), "unknown"
     return found.timelines, found.steps, str(found.config.get("seed", "unknown"))
