@@ -15,13 +15,16 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from features_films import make_film, number_of
 
 from stepcut.errors import VideoError
-from stepcut.features.video.sample import Scaler
+from stepcut.features.compute import compute_rows
+from stepcut.features.video.sample import Scaler, sample_frames
 from stepcut.guidance.sources import (
     Load,
     camera_device,
     decoded,
+    follow_pictures,
     frames_of_address,
     frames_of_camera,
     hide_password,
@@ -222,6 +225,30 @@ def test_a_file_at_its_own_pace_skips_what_is_late() -> None:
             now += 2.0  # something took two seconds
     assert taken == [(0, 0), (0.5, 0), (1.0, 0), (2.5, 2), (3.0, 2), (3.5, 2), (4.0, 2), (4.5, 2)]
     assert slept == pytest.approx([0.5, 0.5, 0.5, 0.5, 0.5])
+
+
+class Clips:
+    """A backbone that takes three frames, a quarter of a second apart, and gives their numbers."""
+
+    name, dim, size, fingerprint, clip_frames, clip_fps = "clips", 3, 64, "clips 1", 3, Fraction(4)
+
+    def extract(self, frames: Any) -> Any:
+        return np.array([[number_of(frame) for frame in clip] for clip in frames], dtype=np.float32)
+
+
+class Rows:
+    """In the place of a guide: what it is given."""
+
+    def push(self, time: float, row: Any, *_: Any) -> tuple[float, list[float]]:
+        return time, row.tolist()
+
+
+def test_a_network_that_takes_clips_is_given_those_that_it_was_learned_with(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=40, rate=8)
+    seen = list(follow_pictures(Rows(), str(film), Fraction(1), Clips()))
+    assert [time for time, _ in seen] == [0, 1, 2, 3, 4]
+    rows = np.concatenate(list(compute_rows(sample_frames(film, 4, 64), Clips(), Fraction(1))))
+    assert [row for _, row in seen] == rows.tolist()
 
 
 def transport_stream(path: Path, frames: int = 30) -> bytes:

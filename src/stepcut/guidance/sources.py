@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -13,9 +14,10 @@ from typing import Any
 
 from stepcut.errors import VideoError
 from stepcut.features.backbones.contract import Backbone
+from stepcut.features.compute import clip_length, frames_per_row, make_clips
 from stepcut.features.video.sample import Scaler, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
-from stepcut.guidance.stream import Connect, Sample, Say, Stream
+from stepcut.guidance.stream import Connect, Picture, Sample, Say, Stream
 from stepcut.methods.contract import Array
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
@@ -40,7 +42,7 @@ def follow_rows(guide: Guide, rows: Iterable[Array]) -> Iterator[State]:
 def follow_pictures(
     guide: Guide, source: str, rate: Fraction, backbone: Backbone, realtime: bool = False, **waits: float
 ) -> Iterator[State]:
-    """Follow a video file, a camera or an address; gives a state per sample.
+    """Follow a video file, a camera or an address; gives a state per sample, with a clip model half a clip late.
 
     guide      from `proc.guide()`
     source     a video file, `camera`, `camera:1`, or an address such as `rtsp://...`
@@ -49,10 +51,22 @@ def follow_pictures(
     realtime   play a file at its own pace and skip what the machine is too slow for
     waits      `patience` and `stall` of a live source, in seconds
     """
-    with open_samples(source, rate, backbone.size, realtime, **waits) as samples:
-        for sample in samples:
-            alerts = [Alert("source", note) for note in sample.notes]
-            yield guide.push(sample.time, backbone.extract(sample.picture[None])[0], sample.skipped, alerts)
+    length, per_row = clip_length(backbone), frames_per_row(backbone, rate)
+    waiting: deque[Sample] = deque()  # for the end of their clips
+    notes: list[str] = []
+
+    def pictures(samples: Iterator[Sample]) -> Iterator[Picture]:
+        for number, sample in enumerate(samples):
+            waiting.extend([sample] if number % per_row == 0 else [])
+            notes.extend(sample.notes)
+            yield sample.picture
+
+    with open_samples(source, rate * per_row, backbone.size, realtime, **waits) as samples:
+        for clip in make_clips(pictures(samples), length, per_row):
+            sample, alerts = waiting.popleft(), [Alert("source", note) for note in notes]
+            notes.clear()
+            row = backbone.extract(clip if length == 1 else clip[None])[0]  # a clip of one frame is a batch of it
+            yield guide.push(sample.time, row, sample.skipped, alerts)
 
 
 @contextmanager
