@@ -86,7 +86,7 @@ def test_cut_short_with_the_index_at_the_end(tmp_path: Path) -> None:
     ],
 )
 def test_cut_short(tmp_path: Path, name: str, options: dict[str, str]) -> None:
-    film = make_film(tmp_path / name, frames=200, **options)  # type: ignore[arg-type]
+    film = make_film(tmp_path / name, frames=200, **options)
     film.write_bytes(film.read_bytes()[: film.stat().st_size // 3])
     numbers = []
     with pytest.raises(

@@ -226,7 +226,7 @@ extract(sys.argv[2], Mean(), fps=10, cache=sys.argv[3], progress=hook)
         assert failures == []
         for a, b in zip(clean, again, strict=True):
             assert np.array_equal(a.rows, b.rows)
-            name = Path(str(a.rows.filename)).name  # type: ignore[attr-defined]
+            name = Path(str(a.rows.filename)).name
             assert (tmp_path / "clean" / "features" / name).read_bytes() == (cache / "features" / name).read_bytes()
 
 

@@ -34,7 +34,7 @@ FILMS = {
 @pytest.fixture(scope="module")
 def films(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("films")
-    films = {name: make_film(folder / name, **options) for name, options in FILMS.items()}  # type: ignore[arg-type]
+    films = {name: make_film(folder / name, **options) for name, options in FILMS.items()}
     steps = random.Random(0)
     times = [170]
     for _ in range(39):
@@ -172,7 +172,7 @@ def test_probe_tells_what_the_film_is(films: dict[str, Path]) -> None:
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "fast", None, 2000])
 def test_rates_that_are_none(value: object) -> None:
     with pytest.raises(OptionError, match=r"fps=.* is not a rate; give a number above 0"):
-        as_rate(value)  # type: ignore[arg-type]
+        as_rate(value)
 
 
 def test_rates_are_exact() -> None:

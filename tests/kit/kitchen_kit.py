@@ -98,7 +98,7 @@ def make_kitchen() -> Kitchen:
         samples={name: len(numbers) for name, numbers in labels.items()},
         videos=dict.fromkeys(labels),
         rate=Fraction(1),
-        method=Plain(),  # type: ignore[arg-type]
+        method=Plain(),
         expectations=expectations,
         config={"backbone": {"name": "vectors"}, "shape": [4]},
     )

@@ -48,12 +48,12 @@ def fit(shape: tuple[int, ...], settings: dict[str, Any]) -> tuple[dict[str, Any
     features = [random.normal(size=(length, *shape)).astype(np.float32) for length in (20, 31, 5, 24, 40)]
     # Dropout draws at random in every process; without it, all ways must agree to rounding.
     drop, network.F.dropout = network.F.dropout, lambda x, *_: x
-    step, torch.optim.Adam.step = torch.optim.Adam.step, keep  # type: ignore[assignment]
+    step, torch.optim.Adam.step = torch.optim.Adam.step, keep
     try:
         embedder = Counting(device="cpu", seed=3, **settings).fit(features)
     finally:
         network.F.dropout = drop
-        torch.optim.Adam.step = step  # type: ignore[method-assign]
+        torch.optim.Adam.step = step
     state = {name: np.ascontiguousarray(value) for name, value in embedder.state().items()}
     return {**state, "gradients": np.stack(gradients), "curve": np.array(embedder.curve_.values)}, shares
 
