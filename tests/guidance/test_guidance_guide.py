@@ -77,6 +77,13 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     assert "serve has taken" in said["long"][1].reason
 
 
+def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(tiny_task: Kitchen) -> None:
+    runner = guide(tiny_task)
+    runner.usual[:] = 2.0  # a row is half of it
+    states = walk(runner, shares(np.repeat([0, 1, 0], 3)))
+    assert [alert.kind for state in states for alert in state.alerts if alert.step == 0] == ["extra"]
+
+
 def test_one_doubtful_frame_is_not_done(tiny_task: Kitchen) -> None:
     rows = shares(np.repeat([0, 1], [20, 20]))
     rows[10] = [0.3, 0.1, 0.1, 0.5]
@@ -123,6 +130,8 @@ def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Ki
         runner.push(float(number), rows[number])
     runner.finish()
     assert runner.push(3.0, rows[3]).done == (0,)
+    runner.finish()
+    assert runner.counts.tolist() == [1, 0, 0, 0]
     for number in range(4, 25):
         runner.push(float(number), rows[number])
     runner.correct("spread jam")

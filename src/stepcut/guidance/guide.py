@@ -187,7 +187,7 @@ class Guide:
     def finish(self) -> None:
         """A person says that the current step is done."""
         if self.now >= 0:
-            self.done = [*(step for step in self.done if step != self.now), self.now]
+            self._count_done(self.now)
             self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
 
     # ------------------------------------------------------------------ what is believed
@@ -211,8 +211,7 @@ class Guide:
                 "the method and the procedure do not belong together."
             )
         belief = np.maximum(memberships, 1e-6)
-        result: NDArray[np.float64] = belief / belief.sum()
-        return result
+        return np.asarray(belief / belief.sum())
 
     # ------------------------------------------------------------------ what is done, and what is worth saying
 
@@ -223,20 +222,22 @@ class Guide:
             self.spent[step] = 0.0
         before = self.spent[step]
         self.spent[step] += min(passed, FILL / self.rate)  # a gap in the stream is not time spent
+        if before < ENOUGH * self.usual[step] <= self.spent[step]:
+            self._count_done(step)
         alerts: list[Alert] = []
         if before < FIRM * self.usual[step] <= self.spent[step] and step in self.graph.steps:
-            alerts += self._out_of_order(step)
-            alerts += self._again(step)
-        if before < ENOUGH * self.usual[step] <= self.spent[step]:
-            if not self.done or self.done[-1] != step:
-                self.counts[step] += 1
-            self.done = [*(s for s in self.done if s != step), step]
+            alerts += [*self._out_of_order(step), *self._again(step)]
         pace = self.expectations.usual.paces.get(step)
         chance = 1.0 if pace is None else 1 - pace.less(self.spent[step])
         if chance < self._rare() and self._first_time("long", step):
             reason = f"{self._name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
             alerts.append(Alert("long", reason, step, 1 - chance))
         return alerts
+
+    def _count_done(self, step: int) -> None:
+        if not self.done or self.done[-1] != step:
+            self.counts[step] += 1
+        self.done = [*(other for other in self.done if other != step), step]
 
     def _again(self, step: int) -> list[Alert]:
         times = int(self.counts[step])
