@@ -78,7 +78,7 @@ def number_labels(
     ends     the length of each of those videos, in seconds
     order    the names of the steps in their order, where it is known; left out, the one in which they usually come
     """
-    matched = {_find(name, samples, len(given)): one for name, one in given.items()}
+    matched = {_find(name, samples): one for name, one in given.items()}
     if len(matched) < len(given):
         raise AnnotationError(f"the labels {sorted(given)} name one video twice. Keep one of them.")
     if all(isinstance(one, Timeline) for one in matched.values()):
@@ -107,14 +107,14 @@ def usual_order(timelines: Iterable[Timeline]) -> list[str]:
     return sorted(places, key=lambda name: float(np.median(places[name])))
 
 
-def _find(name: str, samples: Mapping[str, int], count: int) -> str:
+def _find(name: str, samples: Mapping[str, int]) -> str:
     """The video that a label is of: by its name, with or without folder and suffix."""
     if name in samples:
         return name
     plain = [video for video in samples if video_name(video) == video_name(name)]
     if len(plain) != 1:
-        hint = " None of them may be of this task." if count == 1 else " Are these the labels of another task?"
-        raise AnnotationError(f"labels of a video that is not here: {unknown('video', name, samples)}{hint}")
+        known = unknown("video", name, samples)
+        raise AnnotationError(f"labels of a video that is not here: {known} Are these the labels of another task?")
     return plain[0]
 
 
