@@ -235,6 +235,6 @@ def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
         write(tmp_path / "x.vtt", two)
     with pytest.raises(OptionError, match="two timelines are of the video 'v'"):
         write_folder(tmp_path, two, "vtt")
-    for name in ("activitynet", "fiftyone"):
+    for name in ("activitynet", "fiftyone", "boris", "json", "csv"):
         with pytest.raises(AnnotationError, match="two timelines are of the video 'v'"):
-            write(tmp_path / "x.json", two, name)
+            write(tmp_path / "x", two, name)  # in a table the two would become one

@@ -131,6 +131,10 @@ def write(
             f"{place}: format {chosen.name!r} holds one video and {len(timelines)} were given. "
             "Write a folder instead: stepcut.formats.write_folder(), or stepcut convert IN FOLDER --to FORMAT."
         )
+    videos = [each.video for each in timelines if each.video]
+    if len(set(videos)) != len(videos):
+        twice = next(video for video in videos if videos.count(video) > 1)
+        raise AnnotationError(f"{place}: two timelines are of the video {twice!r}. Name the videos apart.")
     check_writable(timelines, chosen.capabilities, chosen.name)
     chosen.write(place, timelines, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
 

@@ -9,7 +9,7 @@ from typing import Any
 from stepcut.files.atomic import write_json
 from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, fail, number, optional
+from stepcut.formats.text import build_segment, number, optional
 from stepcut.timeline import Timeline
 
 CAN = Capabilities(steps="order")
@@ -37,8 +37,6 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
     ]
     database = {}
     for timeline in timelines:
-        if timeline.video in database:
-            fail(path, f"two timelines are of the video {timeline.video!r}", "Name the videos apart")
         database[timeline.video] = {
             "duration": timeline.duration,
             "subset": "validation",
