@@ -10,11 +10,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from features_films import make_film
 from model_kit import mean_colour
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from safetensors.numpy import save_file
 
 import stepcut as sc
@@ -70,6 +71,15 @@ def test_what_the_file_says_is_used_and_what_is_given_wins(runtime: str, tmp_pat
     assert np.allclose(rows, 2 * (np.array([1.0, 0.4, 0.2]) - [0.2, 0.4, 0.5]) / 0.5, atol=2e-3)
     given = load_backbone(str(file), "cpu", runtime, colour="rgb", output="colour", mean=(0, 0, 0), scale=1)
     assert np.allclose(given.extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_network_with_two_inputs_is_refused(runtime: str, tmp_path: Path) -> None:
+    named = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, 32, 32]) for name in ("x", "y", "z")]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "y"], ["z"])], "sum", named[:2], named[2:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(OptionError, match="it has 2 inputs; a backbone takes frames alone"):
+        load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime)
 
 
 def test_models_of_openvino_and_of_bytes(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ OpenVINO (`rt_info`), under the names of `FeatureSpec` with `stepcut.` before th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -109,18 +109,16 @@ def _open_openvino(file: Path, _device: str, threads: int | None) -> tuple[Opene
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
         raise OptionError(f"backbone='{file}': OpenVINO cannot read it ({reason}). Export it again.") from error
-    if len(model.inputs) != 1:
-        raise OptionError(f"{file.name}: it has {len(model.inputs)} inputs; a backbone takes frames alone.")
+    old = _only_input(file, model.inputs)
     names = [_name(output, number) for number, output in enumerate(model.outputs)]
     described = Described(
-        _lengths(model.input(0).partial_shape),
+        _lengths(old.partial_shape),
         {name: _lengths(output.partial_shape) for name, output in zip(names, model.outputs, strict=True)},
         _metadata(model),
-        model.input(0).element_type == openvino.Type.u8,
+        old.element_type == openvino.Type.u8,
     )
 
     def build(spec: FeatureSpec, axes: tuple[int, ...]) -> Callable[[Frames], Rows]:
-        old = model.input(0)
         count = -1 if described.input[0] is None else described.input[0]
         clip = () if spec.clip_frames is None else (spec.clip_frames,)
         assert spec.size is not None
@@ -162,7 +160,7 @@ def _open_onnxruntime(file: Path, device: str, threads: int | None) -> tuple[Ope
         session = onnxruntime.InferenceSession(file, options, providers=[wanted])
     except Exception as error:  # its errors have no common class
         raise OptionError(f"backbone='{file}': onnxruntime cannot read it ({error}). Export it again.") from error
-    (given,) = session.get_inputs()
+    given = _only_input(file, session.get_inputs())
     described = Described(
         tuple(n if isinstance(n, int) else None for n in given.shape),
         {out.name: tuple(n if isinstance(n, int) else None for n in out.shape) for out in session.get_outputs()},
@@ -187,6 +185,12 @@ def _open_onnxruntime(file: Path, device: str, threads: int | None) -> tuple[Ope
         return run
 
     return build, described
+
+
+def _only_input(file: Path, inputs: Sequence[Any]) -> Any:
+    if len(inputs) != 1:
+        raise OptionError(f"{file.name}: it has {len(inputs)} inputs; a backbone takes frames alone.")
+    return inputs[0]
 
 
 def _lengths(shape: Any) -> tuple[int | None, ...]:
