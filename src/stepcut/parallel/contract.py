@@ -13,6 +13,8 @@ from stepcut.errors import StepcutError
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Done = Callable[[int, Answer | Exception], None]
+"""Hears, in the caller's process, the number of an item and its answer."""
 
 PIECE = 600.0
 """Seconds: a video of twice this length or more is split, so that several workers see it at once."""
@@ -55,11 +57,7 @@ class Engine(Protocol):
     """Seconds of video that one worker sees at a time."""
 
     def map(
-        self,
-        work: Callable[[Item], Answer],
-        items: Sequence[Item],
-        done: Callable[[int, Answer | Exception], None] | None = None,
-        gpu: bool = False,
+        self, work: Callable[[Item], Answer], items: Sequence[Item], done: Done[Answer] | None = None, gpu: bool = False
     ) -> list[Answer | Exception]:
         """`work(item)` for every item; the answers in the order of the items, an exception where an item raised it.
 

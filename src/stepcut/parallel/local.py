@@ -12,7 +12,7 @@ from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 from stepcut.errors import OptionError, WorkerDied
-from stepcut.parallel.contract import PIECE, TRIES, Answer, Item, attempt, count_cores, share_cores
+from stepcut.parallel.contract import PIECE, TRIES, Answer, Done, Item, attempt, count_cores, share_cores
 
 _MEMORY = 2**30
 """Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
@@ -41,11 +41,7 @@ class Local:
         self._idle: list[_Worker] = []
 
     def map(
-        self,
-        work: Callable[[Item], Answer],
-        items: Sequence[Item],
-        done: Callable[[int, Answer | Exception], None] | None = None,
-        gpu: bool = False,
+        self, work: Callable[[Item], Answer], items: Sequence[Item], done: Done[Answer] | None = None, gpu: bool = False
     ) -> list[Answer | Exception]:
         """See `Engine.map`."""
         del gpu  # the GPUs of one machine are shared by all workers

@@ -18,6 +18,7 @@ from stepcut.parallel.contract import (
     PIECE,
     TRIES,
     Answer,
+    Done,
     Holder,
     Item,
     attempt,
@@ -56,11 +57,7 @@ class Ray:
         self._actors: list[Any] = []
 
     def map(
-        self,
-        work: Callable[[Item], Answer],
-        items: Sequence[Item],
-        done: Callable[[int, Answer | Exception], None] | None = None,
-        gpu: bool = False,
+        self, work: Callable[[Item], Answer], items: Sequence[Item], done: Done[Answer] | None = None, gpu: bool = False
     ) -> list[Answer | Exception]:
         """See `Engine.map`."""
         ray = self._ray

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from stepcut.parallel.contract import Answer, Item, count_cores
+from stepcut.parallel.contract import Answer, Done, Item, count_cores
 
 
 class Stopped(Exception):
@@ -18,7 +18,7 @@ class Stopped(Exception):
 def map_threads(
     work: Callable[[Item, Callable[[int], None]], Answer],
     items: Sequence[Item],
-    done: Callable[[int, Answer | Exception], None],
+    done: Done[Answer],
     told: Callable[[int, int], None],
     workers: int | None = None,
 ) -> list[Answer | Exception]:
