@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -15,6 +16,17 @@ OURS: dict[str, object] = {"stepcut": int, "cnc": float}
 
 def test_by_name_and_by_class() -> None:
     assert plugins.find("method", "cnc", OURS) is float
+    assert plugins.find("method", "pathlib:Path", OURS) is Path
+
+
+def test_a_module_in_the_current_folder_is_found_and_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parts_of_mine.py").write_text("class Thing: pass")
+    (tmp_path / "pathlib.py").write_text("class Path: pass")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    assert getattr(plugins.find("method", "parts_of_mine:Thing", OURS), "__name__", "") == "Thing"
     assert plugins.find("method", "pathlib:Path", OURS) is Path
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -69,6 +71,8 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
     if not is_own(name):
         raise OptionError(unknown(kind, name, [*ours, *installed]) + " Or give your own as package.module:Class.")
     module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:  # a module that lies where the user is; last, so that it hides nothing installed
+        sys.path.append(os.getcwd())
     try:
         return cast(T, getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError) as error:
