@@ -19,7 +19,6 @@ from typing import Any
 
 import stepcut as sc
 from stepcut.datasets.toy import make_kitchen
-from stepcut.errors import NotLearned
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
@@ -47,17 +46,20 @@ def main() -> None:
         work = args.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         size = {"videos": 2, "duration": 8} if args.quick else {"videos": 8}
         kitchen = make_kitchen(work / "kitchen", seed=SEED, progress=Bar(), **size)
-        options = {"method": args.method, "seed": SEED, "progress": Bar(), **json.loads(args.set)}
-        toy = sc.learn(work / "kitchen" / "videos", steps=6, fps=1, output=work / "kitchen.proc", **options)
+        same = {"steps": 6, "fps": 1, "seed": SEED, "progress": Bar()}
+        options = {**same, "method": args.method, **json.loads(args.set)}
+        toy = sc.learn(work / "kitchen" / "videos", output=work / "kitchen.proc", **options)
+        trained = toy if args.method == "cnc" else sc.learn(work / "kitchen" / "videos", **same, method="cnc")
         images = args.out / "images"
         draw(toy, kitchen.annotations, images)
+        plots.save(plots.loss(trained), images / "loss.svg")
         write_report(toy, work / "report.html", truth=kitchen.annotations, title="Making breakfast")
         page = stack.enter_context(browser())
         photograph_report(page, work / "report.html", images)
         photograph_viewer(page, work / "kitchen.proc", images, "view")
         photograph_beside(page, work / "kitchen.proc", Beside("annotations", kitchen.timelines), images)
         if args.real:
-            sc.learn(args.real, steps=args.real_steps, fps=2, output=work / "real.proc", **options)
+            sc.learn(args.real, output=work / "real.proc", **{**options, "steps": args.real_steps, "fps": 2})
             photograph_viewer(page, work / "real.proc", images, "view-real")
         (args.out / "gallery.md").write_text(gallery(toy, args))
 
@@ -71,8 +73,6 @@ def draw(toy: Procedure, truth: Path, images: Path) -> None:
     plots.save(plots.graph(toy), images / "graph.svg")
     plots.save(plots.confusion(toy, truth), images / "confusion.svg")
     plots.save(plots.hierarchy(toy), images / "hierarchy.svg")
-    with contextlib.suppress(NotLearned):
-        plots.save(plots.loss(toy), images / "loss.svg")
 
 
 @contextlib.contextmanager

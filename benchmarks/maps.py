@@ -1,53 +1,82 @@
 """The paper's embedder on conv4c maps of raw video: every loss, every cut, K, frozen or tuned. See docs/experiments.md.
 
     python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...   frames as JPEG
-    python benchmarks/maps.py train frames/ --weights W -o embedded/ [--seconds 500]               on a GPU
+    python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds 500]  on a GPU
     python benchmarks/maps.py cut embedded/ --labels knots GESTURES_DIR --labels toy-plain ANNOTATIONS_DIR ...
 
 Three steps, because a machine with a GPU may have no decoder and no data beside what it is sent. A folder of labels
 holds a file per video: lines of first frame, last frame (from 1, at 30 a second) and label in a .txt, or any format
-that stepcut reads. Training stops with the plan's last finished run when `--seconds` are over.
+that stepcut reads. After `--seconds` no further run of the plan is begun.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import multiprocessing
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 RATE = 2
 NUMBERS = (6, 7, 10, 12, 15)
-CUTS = {"HC": "kmeans", "SS": "subset", "PCM": "procut"}
+FULL = 3000
+"""Iterations of a run whose name does not say how many."""
+TC3I = {"loss": "tc3i"}
 LOSSES: dict[str, dict[str, Any]] = {
     "TCC": {"loss": "tcc"},
     "LAV": {"loss": "lav"},
     "LAV + TCC": {"loss": "lav+tcc"},
-    "TC3I": {"loss": "tc3i"},
-    "TC3I, weight .1": {"loss": "tc3i", "weight": 0.1},
-    "TC3I, window 10 s": {"loss": "tc3i", "window": 10.0},
-    "as published": {"loss": "tc3i", "weight": 32.0, "window": 10.0, "gamma_time": "frames", "temperature": 1 / 128},
+    "TC3I": TC3I,
+    "TC3I, weight .1": {**TC3I, "weight": 0.1},
+    "TC3I, weight 32": {**TC3I, "weight": 32.0},
+    "TC3I, window 10 s": {**TC3I, "window": 10.0},
+    "TC3I, gamma in frames": {**TC3I, "gamma_time": "frames"},
+    "TC3I, no temperature": {**TC3I, "temperature": 1 / 128},
+    "as published": {**TC3I, "weight": 32.0, "window": 10.0, "gamma_time": "frames", "temperature": 1 / 128},
 }
-PAPERS = ("TCC", "LAV", "LAV + TCC", "TC3I")
+CUTS = {"HC": "kmeans", "SS": "subset", "PCM": "procut"}
+PAPERS = tuple(LOSSES)[:4]
+READINGS = tuple(LOSSES)[4:]
+BOTH = ("TCC", "TC3I")
+PLANS = ("losses", "tuning", "readings", "robot")
 
 
-def plan(sets: list[str]) -> list[tuple[str, str, int, bool]]:
-    """(set, loss, seed, tuned) in the order of what matters most."""
-    toys = [name for name in sets if name not in ("knots", "robot")]
-    runs = [("knots", loss, seed, False) for seed in range(5) for loss in PAPERS]
-    runs += [("knots", loss, 0, True) for loss in ("TCC", "TC3I")]
-    runs += [(name, loss, seed, False) for seed in range(3) for name in toys for loss in PAPERS]
-    runs += [("knots", loss, seed, False) for seed in range(2) for loss in LOSSES if loss not in PAPERS]
-    runs += [("robot", loss, seed, False) for seed in range(2) for loss in ("TCC", "TC3I")]
-    runs += [("knots", loss, 1, True) for loss in ("TCC", "TC3I")]
-    return [run for run in runs if run[0] in sets]
+class Run(NamedTuple):
+    """One embedder that is trained."""
+
+    data: str
+    loss: str
+    seed: int
+    iterations: int = FULL
+    tuned: bool = False
+
+    @property
+    def key(self) -> str:
+        """Under which its embeddings are kept: the name of its row, and the seed."""
+        count = f", {self.iterations} iterations" if self.iterations != FULL else ""
+        return f"{self.loss}{', tuned' if self.tuned else ''}{count}/{self.seed}"
+
+
+def plan(name: str, sets: list[str]) -> list[Run]:
+    """The runs of one plan on those of its sets that are there, what matters most first."""
+    if name == "losses":
+        runs = [Run("knots", loss, seed) for seed in range(5) for loss in PAPERS]
+        runs += [Run(toy, loss, 0) for toy in sets if toy.startswith("toy") for loss in PAPERS]
+    elif name == "tuning":
+        runs = [Run("knots", loss, 0, 1000, True) for loss in BOTH]
+        kinds = ((250, True), (250, False), (1000, False))
+        runs += [Run("knots", loss, seed, *kind) for seed in range(5) for kind in kinds for loss in BOTH]
+    elif name == "readings":
+        runs = [Run("knots", loss, seed, 1000) for seed in range(5) for loss in READINGS]
+    else:
+        runs = [Run("robot", loss, seed, 1000) for seed in range(2) for loss in BOTH]
+    return [run for run in runs if run.data in sets]
 
 
 def pack(out: Path, sets: list[tuple[str, Path]], quality: int) -> None:
@@ -84,66 +113,78 @@ def unpack(file: Path) -> dict[str, NDArray[np.uint8]]:
     return found
 
 
-def train(
-    frames: Path,
-    weights: Path,
-    out: Path,
-    iterations: int,
-    tuned_iterations: int,
-    seconds: float,
-    device: str,
-    first: int,
-) -> None:
-    """Maps of all frames, and embeddings of every run of the plan that time allows."""
+def train(frames: Path, weights: Path, out: Path, plans: list[str], seconds: float, device: str, workers: int) -> None:
+    """Maps of all frames, and embeddings of every run of the plans that time allows."""
     import torch
 
+    from stepcut.methods.cnc.tune import TunableBackbone
+
+    begun = time.time()
+    backbone = TunableBackbone(read_backbone(weights)).to(device).eval()
+    pictures = {file.stem: unpack(file) for file in sorted(frames.glob("*.npz"))}
+    out.mkdir(parents=True, exist_ok=True)
+    for name, videos in pictures.items():
+        maps = {}
+        for video, each in videos.items():
+            with torch.inference_mode(), torch.autocast(device, dtype=torch.float16, enabled=device == "cuda"):
+                parts = [backbone(part.to(device)).half().cpu() for part in torch.from_numpy(each).split(256)]
+            maps[video] = torch.cat(parts).numpy()
+        pooled = {video: rows.mean((2, 3), dtype=np.float32).astype(np.float16) for video, rows in maps.items()}
+        np.savez(out / f"{name}-pooled.npz", **pooled)
+        np.save(out / f"{name}-maps.npy", np.concatenate(list(maps.values())))
+        np.save(out / f"{name}-frames.npy", np.concatenate(list(videos.values())))
+    del backbone, maps, pictures
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    print(f"{time.time() - begun:.0f} s: maps made", flush=True)
+    sets = sorted(file.stem.removesuffix("-pooled") for file in out.glob("*-pooled.npz"))
+    runs = [run for name in plans for run in plan(name, sets)]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        work = [pool.submit(train_one, run, weights, out, device, begun + seconds) for run in runs]
+        for number, done in enumerate(as_completed(work)):
+            print(
+                f"{time.time() - begun:.0f} s, {number + 1} of {len(runs)}: {done.exception() or done.result()}",
+                flush=True,
+            )
+    for file in [*out.glob("*-maps.npy"), *out.glob("*-frames.npy")]:
+        file.unlink()
+
+
+def read_backbone(weights: Path) -> Any:
     from stepcut.features.backbones.resnet50 import resnet50
     from stepcut.features.backbones.weights import read_weights
+
+    return resnet50(read_weights(weights)[0], layer="conv4c", family="v1")
+
+
+def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> str:
+    """Train one embedder, keep the embeddings of all videos, and say how it went."""
+    import torch
+
     from stepcut.methods.cnc.embedder import Embedder
     from stepcut.methods.cnc.tune import TunableBackbone
 
-    start = time.monotonic()
-    graph = resnet50(read_weights(weights)[0], layer="conv4c", family="v1")
-    backbone = TunableBackbone(graph).to(device).eval()
-    pictures = {file.stem: unpack(file) for file in sorted(frames.glob("*.npz"))}
-    print(f"{time.monotonic() - start:.0f} s: frames read", flush=True)
-    out.mkdir(parents=True, exist_ok=True)
-    maps: dict[str, list[NDArray[Any]]] = {}
-    for name, videos in pictures.items():
-        maps[name] = []
-        for each in videos.values():
-            with torch.inference_mode(), torch.autocast(device, dtype=torch.float16, enabled=device == "cuda"):
-                parts = [backbone(part.to(device)).half().cpu() for part in torch.from_numpy(each).split(256)]
-            maps[name].append(torch.cat(parts).numpy())
-        pooled = {video: rows.mean((2, 3), dtype=np.float32) for video, rows in zip(videos, maps[name], strict=True)}
-        np.savez(out / f"{name}-pooled.npz", **{video: rows.astype(np.float16) for video, rows in pooled.items()})
-    print(f"{time.monotonic() - start:.0f} s: maps made", flush=True)
-    longest = 0.0
-    for number, (name, loss, seed, tuned) in enumerate(plan(list(pictures))):
-        if number < first:
-            continue
-        before = time.monotonic()
-        if before - start + longest > seconds:
-            break
-        settings: dict[str, Any] = {**LOSSES[loss], "rate": RATE, "seed": seed, "device": device}
-        given: list[NDArray[Any]] = list(pictures[name].values()) if tuned else maps[name]
-        settings["iterations"] = tuned_iterations if tuned else iterations
-        if tuned:
-            settings |= {"tune_backbone": True, "backbone": TunableBackbone(graph), "chunk": 320}
-        embedder = Embedder(**settings).fit(given)
-        key = f"{loss}{', tuned' if tuned else ''}/{seed}"
-        kept: dict[str, Any] = {}
-        for video, rows in zip(pictures[name], embedder.transform(given), strict=True):
-            kept[f"{key}/{video}"] = rows.astype(np.float16)
-        np.savez(out / f"{name}-{number}.npz", **kept)
-        longest = max(longest, time.monotonic() - before) if tuned else time.monotonic() - before
-        losses = [row[0] for row in embedder.curve_.values]
-        took, now = time.monotonic() - before, time.monotonic() - start
-        print(
-            f"{now:.0f} s: {name} {key}, {len(losses)} iterations in {took:.1f} s, "
-            f"loss {losses[0]:.3f} to {np.mean(losses[-50:]):.3f}",
-            flush=True,
-        )
+    begun = time.time()
+    if begun > until:
+        return f"{run.data} {run.key}: no time was left"
+    torch.set_num_threads(2)
+    with np.load(out / f"{run.data}-pooled.npz") as pooled:
+        lengths = {video: len(pooled[video]) for video in pooled}
+    stored = np.load(out / f"{run.data}-{'frames' if run.tuned else 'maps'}.npy", mmap_mode="r")
+    given = np.split(stored, np.cumsum(list(lengths.values()))[:-1])
+    settings = {**LOSSES[run.loss], "rate": RATE, "seed": run.seed, "device": device, "iterations": run.iterations}
+    if run.tuned:
+        settings |= {"tune_backbone": True, "backbone": TunableBackbone(read_backbone(weights)), "chunk": 160}
+    embedder = Embedder(**settings).fit(given)
+    embedded = embedder.transform(given)
+    kept: dict[str, Any] = {video: rows.astype(np.float16) for video, rows in zip(lengths, embedded, strict=True)}
+    np.savez(out / f"{run.data}={run.key.replace('/', '=')}.npz", **kept)
+    losses = [row[0] for row in embedder.curve_.values]
+    del embedder
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    took, last = time.time() - begun, np.mean(losses[-50:])
+    return f"{run.data} {run.key}, {len(losses)} iterations in {took:.1f} s, loss {losses[0]:.3f} to {last:.3f}"
 
 
 def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]]:
@@ -166,56 +207,60 @@ def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]
     return true
 
 
-def cut(folder: Path, name: str, labels: Path, only: str) -> None:
+def cut(folder: Path, name: str, labels: Path, only: list[str], workers: int) -> None:
     """Print `strict` F1 of every loss with every cut and K on one set: the mean and deviation over seeds.
 
-    only  rows whose name holds this word
+    only  rows whose name holds one of these words
     """
+    from stepcut.tables import Cell, Spread, Table
+    from stepcut.version import __version__
+
+    rows: dict[str, list[int]] = {"uniform": [0]}
+    rows |= {f"{way}, pooled maps": [0, 1] for way in ("smooth", "stepcut", "cnc")}
+    for file in sorted(folder.glob(f"{name}=*.npz")):
+        _, loss, seed = file.stem.split("=")
+        for short in (*CUTS, "published") if loss.startswith("as published") else CUTS:
+            rows.setdefault(f"{loss} + {short}", []).append(int(seed))
+    rows = {row: seeds for row, seeds in rows.items() if not only or any(word in row for word in only)}
+    cells = [(row, seed, k) for row, seeds in rows.items() for seed in seeds for k in NUMBERS]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        figures = dict(zip(cells, pool.map(partial(figure, folder, name, labels), cells), strict=True))
+    table = Table(["row", "seeds", *(f"K = {k}" for k in NUMBERS)], [])
+    for row, seeds in rows.items():
+        found = np.array([[figures[row, seed, k] for k in NUMBERS] for seed in seeds])
+        means: list[Cell] = [Spread(*each) for each in zip(found.mean(0).tolist(), found.std(0).tolist(), strict=True)]
+        table.rows.append([row, len(seeds), *(means if len(seeds) > 1 else found[0].tolist())])
+    table.caption = f"{name}: conv4c maps at {RATE} a second, strict F1, stepcut {__version__}"
+    print(table.markdown(), flush=True)
+
+
+def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) -> float:
+    """F1 of one row with one seed and K."""
     from stepcut.evaluation import score
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
     from stepcut.methods.baselines.smooth import cut_smooth
+    from stepcut.methods.cnc.method import AS_PUBLISHED
     from stepcut.methods.segmenters import SEGMENTERS
-    from stepcut.tables import Cell, Spread, Table
-    from stepcut.version import __version__
 
-    pooled = np.load(folder / f"{name}-pooled.npz")
-    rows = [pooled[video].astype(np.float32) for video in pooled]
-    true = read_labels(labels, {video: len(each) for video, each in zip(pooled, rows, strict=True)})
-    embedded: dict[str, dict[str, list[NDArray[np.float32]]]] = {}  # loss -> seed -> videos
-    for file in sorted(folder.glob(f"{name}-[0-9]*.npz"), key=lambda file: int(file.stem.rpartition("-")[2])):
-        kept = np.load(file)
-        for loss, seed in dict.fromkeys(tuple(key.split("/")[:2]) for key in kept):
-            videos = [kept[f"{loss}/{seed}/{video}"].astype(np.float32) for video in pooled]
-            embedded.setdefault(loss, {})[seed] = videos
-
-    def learn(method: str, k: int, seed: int) -> Any:
-        maker: Any = METHODS[method]
-        return maker(steps=k, rate=RATE, seed=seed).fit(rows).labels_
-
-    def segment(loss: str, segmenter: str, k: int, seed: int) -> Any:
-        return SEGMENTERS[segmenter](steps=k, rate=RATE, seed=seed).fit_predict(embedded[loss][str(seed)])
-
-    ways: dict[str, tuple[int, Callable[[int, int], Any]]] = {
-        "uniform": (1, lambda k, _: baseline("uniform", true, k)),
-        "smooth, pooled maps": (2, lambda k, seed: cut_smooth(rows, k, RATE, seed)),
-        "stepcut, pooled maps": (2, partial(learn, "stepcut")),
-        "cnc, pooled maps": (2, partial(learn, "cnc")),
-    }
-    for loss, seeds in embedded.items():
-        for short, segmenter in CUTS.items():
-            ways[f"{loss} + {short}"] = (len(seeds), partial(segment, loss, segmenter))
-    table = Table(["row", "seeds", *(f"K = {k}" for k in NUMBERS)], [])
-    for row, (count, find) in ways.items():
-        if only not in row:
-            continue
-        cells: list[Cell] = []
-        for k in NUMBERS:
-            found = [score(find(k, seed), true, clusters=k).f1 for seed in range(count)]
-            cells.append(found[0] if count == 1 else Spread(float(np.mean(found)), float(np.std(found))))
-        table.rows.append([row, count, *cells])
-    table.caption = f"{name}: {len(true)} videos, conv4c maps at {RATE} a second, strict F1, stepcut {__version__}"
-    print(table.markdown(), flush=True)
+    row, seed, k = cell
+    loss, _, short = row.rpartition(" + ")
+    kept = np.load(folder / (f"{name}={loss}={seed}.npz" if loss else f"{name}-pooled.npz"))
+    given = [kept[video].astype(np.float32) for video in kept]
+    true = read_labels(labels, {video: len(rows) for video, rows in zip(kept, given, strict=True)})
+    found: Any
+    if loss:
+        segmenter, settings = ("procut", AS_PUBLISHED["cut"]) if short == "published" else (CUTS[short], {})
+        maker: Any = SEGMENTERS[segmenter]
+        found = maker(steps=k, rate=RATE, seed=seed, **settings).fit_predict(given)
+    elif row == "uniform":
+        found = baseline("uniform", true, k)
+    elif row.startswith("smooth"):
+        found = cut_smooth(given, k, RATE, seed)
+    else:
+        method: Any = METHODS[row.split(",")[0]]
+        found = method(steps=k, rate=RATE, seed=seed).fit(given).labels_
+    return score(found, true, clusters=k).f1
 
 
 def main() -> None:
@@ -227,22 +272,20 @@ def main() -> None:
     parser.add_argument("--quality", type=int, default=75, help="pack: of JPEG")
     parser.add_argument("--weights", type=Path)
     parser.add_argument("-o", "--out", type=Path, default=Path("maps"))
-    parser.add_argument("--iterations", type=int, default=3000)
-    parser.add_argument("--tuned-iterations", type=int, default=600)
+    parser.add_argument("--plan", nargs="+", choices=PLANS, default=list(PLANS), help="train: which runs")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--first", type=int, default=0, help="train: leave out so many runs of the plan, done before")
+    parser.add_argument("--workers", type=int, default=1, help="train, cut: processes at once")
     parser.add_argument("--labels", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="cut: truth")
-    parser.add_argument("--only", default="", metavar="WORD", help="cut: rows whose name holds this word")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="cut: rows whose name holds such a word")
     args = parser.parse_args()
     if args.step == "pack":
         pack(args.folder, [(name, Path(place)) for name, place in args.set], args.quality)
     elif args.step == "train":
-        limits = (args.iterations, args.tuned_iterations, args.seconds)
-        train(args.folder, args.weights, args.out, *limits, args.device, args.first)
+        train(args.folder, args.weights, args.out, args.plan, args.seconds, args.device, args.workers)
     else:
         for name, place in args.labels:
-            cut(args.folder, name, Path(place), args.only)
+            cut(args.folder, name, Path(place), args.only, args.workers)
 
 
 if __name__ == "__main__":

@@ -34,10 +34,11 @@ LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
 
+_PAPERS = {"learning_rate": 1e-4, "stride": 0.5, "iterations": 10_000, "patience": 500}
 OWN_DEFAULTS: dict[str, dict[str, Any]] = {
     # The paper's, for feature maps, and for frames with a backbone that learns.
-    "maps": {"learning_rate": 1e-4, "stride": 0.5, "iterations": 10_000, "patience": 500},
-    "frames": {"learning_rate": 1e-4, "stride": 0.5, "iterations": 10_000, "patience": 500},
+    "maps": _PAPERS,
+    "frames": _PAPERS,
     # For vectors; docs/cnc.md says which data chose them.
     "vectors": {"learning_rate": 1e-3, "stride": 2.0, "patience": 200},
 }

@@ -69,12 +69,6 @@ def memberships(x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER, *,
     return frames.memberships(frames.inward(centres), m)
 
 
-def objective(x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER) -> float:
-    """J of the frames `x` (T, d) and the centres (k, d), with the best memberships for them."""
-    frames = _Frames(x)
-    return frames.turn(frames.inward(centres), m)[0] * frames.scale**2
-
-
 class _Frames:
     """The frames, centred and scaled to an RMS length of 1: float32 then has digits to spare and nothing overflows."""
 

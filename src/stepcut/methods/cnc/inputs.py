@@ -79,8 +79,8 @@ class VectorInput(Input):
 
 
 @dataclass(frozen=True)
-class MapInput(Input):
-    """Maps (T, C, h, w): as they are, with `context` frames that look back, `stride` seconds apart."""
+class PictureInput(Input):
+    """Maps or frames, with `context` frames that look back, `stride` seconds apart: the earliest first, itself last."""
 
     context: int
     stride: float
@@ -88,7 +88,12 @@ class MapInput(Input):
 
     @property
     def offsets(self) -> tuple[float, ...]:
-        return look_back(self.context, self.stride)
+        return tuple(-back * self.stride if back else 0.0 for back in reversed(range(self.context)))
+
+
+@dataclass(frozen=True)
+class MapInput(PictureInput):
+    """Maps (T, C, h, w), as they are."""
 
     def build(self, shape: dict[str, int], dim: int) -> nn.Module:
         return MapEncoder(shape["row"], dim, self.hidden)
@@ -113,7 +118,7 @@ class MapInput(Input):
 
 
 @dataclass(frozen=True)
-class FrameInput(MapInput):
+class FrameInput(PictureInput):
     """Frames (T, H, W, 3) of 0 to 255, RGB, for training end to end: the backbone is part of the network."""
 
     backbone: nn.Module
@@ -127,12 +132,6 @@ class FrameInput(MapInput):
     def build(self, shape: dict[str, int], dim: int) -> nn.Module:
         embedder = MapEncoder(shape["channels"], dim, self.hidden)
         return FrameEncoder(copy.deepcopy(self.backbone), embedder, self.chunk)
-
-    def store(self, _network: nn.Module, rows: NDArray[Any], _device: torch.device) -> Tensor:
-        return torch.from_numpy(np.array(rows))
-
-    def gather(self, rows: Tensor, places: Tensor) -> Tensor:
-        return rows[places]
 
 
 def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
@@ -158,12 +157,3 @@ def centre_and_smooth(rows: NDArray[Any], rate: float | Fraction, seconds: float
     inside = gaussian_filter1d(np.ones(len(centred), np.float32), sigma, mode="constant")
     smooth: NDArray[np.float32] = gaussian_filter1d(centred, sigma, axis=0, mode="constant") / inside[:, None]
     return smooth  # at the ends less of the Gaussian is there
-
-
-def look_back(context: int, stride: float) -> tuple[float, ...]:
-    """Seconds from a frame to its context: the earliest first, the frame itself last.
-
-    >>> look_back(2, 0.5)
-    (-0.5, 0.0)
-    """
-    return tuple(-back * stride if back else 0.0 for back in reversed(range(context)))

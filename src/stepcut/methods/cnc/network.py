@@ -19,9 +19,9 @@ from stepcut.parallel.ranks import processes
 class MapEncoder(nn.Module):
     """The paper's embedder: two 3-D convolutions, 3-D global max pooling, two fully connected layers, a projection.
 
-    Its parameters are those of the plain 3-D network (`plain` runs it so). `forward` computes the same with 2-D
-    convolutions over channels stacked in time: with c frames of context and kernel 3, output time t sees input times
-    t-1, t, t+1 and nothing of the padding; for c = 2 a third of the arithmetic of the 3-D convolution is on zeros.
+    Its parameters are those of the plain 3-D network. `forward` computes the same with 2-D convolutions over channels
+    stacked in time: with c frames of context and kernel 3, output time t sees input times t-1, t, t+1 and nothing of
+    the padding; for c = 2 a third of the arithmetic of the 3-D convolution is on zeros.
 
     >>> MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(3, 8, 2, 5, 5)).shape
     torch.Size([3, 4])
@@ -52,18 +52,9 @@ class MapEncoder(nn.Module):
             x = _conv(x, conv, context)
             rows = x.reshape(-1, conv.out_channels)  # (N h w c, C): what BatchNorm3d averages over
             x = F.relu(_batch_norm(rows, norm)).view(x.shape)
-        pooled = x.view(count, height * width * context, -1).amax(1)
-        return self._head(pooled)
-
-    def plain(self, maps: Tensor) -> Tensor:
-        """The same network as it stands in the paper: what `forward` is tested against."""
-        x = F.relu(self.norm1(self.conv1(maps)))
-        x = F.relu(self.norm2(self.conv2(x)))
-        return self._head(F.adaptive_max_pool3d(x, 1).flatten(1))
-
-    def _head(self, pooled: Tensor) -> Tensor:
-        x = F.dropout(F.relu(self.full1(pooled)), self.dropout, self.training)
-        x = F.dropout(F.relu(self.full2(x)), self.dropout, self.training)
+        x = x.view(count, height * width * context, -1).amax(1)
+        for full in (self.full1, self.full2):
+            x = F.dropout(F.relu(full(x)), self.dropout, self.training)
         return cast(Tensor, self.project(x))
 
 
