@@ -39,8 +39,9 @@ def copies() -> Path:
 
 def _make_room(size: int) -> None:
     """Remove the copies that were not used for longest until one of `size` bytes fits."""
-    kept = sorted((f for f in copies().glob("*/*") if f.is_file()), key=lambda f: f.stat().st_mtime, reverse=True)
-    for file in kept:
-        size += file.stat().st_size
-        if size > _MOST:
-            file.unlink(missing_ok=True)
+    with hold(copies()):  # two that make room at once would look for files that the other has removed
+        kept = [(file.stat(), file) for file in copies().glob("*/*") if file.is_file()]
+        for state, file in sorted(kept, key=lambda each: -each[0].st_mtime):
+            size += state.st_size
+            if size > _MOST:
+                file.unlink(missing_ok=True)
