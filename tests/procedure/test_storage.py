@@ -222,10 +222,12 @@ def test_raced_saves_leave_one_whole_procedure_and_no_rest(videos: list[np.ndarr
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.proc"]
 
 
+@pytest.mark.parametrize("name", ["plain.proc", "take [2].proc"])
 def test_without_an_exchange_a_kill_between_two_renames_is_repaired(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     procedure, renames = sc.load(place), []
+    place = place.rename(place.with_name(name))
     replace = os.replace
     monkeypatch.setattr(on_disk, "exchange", lambda *_: False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
 import os
 import shutil
 import sys
@@ -40,7 +41,7 @@ def repair(folder: Path) -> None:
     """Put the procedure of `folder` back that a killed process had moved aside and not yet replaced."""
     if folder.exists():
         return
-    for aside in folder.absolute().parent.glob(f".{folder.name}.*.old"):
+    for aside in folder.absolute().parent.glob(f".{glob.escape(folder.name)}.*.old"):
         if (aside / folder.name).is_dir():
             os.replace(aside / folder.name, folder)
             aside.rmdir()
