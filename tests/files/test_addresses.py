@@ -18,6 +18,7 @@ from stepcut.cli.main import main
 from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import export, extract, load_features
+from stepcut.features.find import find_videos
 from stepcut.files.addresses import Address, as_path, files_below, put
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.files.copies import copies, local
@@ -173,6 +174,13 @@ def test_half_a_procedure_is_none(memory: Address, tmp_path: Path) -> None:
         sc.load("memory://shop/a.proc")
     with pytest.raises(ProcedureError, match="there is no such procedure"):
         sc.load("memory://shop/b.proc")
+
+
+def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory: Address, films: Path) -> None:
+    put(films / "v0.mp4", memory / "films" / "take [2].mp4")
+    put(films / "v0.mp4", memory / "films" / "take 2.mp4")
+    assert [path.name for path in find_videos(str(memory / "films" / "take [2].mp4"))] == ["take [2].mp4"]
+    assert [path.name for path in find_videos(str(memory / "films" / "take [12].*"))] == ["take 2.mp4"]
 
 
 def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> None:

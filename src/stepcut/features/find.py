@@ -102,7 +102,7 @@ def _find_one(given: AnyPath, kind: _Kind) -> Places:
 
 
 def _is_pattern(path: Path | Address) -> bool:
-    return glob.has_magic(str(path)) and (isinstance(path, Address) or not path.exists())
+    return glob.has_magic(str(path)) and not path.exists()
 
 
 def _all_files(path: Path | Address) -> Places:
