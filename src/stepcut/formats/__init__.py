@@ -157,7 +157,10 @@ def write_folder(
         name = safe_name(video_name(timeline.video) or f"video{place + 1}").name
         path = Path(folder) / f"{name}{chosen.suffix}"
         if path in paths:
-            raise OptionError(f"{path}: two timelines are of the video {timeline.video!r}. Name the videos apart.")
+            raise OptionError(
+                f"{path}: two timelines are of the video {name!r}, folders aside. Name the videos apart, or write them "
+                "into one file (.json, .csv), which keeps their folders."
+            )
         write(path, timeline, format, rate, annotator, spreadsheet)
         paths.append(path)
     return paths
