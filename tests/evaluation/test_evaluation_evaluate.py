@@ -17,7 +17,7 @@ from stepcut.evaluation import Protocol, evaluate
 from stepcut.evaluation.clock import put_on_one_clock
 from stepcut.evaluation.metrics import Rates
 from stepcut.evaluation.protocols import match_f1
-from stepcut.formats import write_folder
+from stepcut.formats import read_folder, write, write_folder
 from stepcut.procedure.learning import learn
 from stepcut.tables import Spread, Table
 from stepcut.timeline import Segment, Timeline
@@ -211,6 +211,15 @@ def test_an_empty_video_is_left_out_and_said() -> None:
 def test_k_that_differs_between_videos_is_said() -> None:
     found = {"a": one((0, 5, "x"))["a"], "b": one((0, 5, "x"), (5, 6, "y"))["a"]}
     assert "K differs between videos: the predictions name 1 to 2 steps per video and 2 in all" in notes(found, found)
+
+
+def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> None:
+    cameras = {f"cam{number}/a": timeline for number, timeline in enumerate(truth(2).values())}
+    write(tmp_path / "truth.json", {f"/films/{name}.mp4": timeline for name, timeline in cameras.items()})
+    assert list(read_folder(tmp_path / "truth.json")) == ["cam0/a", "cam1/a"]
+    table = evaluate(cameras, tmp_path / "truth.json")
+    assert table.videos == ["cam0/a", "cam1/a"]
+    assert table.rows[0][1] == pytest.approx(100.0)
 
 
 def test_two_truths_of_one_video_are_refused() -> None:

@@ -52,6 +52,15 @@ def place(files: Path, tmp_path: Path) -> Path:
     return tmp_path / "a.proc"
 
 
+def test_labels_find_their_video_among_equal_names_by_the_folder() -> None:
+    cameras = dict(zip(("cam1/a", "cam2/a", "b"), ROWS, strict=False))
+    said = {"/films/cam2/a.mp4": TRUE[1], "b.mp4": TRUE[2]}
+    taught = sc.learn(cameras, labels=said, **QUICK)
+    assert set(taught.given) == {"cam2/a", "b"}
+    with pytest.raises(AnnotationError, match="labels of a video that is not here"):
+        sc.learn(cameras, labels={"a.mp4": TRUE[1]}, **QUICK)
+
+
 def numbers(name: str) -> np.ndarray:
     return TRUTH[name].labels(np.arange(len(VIDEOS[name])) + 0.5)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.find import natural
-from stepcut.files.names import video_name
+from stepcut.files.names import short_names
 from stepcut.timeline import Timeline
 
 CLOCK = 2.0
@@ -149,8 +149,8 @@ def _vocabularies(found: list[Timeline], clusters: list[str]) -> list[str]:
 
 def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:
     plain: dict[str, str] = {}
-    for name in timelines:
-        key = video_name(name).casefold()
+    for name, short in zip(timelines, short_names(list(timelines)), strict=True):
+        key = short.casefold()
         if key in plain:
             raise AnnotationError(f"two {side} are of one video: {plain[key]!r} and {name!r}. Keep one of them.")
         plain[key] = name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from stepcut.errors import printable
@@ -26,6 +27,41 @@ def video_name(video: str) -> str:
     name = video.replace("\\", "/").rsplit("/", 1)[-1]
     stem, dot, suffix = name.rpartition(".")
     return stem if dot and suffix.lower() in VIDEO_SUFFIXES else name
+
+
+def same_video(one: str, other: str) -> bool:
+    """Whether two names may be of one video: as far as both say their folders, they are the same.
+
+    >>> same_video("films/a.mp4", "a"), same_video("cam1/a", "cam2/a")
+    (True, False)
+    """
+    return all(a == b for a, b in zip(reversed(_parts(one)), reversed(_parts(other)), strict=False))
+
+
+def short_names(videos: Sequence[str]) -> list[str]:
+    """Each of `videos` without suffix, and with as few folders as tell it from the others.
+
+    >>> short_names(["f/cam1/a.mp4", "f/cam2/a.mp4", "f/b.mp4"])
+    ['cam1/a', 'cam2/a', 'b']
+    """
+    named: dict[str, list[list[str]]] = {}
+    for parts in map(_parts, videos):
+        named.setdefault(parts[-1], []).append(parts)
+
+    def shorten(mine: list[str]) -> str:
+        others = [other for other in named[mine[-1]] if other != mine]
+        for length in range(1, len(mine)):
+            if not any(other[-length:] == mine[-length:] and len(other) > length for other in others):
+                return "/".join(mine[-length:])
+        return "/".join(mine)
+
+    return [shorten(_parts(video)) for video in videos]
+
+
+def _parts(video: str) -> list[str]:
+    """The folders of a video, and its name without suffix."""
+    folders = [part for part in video.replace("\\", "/").split("/")[:-1] if part]
+    return [*folders, video_name(video)]
 
 
 def safe_name(name: str) -> PurePosixPath:

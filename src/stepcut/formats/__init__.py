@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
-from stepcut.files.names import safe_name, video_name
+from stepcut.files.names import safe_name, short_names, video_name
 from stepcut.formats.capabilities import actual_losses, as_read_back, check_writable
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
 from stepcut.formats.options import Options, as_columns, frame_rate
@@ -87,23 +87,23 @@ def read_folder(
 ) -> dict[str, Timeline]:
     """Read every label file of a folder, or one file of many videos: video name -> timeline.
 
-    The name of a video is without folder and suffix. Files of other kinds are passed over; a label file that makes
-    no sense is an error, as is a video with two of them. `path` is the folder or the file; `format`, `rate`,
-    `annotator` and `columns` are those of `read`.
+    The name of a video is without suffix, and with no more folders than tell it from the others. Files of other kinds
+    are passed over; a label file that makes no sense is an error, as is a video with two of them. `path` is the folder
+    or the file; `format`, `rate`, `annotator` and `columns` are those of `read`.
     """
-    found: dict[str, Timeline] = {}
-    origin: dict[str, Path] = {}
-    for file in label_files(Path(path)):
-        for timeline in read_all(file, format, rate, annotator, columns):
-            name = video_name(timeline.video) or file.stem
-            if name in found:
-                raise AnnotationError(
-                    f"{file}: the video {name!r} is in {origin[name]} already. Keep one of the two, or read one file."
-                )
-            found[name], origin[name] = timeline, file
-    if not found:
+    files = label_files(Path(path))
+    loaded = [(each, file) for file in files for each in read_all(file, format, rate, annotator, columns)]
+    if not loaded:
         raise AnnotationError(f"{path}: no label file in it. Formats: {', '.join(FORMATS)} (docs/formats.md).")
-    return found
+    names = short_names([timeline.video or file.stem for timeline, file in loaded])
+    found: dict[str, tuple[Timeline, Path]] = {}
+    for name, (timeline, file) in zip(names, loaded, strict=True):
+        if name in found:
+            raise AnnotationError(
+                f"{file}: the video {name!r} is in {found[name][1]} already. Keep one of the two, or read one file."
+            )
+        found[name] = timeline, file
+    return {name: timeline for name, (timeline, _) in found.items()}
 
 
 def write(

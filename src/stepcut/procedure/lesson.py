@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, unknown
-from stepcut.files.names import video_name
+from stepcut.files.names import same_video
 from stepcut.formats import read_folder
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.procedure.record import Record
@@ -108,14 +108,14 @@ def usual_order(timelines: Iterable[Timeline]) -> list[str]:
 
 
 def _find(name: str, samples: Mapping[str, int]) -> str:
-    """The video that a label is of: by its name, with or without folder and suffix."""
+    """The video that a label is of: by its name, with or without suffix, and with as many folders as there are."""
     if name in samples:
         return name
-    plain = [video for video in samples if video_name(video) == video_name(name)]
-    if len(plain) != 1:
+    found = [video for video in samples if same_video(video, name)]
+    if len(found) != 1:
         known = unknown("video", name, samples)
         raise AnnotationError(f"labels of a video that is not here: {known} Are these the labels of another task?")
-    return plain[0]
+    return found[0]
 
 
 def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
