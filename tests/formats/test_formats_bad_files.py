@@ -229,6 +229,14 @@ def test_folders_with_two_files_of_one_video_or_none(tmp_path: Path) -> None:
         read_folder(tmp_path / "none")
 
 
+def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_video(tmp_path: Path) -> None:
+    two = [Timeline([Segment(0, 1, "a")], video=f"/films/cam{number}/v.mp4") for number in (1, 2)]
+    assert [path.name for path in write_folder(tmp_path, two, "elan")] == ["cam1_v.eaf", "cam2_v.eaf"]
+    assert list(read_folder(tmp_path)) == ["cam1/v", "cam2/v"]
+    with pytest.raises(OptionError, match=r"one file \(\.json, \.csv\), which keeps their folders"):
+        write_folder(tmp_path, two, "vtt")
+
+
 def test_many_timelines_into_a_format_for_one(tmp_path: Path) -> None:
     two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
     with pytest.raises(OptionError, match="format 'vtt' holds one video and 2 were given. Write a folder instead"):

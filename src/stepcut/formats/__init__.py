@@ -152,17 +152,18 @@ def write_folder(
     `format`, `rate`, `annotator` and `spreadsheet` are those of `write`.
     """
     chosen = choose("format", format, FORMATS)
-    paths: list[Path] = []
-    for place, timeline in enumerate(as_list(timelines)):
-        name = safe_name(video_name(timeline.video) or f"video{place + 1}").name
-        path = Path(folder) / f"{name}{chosen.suffix}"
-        if path in paths:
+    listed = as_list(timelines)
+    names = short_names([timeline.video or f"video{place}" for place, timeline in enumerate(listed, start=1)])
+    paths = [Path(folder) / f"{safe_name(name.replace('/', '_')).name}{chosen.suffix}" for name in names]
+    for name, path in zip(names, paths, strict=True):
+        # Where the file alone says which video it is, two that differ by their folders would not be found again.
+        if paths.count(path) > 1 or ("/" in name and chosen.capabilities.video == "file"):
             raise OptionError(
-                f"{path}: two timelines are of the video {name!r}, folders aside. Name the videos apart, or write them "
-                "into one file (.json, .csv), which keeps their folders."
+                f"{path}: two timelines are of the video {video_name(name)!r}, folders aside. Name the videos apart, "
+                "or write them into one file (.json, .csv), which keeps their folders."
             )
+    for path, timeline in zip(paths, listed, strict=True):
         write(path, timeline, format, rate, annotator, spreadsheet)
-        paths.append(path)
     return paths
 
 
