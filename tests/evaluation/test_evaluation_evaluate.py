@@ -316,6 +316,9 @@ def test_truth_by_the_name_of_a_data_set(tmp_path: Path) -> None:
     write_folder(tmp_path / "tea" / "annotations", truth(), "json")
     table = evaluate(renamed(truth()), f"folder:{tmp_path / 'tea'}")
     assert table.rows[0][1] == pytest.approx(100, abs=1)
+    write_folder(tmp_path / "soup" / "annotations", {"v0": truth()["v1"]}, "json")
+    table = evaluate({"tea/v0": truth()["v0"], "soup/v0": truth()["v1"]}, f"folder:{tmp_path}")
+    assert table.rows[0][1] == pytest.approx(100, abs=1)  # one name in two tasks
     with pytest.raises(OptionError, match="did you mean 'folder'"):
         evaluate(renamed(truth()), f"foldr:{tmp_path / 'tea'}")
 

@@ -20,6 +20,7 @@ from stepcut.evaluation.compare import baseline, compare_videos, graph_f1, verdi
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
+from stepcut.files.names import short_names
 from stepcut.formats import read_folder
 from stepcut.methods.segmenter import check_number
 from stepcut.procedure.folder import is_procedure
@@ -277,7 +278,9 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
 
         kind, _, root = truth.partition(":")
         choose("data set", kind, DATASETS)
-        return {name: timeline for task in load(kind, root) for name, timeline in task.timelines.items()}, kind
+        tasks = [(f"{task.name}/{name}", each) for task in load(kind, root) for name, each in task.timelines.items()]
+        names = short_names([name for name, _ in tasks])  # two tasks may have videos of one name
+        return dict(zip(names, (timeline for _, timeline in tasks), strict=True)), kind
     if isinstance(truth, str | os.PathLike):
         return read_folder(truth), Path(truth).name or str(truth)
     if isinstance(truth, Mapping):
