@@ -311,6 +311,17 @@ def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen: Path,
     assert [each["there"] for each in Viewer(place, videos={"two": video}).state()["videos"]] == [False, True]
 
 
+def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
+    from stepcut.show.viewer.server import outline_of
+    from stepcut.show.viewer.state import Beside
+
+    labels = {f"cam{number}/a": Timeline([Segment(0, number, "pour")], 9) for number in (1, 2)}
+    shown = outline_of(labels, {}, "two cameras")
+    assert list(shown.timelines) == ["cam1/a", "cam2/a"]
+    rows = Beside("other", {f"/films/{name}.mp4": each for name, each in labels.items()}).rows(shown.document)
+    assert [rows[name][0][1] for name in labels] == [1, 2]
+
+
 def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path) -> None:
     from stepcut.show.viewer.state import Beside, Viewer
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from stepcut.cli.common import progress_hook, read_timelines
 from stepcut.errors import OptionError
 from stepcut.features.find import find_videos
-from stepcut.files.names import video_name
+from stepcut.files.names import short_names
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.outline import read_outline
 from stepcut.procedure.procedure import load
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
     beside = Beside(Path(args.beside).name, read_timelines(args.beside)) if args.beside else None
-    if beside and not {video_name(name) for name in beside.timelines} & {video_name(name) for name in known}:
+    if beside and not set(short_names(list(beside.timelines))) & set(short_names(list(known))):
         there_too = ", ".join(list(beside.timelines)[:5])
         raise OptionError(f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}.")
 

@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.files.cache import cache_dir
-from stepcut.files.names import video_name
+from stepcut.files.names import short_names
 from stepcut.procedure.outline import write_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.record import Outline
@@ -191,7 +191,7 @@ def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str], title:
     videos  where videos lie, by name
     title   what the page calls them
     """
-    plain = {video_name(name): timeline for name, timeline in labels.items()}
+    plain = dict(zip(short_names(list(labels)), labels.values(), strict=True))
     for name, timeline in plain.items():
         if pairs := timeline.overlapping():
             one, other = pairs[0]

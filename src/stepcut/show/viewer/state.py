@@ -10,7 +10,7 @@ from typing import Any
 
 from stepcut.colours import colour, ink
 from stepcut.evaluation.agreement import stretches
-from stepcut.files.names import video_name
+from stepcut.files.names import short_names
 from stepcut.methods.contract import OPEN
 from stepcut.procedure.corrections.document import Document, Part, is_unnamed
 from stepcut.procedure.edits import Edits
@@ -60,8 +60,9 @@ class Beside:
 
         Steps of one name are the same; the others are paired one to one, those that share most time first.
         """
-        theirs = {video_name(name): timeline for name, timeline in self.timelines.items()}
-        both = {name: video_name(name) for name in document.parts if video_name(name) in theirs}
+        theirs = dict(zip(short_names(list(self.timelines)), self.timelines.values(), strict=True))
+        short = dict(zip(document.parts, short_names(list(document.parts)), strict=True))
+        both = {name: other for name, other in short.items() if other in theirs}
         shared: dict[tuple[str, str], float] = {}
         ours = document.timelines()
         for name, other in both.items():
