@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -78,7 +78,7 @@ def pool(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0, nam
         ours, theirs = ([left.end for left, right in pairwise(found) if left[side] != right[side]] for side in (2, 3))
         boundaries += len(ours) + len(theirs)
         matched += match_boundaries(ours, theirs, tolerance)
-        apart += merge([stretch for stretch in found if stretch.first != stretch.second])
+        apart += [stretch for stretch in found if stretch.first != stretch.second]
     total = sum(mass.values())
     same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total if total else math.nan
     return Agreement(
@@ -98,7 +98,12 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
     cuts = np.array(sorted(ends))
     middles: NDArray[Any] = (cuts[:-1] + cuts[1:]) / 2
     said = [[NOTHING if k == BACKGROUND else t.steps[k] for k in t.labels(middles).tolist()] for t in (first, second)]
-    return [Stretch(a, b, *both) for (a, b), both in zip(pairwise(cuts.tolist()), zip(*said, strict=True), strict=True)]
+    cut = zip(pairwise(cuts.tolist()), zip(*said, strict=True), strict=True)
+    found = []
+    for both, group in groupby(cut, key=lambda each: each[1]):  # a cut at which neither changes is none
+        times = [time for time, _ in group]
+        found.append(Stretch(times[0][0], times[-1][1], *both))
+    return found
 
 
 def cohen_kappa(mass: Mapping[tuple[str, str], float]) -> float:
@@ -123,17 +128,6 @@ def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance:
             distances.append(abs(distance))
         i, j = i + (distance <= tolerance), j + (distance >= -tolerance)
     return distances
-
-
-def merge(found: Sequence[Stretch]) -> list[Stretch]:
-    """The stretches `found`, where neighbours in which the same is said become one."""
-    merged: list[Stretch] = []
-    for each in found:
-        if merged and (merged[-1].end, *merged[-1][2:]) == (each.start, *each[2:]):
-            merged[-1] = merged[-1]._replace(end=each.end)
-        else:
-            merged.append(each)
-    return merged
 
 
 def compare_annotations(
