@@ -73,11 +73,8 @@ def count(task: Task) -> Counts:
 
 def covered(timeline: Timeline) -> float:
     """Seconds of a `timeline` that at least one segment covers; what two share counts once."""
-    total, reached = 0.0, 0.0
-    for segment in timeline:
-        total += max(0.0, segment.end - max(segment.start, reached))
-        reached = max(reached, segment.end)
-    return total
+    last = max((segment.end for segment in timeline), default=0.0)
+    return max(timeline.end, last) - sum(end - start for start, end in timeline.gaps())
 
 
 def statistics(
