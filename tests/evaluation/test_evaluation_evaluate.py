@@ -17,7 +17,7 @@ from stepcut.evaluation import Protocol, evaluate
 from stepcut.evaluation.clock import put_on_one_clock
 from stepcut.evaluation.metrics import Rates
 from stepcut.evaluation.protocols import match_f1
-from stepcut.formats import read_folder, write, write_folder
+from stepcut.formats import read, read_folder, write, write_folder
 from stepcut.procedure.learning import learn
 from stepcut.tables import Spread, Table
 from stepcut.timeline import Segment, Timeline
@@ -217,6 +217,9 @@ def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> Non
     cameras = {f"cam{number}/a": timeline for number, timeline in enumerate(truth(2).values())}
     write(tmp_path / "truth.json", {f"/films/{name}.mp4": timeline for name, timeline in cameras.items()})
     assert list(read_folder(tmp_path / "truth.json")) == ["cam0/a", "cam1/a"]
+    assert read(tmp_path / "truth.json", video="cam1/a").segments == cameras["cam1/a"].segments
+    with pytest.raises(OptionError, match="video='a' is unknown"):
+        read(tmp_path / "truth.json", video="a")  # which of the two?
     table = evaluate(cameras, tmp_path / "truth.json")
     assert table.videos == ["cam0/a", "cam1/a"]
     assert table.rows[0][1] == pytest.approx(100.0)

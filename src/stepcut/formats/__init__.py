@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
-from stepcut.files.names import safe_name, short_names, video_name
+from stepcut.files.names import safe_name, same_video, short_names, video_name
 from stepcut.formats.capabilities import actual_losses, as_read_back, check_writable
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
 from stepcut.formats.options import Options, as_columns, frame_rate
@@ -47,8 +47,9 @@ def read(
     timelines = read_all(path, format, rate, annotator, columns)
     names = [timeline.video for timeline in timelines]
     if video is not None:
-        matches = [t for t in timelines if video in (t.video, video_name(t.video))]
-        if not matches:
+        exact = [timeline for timeline in timelines if timeline.video == video]
+        matches = exact or [timeline for timeline in timelines if same_video(timeline.video, video)]
+        if len(matches) != 1:
             raise OptionError(f"{path}: {unknown('video', video, names)}")
         return matches[0]
     if len(timelines) != 1:
