@@ -123,7 +123,7 @@ def usage(parser: argparse.ArgumentParser) -> str:
     """One line: what must be given, and that there is more.
 
     >>> usage(make_parser("clips"))
-    'stepcut clips [options] -o DIR PROCEDURE'
+    'stepcut clips [options] PROCEDURE -o DIR'
     """
     parts = [parser.prog, "[options]"]
     for action in parser._actions:

@@ -26,8 +26,7 @@ class Edits:
     Several windows and programs may do so at once: each change names the revision that its maker saw, which is
     compared with the disk under a lock, and one that comes too late raises `StaleEdit` and changes nothing.
 
-    >>> Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})   # doctest: +SKIP
-    'rename step 0 to add jam'
+    `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` gives "rename step 0 to add jam".
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

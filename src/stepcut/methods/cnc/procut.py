@@ -30,6 +30,7 @@ class ProCut(CentreSegmenter):
     paper). `m` above 1: how fuzzy the memberships are. `normalise`: frames of length 1 first. `prior`: weight of the
     temporal prior, 0 is off. `restarts`: of fuzzy c-means.
 
+    >>> import numpy as np
     >>> rows = np.repeat(np.eye(3), 20, axis=0)
     >>> ProCut(steps=3).fit_predict([rows])[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
     True
