@@ -41,6 +41,18 @@ def test_the_same_command_again_does_no_work(videos: list[np.ndarray], tmp_path:
     assert stages == []
 
 
+def test_measuring_the_quality_tells_of_every_run(videos: list[np.ndarray], tmp_path: Path) -> None:
+    done: list[float] = []
+
+    def listen(event: Event) -> None:
+        if event.stage == "quality":
+            done.append(event.done)
+
+    sc.learn(videos, steps=4, cache=tmp_path, progress=listen, **QUICK)
+    assert sorted(set(done)) == list(range(11))  # five other starts, two halves, two by chance, one with more steps
+    assert len(done) > 2 * 10  # and of its restarts
+
+
 def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -> None:
     place = tmp_path / "a.proc"
     sc.learn(videos, steps=4, output=place, **QUICK)

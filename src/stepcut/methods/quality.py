@@ -13,6 +13,7 @@ from stepcut.methods.arithmetic import as_vectors, principal_axes, scatter
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
 from stepcut.methods.default.consensus import agreement, time_regularity
 from stepcut.methods.segmenter import normalised_times
+from stepcut.progress import Hook, silent
 
 Floats = NDArray[np.float64]
 Grade = Literal["good", "doubtful", "clock"]
@@ -76,7 +77,7 @@ class Quality:
         return cls(**{**record, "shared": tuple(record["shared"])})
 
 
-def measure_quality(method: Method, features: Sequence[Array]) -> Quality | None:
+def measure_quality(method: Method, features: Sequence[Array], progress: Hook = silent) -> Quality | None:
     """The quality of the steps that a fitted method found in these videos, in a few seconds.
 
     It learns again with a few restarts, from other starts, and from half of the videos. None for a method that has no
@@ -84,6 +85,7 @@ def measure_quality(method: Method, features: Sequence[Array]) -> Quality | None
 
     method    fitted, without labels
     features  the videos that it was fitted to
+    progress  hears how far learning again is, once for each time
     """
     given = method.settings()
     if "restarts" not in given or len(features) < 4:
@@ -92,12 +94,12 @@ def measure_quality(method: Method, features: Sequence[Array]) -> Quality | None
     videos = shorten(features)
     timeless = {"prior": 0.0} if "prior" in given else {}
     seeds = range(given["seed"] + 1, given["seed"] + 1 + SINGLE)
-    single = [refit(method, videos, restarts=1, seed=seed, **timeless).labels_ for seed in seeds]
+    single = [refit(method, videos, progress, restarts=1, seed=seed, **timeless).labels_ for seed in seeds]
     runs = [np.concatenate(one) for one in single]
     few = max(1, given["restarts"] // 8)
-    halves = [np.concatenate(half) for half in cut_by_halves(method, videos, restarts=few)]
+    halves = [np.concatenate(half) for half in cut_by_halves(method, videos, progress, restarts=few)]
     random = randomise_phases(videos, given["seed"])
-    by_chance = [np.concatenate(half) for half in cut_by_halves(method, random, restarts=1, **timeless)]
+    by_chance = [np.concatenate(half) for half in cut_by_halves(method, random, progress, restarts=1, **timeless)]
     chance = agreement(by_chance[0], by_chance[1], count)
     uniform = np.concatenate([np.arange(len(rows)) * count // len(rows) for rows in features])
     shortest = min(len(rows) for rows in features) / (10 * count)
@@ -111,9 +113,9 @@ def measure_quality(method: Method, features: Sequence[Array]) -> Quality | None
     )
 
 
-def cut_by_halves(method: Method, videos: Sequence[Array], **changes: Any) -> list[list[Labels]]:
+def cut_by_halves(method: Method, videos: Sequence[Array], progress: Hook, **changes: Any) -> list[list[Labels]]:
     """All videos cut by the steps of the first, third, ... video, and by those of the others."""
-    return [refit(method, videos[first::2], **changes).predict(videos) for first in (0, 1)]
+    return [refit(method, videos[first::2], progress, **changes).predict(videos) for first in (0, 1)]
 
 
 def randomise_phases(videos: Sequence[Floats], seed: int) -> list[Floats]:
@@ -136,10 +138,10 @@ def shorten(features: Sequence[Array]) -> list[Floats]:
     return [video @ axes for video in centred]
 
 
-def refit(method: Method, videos: Sequence[Array], **changes: Any) -> Method:
+def refit(method: Method, videos: Sequence[Array], progress: Hook, **changes: Any) -> Method:
     """A method with the same settings and number of steps, but for `changes`, fitted to these videos."""
     fresh: Method = build(type(method), {**method.settings(), "steps": method.steps_, **changes})
-    return fresh.fit(videos)
+    return fresh.fit(videos, progress=progress)
 
 
 def share_of_videos(labels: Sequence[Labels], count: int) -> Floats:

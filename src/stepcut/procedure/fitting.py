@@ -23,7 +23,7 @@ from stepcut.procedure.lesson import Lesson, carry_names
 from stepcut.procedure.naming import Namer, words_of_features, words_of_namer
 from stepcut.procedure.recipe import Ingredient, fit_recipe
 from stepcut.procedure.record import Record
-from stepcut.progress import Hook, Stage, silent
+from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
@@ -119,11 +119,16 @@ def _own(share: Array, cut: Labels) -> Array:
 def _assess(method: Method, rows: Sequence[Array], labels: Given, progress: Hook) -> tuple[Quality | None, Hierarchy]:
     """How far to trust the steps, and which of them join or part at another grain."""
     quality, split = None, None
-    with Stage(progress, "quality", unit="runs"):
+    with Stage(progress, "quality", unit="runs") as stage:
+
+        def beat(event: Event) -> None:
+            """Whoever watches sees every sign of life of a run, and counts it when it has finished."""
+            stage.advance(event.finished)
+
         if labels is not None:
             quality = grade_taught(method.right_, labels, method.steps_)
-        elif (quality := measure_quality(method, rows)) is not None:
-            few = refit(method, shorten(rows), restarts=3, steps=method.steps_ + 1)
+        elif (quality := measure_quality(method, rows, beat)) is not None:
+            few = refit(method, shorten(rows), beat, restarts=3, steps=method.steps_ + 1)
             split = find_split(method.labels_, few.labels_, method.steps_)
         names = [str(number) for number in range(method.steps_)]
         tree = replace(build_hierarchy(method.embed(rows), method.labels_, names), split=split)
