@@ -8,21 +8,21 @@ from pathlib import Path
 from stepcut.cli import say
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError, unknown
-from stepcut.procedure.procedure import load
+from stepcut.procedure.outline import read_outline
 from stepcut.progress import Stage
 from stepcut.show.clips import write_clips
 
 
 def run(args: argparse.Namespace) -> int:
     """Cut, and tell what could not be cut: 2 if there was such a video."""
-    procedure = load(args.procedure, trust=args.trust)
-    if args.step is not None and args.step not in procedure.steps:
-        raise OptionError(unknown("step", args.step, procedure.steps))
-    timelines = procedure.timelines
+    outline = read_outline(Path(args.procedure))  # cutting needs no model
+    if args.step is not None and args.step not in outline.steps:
+        raise OptionError(unknown("step", args.step, outline.steps))
+    timelines = outline.timelines
     total = sum(args.step in (None, segment.step) for timeline in timelines.values() for segment in timeline)
     clips, failed = 0, 0
     with Stage(progress_hook(args), "clips", total=total, unit="clips") as stage:
-        found = write_clips(timelines, procedure.videos, Path(args.output), args.step, args.contact_sheet)
+        found = write_clips(timelines, outline.videos, Path(args.output), args.step, args.contact_sheet)
         for video, clip in found:
             if isinstance(clip, Exception):
                 failed += 1
