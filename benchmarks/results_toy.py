@@ -18,6 +18,7 @@ import numpy as np
 from stepcut.datasets.toy import STEPS, make_kitchen
 from stepcut.evaluation import score
 from stepcut.features.extract import extract
+from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.methods import StepCut
 from stepcut.methods.baselines.smooth import cut_smooth
 from stepcut.progress import Bar
@@ -37,10 +38,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def see(work: Path, name: str, seed: int, plan: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def see(
+    work: Path, name: str, seed: int, plan: dict[str, Any], spec: FeatureSpec = DEFAULT
+) -> tuple[list[Any], list[Any]]:
     """Rows of every video, and its true labels: steps from 1, 0 is background."""
     kitchen = make_kitchen(work / f"{name} {seed}", seed=seed, progress=Bar(), **plan)
-    features, failures = extract(list(kitchen.videos), fps=RATE, cache=work / "cache", progress=Bar())
+    features, failures = extract(list(kitchen.videos), spec, cache=work / "cache", progress=Bar())
     assert not failures, failures
     true = []
     for one in features:

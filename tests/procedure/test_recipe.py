@@ -102,7 +102,7 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Pat
 def test_layout_rows_give_the_words_of_the_pooled_features_they_begin_with() -> None:
     rng = np.random.default_rng(0)
     pooled = rng.uniform(0, 3, (40, 1280)).astype(np.float32)
-    layout = np.column_stack([pooled * LAYOUT["head"], rng.normal(size=(40, 2400)).astype(np.float32)])
+    layout = np.column_stack([pooled * LAYOUT["head"], rng.normal(size=(40, 1728)).astype(np.float32)])
     cut = {"a": np.repeat([0, 1], 20)}
     words = [
         words_of_features([Features(rows, Fraction(2), 20.0, "a", spec=FeatureSpec(layer=layer))], cut, 2)

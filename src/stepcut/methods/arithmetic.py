@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Real = TypeVar("Real", bound=np.floating[Any])
 
+EXACT = 2048
+"""Rows of more numbers than this have their principal directions found by iteration."""
+SPARE, PASSES = 32, 6
+"""Columns that the iteration has beyond those wanted, and how often it goes over the rows."""
+
 
 def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Real]:
     """|x - c|^2 = |x|^2 - 2 x.c + |c|^2 for every row (T, d) and centre (K, d): (T, K), never below 0."""
@@ -22,6 +27,23 @@ def scatter(videos: Sequence[Floats]) -> Floats:
     """Mean outer product of all rows of centred videos (T, d): (d, d)."""
     total = sum((rows.T @ rows for rows in videos), np.zeros((videos[0].shape[1],) * 2))
     return np.asarray(total / sum(len(rows) for rows in videos))
+
+
+def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, Floats]:
+    """The principal directions of all rows of centred videos (T, d), as columns (d, count), and their variances.
+
+    Up to `EXACT` numbers a row they are those of the scatter matrix, whose eigenvectors take d^3 operations. Beyond, by
+    subspace iteration, which takes d (Halko, Martinsson and Tropp 2011): `PASSES` times,  B <- orth( sum X' X B ),
+    from a random B of a few columns more than are wanted.
+    """
+    dim = videos[0].shape[1]
+    if dim <= EXACT:
+        return principal_axes(scatter(videos), count)
+    basis = np.random.default_rng(0).normal(size=(dim, min(count + SPARE, dim)))
+    for _ in range(PASSES):
+        basis, _ = np.linalg.qr(sum(rows.T @ (rows @ basis) for rows in videos))
+    axes, strength = principal_axes(scatter([rows @ basis for rows in videos]), count)
+    return fix_signs(basis @ axes), strength
 
 
 def principal_axes(scattered: Floats, count: int) -> tuple[Floats, Floats]:

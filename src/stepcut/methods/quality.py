@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import as_vectors, principal_axes, scatter
+from stepcut.methods.arithmetic import as_vectors, strongest_directions
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
 from stepcut.methods.default.consensus import agreement, time_regularity
 from stepcut.methods.segmenter import normalised_times
@@ -134,7 +134,7 @@ def shorten(features: Sequence[Array]) -> list[Floats]:
     centred = [video - video.mean(axis=0) for video in rows]
     if rows[0].shape[1] <= SHORT:
         return centred
-    axes, _ = principal_axes(scatter(centred), SHORT)
+    axes, _ = strongest_directions(centred, SHORT)
     return [video @ axes for video in centred]
 
 

@@ -19,12 +19,12 @@ EPS = 1e-3
 
 STAGES = [(1, 1), (2, 2), (2, 2), (2, 3), (1, 3), (2, 4), (1, 1)]
 """Stride and number of blocks per stage; kernels and widths come from the weights themselves."""
-LAYOUT = {"head": 1 / 8, "middle": 1.0, "cells": 1 / 64}
+LAYOUT = {"head": 1 / 8, "cells": 1 / 64}
 """What the parts of a layout row are multiplied by: one over their spread inside a video, as powers of two.
 
-Measured on the knot-tying videos: 7.7 (head), 0.9 (middle), 65 (cells), so that all three count alike.
+Measured on the knot-tying videos: 7.7 (head) and 65 (cells), so that both count alike.
 """
-LAYOUT_DIM = 1280 + 672 + 9 * 192
+LAYOUT_DIM = DIM + 9 * 192
 _NORMS = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
 
 
@@ -48,7 +48,7 @@ def load(spec: FeatureSpec, place: Place) -> Network:
         )
     file = weights_file() if spec.weights is None else spec.weights
     mark = f"efficientnet-lite0 {hash_file(file)[:16]} {precision(place)}"
-    dim, mark = (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer}")
+    dim, mark = (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer} {LAYOUT_DIM}")
     return as_network(spec, dim, SIZE, mark, lambda: lite0(read_weights(file)[0], spec.layer), place)
 
 
@@ -70,8 +70,7 @@ def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:
 def forward(layers: Layers, x: Any, convs: Convs, layer: str | None = None) -> Any:
     """Normalised frames (n, 3, 224, 224) to (n, 1280).
 
-    A layout row has the same, then the mean of the middle of the network (672 channels of 14 x 14, where hands and
-    tools are seen), then a grid of 3 x 3 cells of its last stage but one (192 channels): where in the picture.
+    A layout row has the same, then a grid of 3 x 3 cells of the last stage but one (192 channels): where it is.
     """
 
     def conv(x: Any, name: str, stride: int = 1, activation: str = "relu6") -> Any:
@@ -82,13 +81,12 @@ def forward(layers: Layers, x: Any, convs: Convs, layer: str | None = None) -> A
         return layers.conv(x, weight, bias, stride, (zeros // 2, zeros - zeros // 2), groups, activation)
 
     x, number = conv(x, "stem", 2), 0
-    middle = cells = x
+    cells = x
     for first_stride, repeats in STAGES:
         for repeat in range(repeats):
             before = x
             if number > 0:
                 x = conv(x, f"{number}_expand_conv")
-            middle = x if number == 11 else middle
             x = conv(x, f"{number}_depthwise_conv", first_stride if repeat == 0 else 1)
             x = conv(x, f"{number}_project_conv", activation="")
             if repeat > 0:
@@ -98,5 +96,5 @@ def forward(layers: Layers, x: Any, convs: Convs, layer: str | None = None) -> A
     head = layers.mean(conv(x, "head"))
     if layer is None:
         return head
-    parts = {"head": head, "middle": layers.mean(middle), "cells": layers.cells(cells, 3)}
+    parts = {"head": head, "cells": layers.cells(cells, 3)}
     return layers.join([(parts[name], scale) for name, scale in LAYOUT.items()])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import as_vectors, principal_axes
+from stepcut.methods.arithmetic import as_vectors, strongest_directions
 from stepcut.methods.baselines.kmeans import KMeans
 
 SECONDS = 12.0
@@ -29,7 +29,7 @@ def smooth_embedding(features: Sequence[NDArray[Any]], rate: float = 1.0) -> lis
         smoothed.append(gaussian_filter1d(centred, SECONDS * rate, axis=0, mode="nearest"))
     every = np.concatenate(smoothed).astype(np.float64)
     middle = every.mean(axis=0)
-    directions, _ = principal_axes(np.cov(every, rowvar=False).reshape(every.shape[1], -1), COMPONENTS)
+    directions, _ = strongest_directions([every - middle], COMPONENTS)
     return [_tell_time((rows - middle) @ directions) for rows in smoothed]
 
 

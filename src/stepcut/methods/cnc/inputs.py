@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stepcut.methods.arithmetic import principal_axes, scatter
+from stepcut.methods.arithmetic import strongest_directions
 from stepcut.methods.cnc.network import MapEncoder, VectorEncoder
 from stepcut.methods.cnc.tune import FrameEncoder
 
@@ -69,7 +69,7 @@ class VectorInput(Input):
     def begin(self, network: nn.Module, features: Sequence[NDArray[Any]]) -> None:
         assert isinstance(network, VectorEncoder)
         smooth = [centre_and_smooth(rows, self.rate, self.smooth).astype(np.float64) for rows in features]
-        axes, power = principal_axes(scatter(smooth), network.axes.shape[1])
+        axes, power = strongest_directions(smooth, network.axes.shape[1])
         # Scaled so that a projected row has mean square 1 a dimension.
         network.axes.copy_(torch.from_numpy(axes / np.sqrt(max(power.clip(0).mean(), 1e-12))))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import fix_signs, principal_axes, scatter
+from stepcut.methods.arithmetic import fix_signs, scatter, strongest_directions
 
 Floats = NDArray[np.float64]
 
@@ -47,9 +47,9 @@ def centre(rows: NDArray[Any]) -> Floats:
     return np.asarray(wide - wide.mean(axis=0))
 
 
-def principal_directions(videos: Sequence[Floats], sigma: float, count: int = DIRECTIONS) -> Floats:
+def principal_directions(videos: Iterable[Floats], sigma: float, count: int = DIRECTIONS) -> Floats:
     """(d, count): the principal directions of the centred videos, smoothed over `sigma` rows."""
-    return principal_axes(scatter([smooth(rows, sigma) for rows in videos]), count)[0]
+    return strongest_directions([smooth(rows, sigma) for rows in videos], count)[0]
 
 
 def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floats:
