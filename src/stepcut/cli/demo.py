@@ -28,8 +28,8 @@ def draw_flaws(seed: int) -> list[str]:
 def run(args: argparse.Namespace) -> int:
     """Film a toy kitchen, learn its procedure, and use it."""
     folder, hook = Path(args.output), progress_hook(args)
-    print("1. Filming a toy kitchen: twelve people make the same breakfast, each in their own kitchen and way.")
-    film = partial(make_kitchen, skip=0, repeat=0, shuffle=0.5, progress=hook)  # each step once, in their own order
+    print("1. Filming a toy kitchen: twelve people make the same breakfast by one recipe, each in their own kitchen.")
+    film = partial(make_kitchen, skip=0, repeat=0, shuffle=0, progress=hook)  # each step once, in one order
     kitchen = film(folder / "kitchen", videos=12, seed=args.seed)
 
     print("\n2. Learning the procedure from the videos alone. No label is read.")
@@ -37,7 +37,6 @@ def run(args: argparse.Namespace) -> int:
     found = sc.learn(
         kitchen.videos,
         steps=len(kitchen.steps),
-        layer="layout",  # a little slower, and worth it where somebody teaches
         seed=args.seed,
         cache=folder / "cache",
         false_alarms=0.08,  # twelve videos cannot vouch for less
