@@ -1,7 +1,8 @@
 """Check and guide judged on recordings that were not learned from: one fit, everything that it can be asked.
 
 A fifth of a recipe's recordings is held out in turn. Learned from are, of the others, *all* of them or the *normal*
-ones only, without labels or with *three labelled* (normal ones, drawn at random); *same* checks those learned from.
+ones only, without labels, with *three labelled* (normal ones, drawn at random) or with *all* of the normal ones
+labelled; *same* checks those learned from.
 Deviations are planted into held-out normal recordings by cutting and rearranging their features: the second half cut
 off, the middle third cut out, one step cut out, two neighbouring steps exchanged where one must precede the other (by
 the true labels and the true graph). The cut of every such video is made anew.
@@ -24,6 +25,7 @@ from stepcut.datasets.task import Task, TaskVideo
 from stepcut.datasets.toy import EDGES, STEPS, toy_features
 from stepcut.evaluation import score
 from stepcut.guidance.guide import Guide
+from stepcut.methods import leave_out
 from stepcut.methods.default.method import StepCut
 from use_figures import Labels, backbone_of, closed_edges, is_wrong, true_edges, true_labels
 
@@ -38,23 +40,26 @@ class Trial(NamedTuple):
     source: str
     task: str
     how: str
-    """all, normal, same, all + 3 labels, normal + 3 labels; or `8 videos` of a kitchen."""
+    """all, normal, same, all + 3 labels, normal + 3 labels, normal + all labels; or `8 videos` of a kitchen."""
     fold: int
 
 
 class Learned:
     """A method and what is usual, from some recordings."""
 
-    def __init__(self, rows: Sequence[Rows], steps: int, labels: Sequence[Labels | None] | None = None) -> None:
-        self.method = StepCut(steps=steps, seed=0, restarts=RESTARTS)
+    def __init__(
+        self, rows: Sequence[Rows], steps: int, labels: Sequence[Labels | None] | None = None, rate: float = 1.0
+    ) -> None:
+        self.method, self.rate = StepCut(steps=steps, rate=rate, seed=0, restarts=RESTARTS), rate
         self.method.fit(rows, labels=labels)
-        left_out = self.method.left_out_labels_ or self.method.labels_
+        left_out = leave_out(self.method, rows)
         self.expectations: Expectations = learn_expectations(
-            left_out if labels is None else self.method.labels_,
-            rate=1.0,
-            left_out=left_out,
+            left_out.labels if labels is None else self.method.labels_,
+            rate,
             memberships=self.method.memberships(rows),
-            novelty=self.method.novelty_,
+            novelty=left_out.novelty,
+            left_out=left_out.labels,
+            left_out_memberships=left_out.memberships,
             embeddings=self.method.embed(rows),
         )
 
@@ -62,14 +67,14 @@ class Learned:
         """What `proc.check` says."""
         one, method = [rows], self.method
         return check_labels(
-            method.predict(one)[0], 1.0, self.expectations, method.memberships(one)[0], method.novelty(one)[0],
+            method.predict(one)[0], self.rate, self.expectations, method.memberships(one)[0], method.novelty(one)[0],
             embedding=method.embed(one)[0],
         )  # fmt: skip
 
     def follow(self, rows: Rows) -> tuple[Labels, int]:
         """The step of each row as the guide sees it, and how many alarms it raises."""
         names = [f"step {number}" for number in range(self.method.steps_)]
-        guide = Guide(self.method.online, 1.0, self.expectations.usual.graph, self.expectations, names)
+        guide = Guide(self.method.online, self.rate, self.expectations.usual.graph, self.expectations, names)
         states = [guide.push(float(time), row) for time, row in enumerate(rows)]
         return np.array([state.step for state in states]), sum(len(state.alerts) for state in states)
 
@@ -93,7 +98,7 @@ def judge(trial: Trial) -> dict[str, Any]:
     labels: list[Labels | None] | None = None
     if "labels" in trial.how:
         normal = [place for place, video in enumerate(own) if not is_wrong(video)]
-        chosen = np.random.default_rng(trial.fold).permutation(normal)[:3]
+        chosen = np.random.default_rng(trial.fold).permutation(normal)[: 3 if "3 labels" in trial.how else None]
         labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
     learned = Learned(rows, len(task.steps), labels)
     truth = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
@@ -102,11 +107,11 @@ def judge(trial: Trial) -> dict[str, Any]:
         matching[step] = true - 1
     for place, video in enumerate(held):
         x = video.read_features(backbone)
-        record = _record(learned, task, video, x, matching if trial.how in ("all", "normal") else None)
+        record = _record(learned, task, video, x, matching, guided=trial.how in ("all", "normal"))
         found["records"].append(record | {"promised": learned.expectations.promised})
         if trial.how == "normal" and not is_wrong(video):
             before = closed_edges(true_edges(task), len(task.steps))
-            found["planted"] += _planted(learned, x, true_labels(video, len(x)), before, place)
+            found["planted"] += planted(learned, x, true_labels(video, len(x)), before, place)
     if trial.how == "normal" and not trial.source.rstrip("/").endswith("_more"):  # there, features are of the recipe
         some = [
             v for other in tasks if other is not task for v in list(other)[trial.fold :: 9] if backbone in v.features
@@ -120,15 +125,17 @@ def _judge_kitchen(trial: Trial) -> dict[str, Any]:
     rows, timelines = toy_features(videos=count + 6, seed=trial.fold, duration=120.0, skip=0.0, repeat=0.0)
     learned = Learned(list(rows[:count]), len(STEPS))
     before = closed_edges({(STEPS.index(a), STEPS.index(b)) for a, b in EDGES}, len(STEPS))
-    planted: list[tuple[str, bool]] = []
+    found: list[tuple[str, bool]] = []
     for place, (x, timeline) in enumerate(zip(rows[count:], timelines[count:], strict=True)):
-        planted += _planted(learned, x, timeline.labels(np.arange(len(x))), before, place)
-    return {"trial": trial, "records": [], "planted": planted, "others": [], "learned": count,
+        found += planted(learned, x, timeline.labels(np.arange(len(x))), before, place)
+    return {"trial": trial, "records": [], "planted": found, "others": [], "learned": count,
             "forecast": learned.expectations.detects}  # fmt: skip
 
 
-def _record(learned: Learned, task: Task, video: TaskVideo, rows: Rows, matching: Labels | None) -> dict[str, Any]:
-    """The figures of one held-out recording; with a `matching` of found steps to true ones also the guide's."""
+def _record(
+    learned: Learned, task: Task, video: TaskVideo, rows: Rows, matching: Labels, guided: bool
+) -> dict[str, Any]:
+    """The figures of one held-out recording, by a `matching` of found steps to true ones; `guided`: the guide's too."""
     report = learned.check(rows)
     record: dict[str, Any] = {"wrong": is_wrong(video), "score": report.score, "alarm": not report.ok,
                               "short": -float(np.log(len(rows))), "distance": report.task_distance}  # fmt: skip
@@ -136,7 +143,10 @@ def _record(learned: Learned, task: Task, video: TaskVideo, rows: Rows, matching
     named = [one for one in report.findings if one.step is not None][:1]
     if times and named:
         record["near"] = any(named[0].start <= b + NEAR and named[0].end >= a - NEAR for a, b in times)
-    if matching is not None:
+    exchanged = {task.steps.index(name) for name, what in video.errors if what == "order error" and name in task.steps}
+    told = {int(matching[one.step]) for one in report.misordered if one.step is not None}
+    record |= {"order errors": len(exchanged), "order errors named": len(exchanged & told)}
+    if guided:
         true = true_labels(video, len(rows))
         online, alarms = learned.follow(rows)
         cut, known = learned.method.predict([rows])[0], true >= 0
@@ -162,9 +172,7 @@ def error_times(task: Task, video: TaskVideo) -> list[tuple[float, float]]:
     return found
 
 
-def _planted(
-    learned: Learned, rows: Rows, true: Labels, before: NDArray[np.bool_], seed: int
-) -> list[tuple[str, bool]]:
+def planted(learned: Learned, rows: Rows, true: Labels, before: NDArray[np.bool_], seed: int) -> list[tuple[str, bool]]:
     """Whether a recording, and what is made of it, is called wrong: (what was done to it, whether)."""
     rng, length = np.random.default_rng(seed), len(rows)
     made = [("normal", rows), ("half", rows[: length // 2])]

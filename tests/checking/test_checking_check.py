@@ -332,3 +332,22 @@ def test_the_limit_is_exceeded_as_often_as_promised(videos: int, asked: float) -
     rng = np.random.default_rng(videos)
     over = [np.mean(rng.normal(size=200) > find_limit(rng.normal(size=videos).tolist(), asked)) for _ in range(300)]
     assert np.mean(over) == pytest.approx(promised_rate(videos, asked), abs=0.03)
+
+
+def test_how_clearly_steps_show_is_told_by_videos_that_were_left_out(rng: np.random.Generator) -> None:
+    cuts = [film([0, 1, 2, 3], rng) for _ in range(8)]
+    clear, dim = [shares(cut) for cut in cuts], [0.5 * shares(cut) + 0.125 for cut in cuts]
+    known = learn_expectations(cuts, 1.0, memberships=clear, left_out=cuts, left_out_memberships=dim)
+    assert max(max(peaks) for peaks in known.usual.peaks.values()) < 0.7
+    assert min(min(peaks) for peaks in learn_expectations(cuts, 1.0, memberships=clear).usual.peaks.values()) > 0.9
+
+
+def test_a_report_as_a_table_has_a_row_for_every_step(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+    pytest.importorskip("pandas")
+    labels = film([0, 2, 3], rng)
+    frame = checked(tiny_task, labels).to_pandas()
+    assert list(frame.columns) == ["video", "step", "seen", "times", "seconds", "share_of_videos", "findings"]
+    assert frame["step"].tolist() == list(STEPS)
+    missed = frame[frame["step"] == "spread jam"].iloc[0]
+    assert (missed["seen"], missed["times"], missed["findings"]) == ("not seen", 0, "missed")
+    assert frame["seconds"].sum() == pytest.approx((labels >= 0).sum())

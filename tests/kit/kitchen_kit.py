@@ -58,7 +58,7 @@ class Plain:
     steps_: int = 4
     choice_: None = None
     curve_: None = None
-    left_out_labels_: None = None
+    left_out_: None = None
 
     def memberships(self, features: Sequence[NDArray[Any]]) -> list[Floats]:
         return [np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True)) for rows in features]

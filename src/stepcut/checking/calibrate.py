@@ -160,6 +160,7 @@ def learn_expectations(
     false_alarms: float = 0.05,
     embeddings: Sequence[Floats] | None = None,
     left_out: Sequence[Labels] | None = None,
+    left_out_memberships: Sequence[Floats] | None = None,
 ) -> Expectations:
     """Learn what is usual in the videos, and how far a normal video may stray from it.
 
@@ -171,6 +172,7 @@ def learn_expectations(
     embeddings    (T, p) per video; without them another task is not told
     left_out      the labels again, as if each video were new: a new one is cut a little worse than those learned from,
                   and it is judged as these are, by the `labels` of the others
+    left_out_memberships   and the memberships, likewise: how clearly steps show is told by these
     """
     if not 0 < false_alarms < 1:
         raise OptionError(
@@ -179,11 +181,13 @@ def learn_expectations(
     if not len(labels):
         raise OptionError("labels is empty; expectations are learned from the labels of the training videos.")
     nothing: list[None] = [None] * len(labels)
-    parts = (memberships or nothing, novelty or nothing, embeddings or nothing)
+    shares = memberships or nothing
+    parts = ([rate] * len(labels), novelty or nothing, embeddings or nothing)
     learned, videos = (
-        [observe(*row) for row in zip(cuts, [rate] * len(labels), *parts, strict=True)]
-        for cuts in (labels, left_out or labels)
+        [observe(cut, per, share, *rest) for cut, share, per, *rest in zip(cuts, seen, *parts, strict=True)]
+        for cuts, seen in ((labels, shares), (left_out or labels, left_out_memberships or shares))
     )
+    learned = [one._replace(peaks=new.peaks) for one, new in zip(learned, videos, strict=True)]
     usual = learn_usual(learned)
     folds = range(min(FOLDS, len(videos))) if len(videos) > 1 else range(0)  # nothing can be left out of one
     parted = [[video for place, video in enumerate(learned) if place % FOLDS != fold] for fold in folds]

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepcut.checking.evidence import KINDS
 from stepcut.order.orders import counted
+from stepcut.tables import data_frame
 from stepcut.timeline import clock
 
 
@@ -165,6 +166,16 @@ class Report:
             "steps": [step.to_json() for step in self.steps],
             **{kind: [finding.to_json() for finding in self._of(kind)] for kind in KINDS},
         }
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row per step: video, step, seen, times, seconds, share_of_videos, findings."""
+        columns = ("video", "step", "seen", "times", "seconds", "share_of_videos", "findings")
+        rows = []
+        for one in self.steps:
+            kinds = ", ".join(finding.kind for finding in self.findings if finding.step == one.step)
+            seconds = sum(end - start for start, end in one.times)
+            rows.append((self.video, one.name, one.seen, len(one.times), seconds, one.share_of_videos, kinds))
+        return data_frame(columns, rows)
 
     def __repr__(self) -> str:
         return f"<Report {self.summary}>"

@@ -12,15 +12,16 @@
 `fit` also takes `progress` (a hook), `checkpoint` (a file where long training keeps its state, so that it resumes) and
 `labels` (one entry per video: None, or the step number of each frame with -1 for background and -2 where nobody said
 anything); a method that cannot learn from labels says so. After `fit`: `labels_` (a list of (T,) step numbers) and
-`steps_` (K, also when `steps="auto"` chose it); where the method has them, `novelty_` (leave-one-out novelty of the
-videos learned from), `choice_` (how K was chosen) and `curve_` (the loss of training). `__init__` only stores settings.
+`steps_` (K, also when `steps="auto"` chose it); where the method has them, `left_out_` (what it sees in the videos
+learned from, in each as if it were new), `choice_` (how K was chosen) and `curve_` (the loss of training). `__init__`
+only stores settings.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepcut.methods.contract import BACKGROUND, OPEN, Choice, Method, Online, Window, leave_one_out_novelty
+from stepcut.methods.contract import BACKGROUND, OPEN, Choice, Method, Online, Window, leave_out
 from stepcut.methods.default.method import StepCut
 from stepcut.plugins import Lazy
 
@@ -42,7 +43,7 @@ __all__ = [
     "Online",
     "StepCut",
     "Window",
-    "leave_one_out_novelty",
+    "leave_out",
 ]
 
 

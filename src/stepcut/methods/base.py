@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.contract import Array, Choice, Curve, Labels, Online, Window
+from stepcut.methods.contract import Array, Choice, Curve, Labels, LeftOut, Online, Window
 from stepcut.progress import Hook, silent
 
 
@@ -24,8 +24,7 @@ class BaseMethod(ABC):
 
     labels_: list[Labels]
     steps_: int
-    novelty_: list[NDArray[np.float64]] | None = None
-    left_out_labels_: list[Labels] | None = None
+    left_out_: LeftOut | None = None
     right_: float | None = None
     choice_: Choice | None = None
     curve_: Curve | None = None

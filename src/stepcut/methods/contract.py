@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,16 +87,25 @@ class Choice:
         return cls(count, np.asarray(candidates[:, :2], dtype=np.float64), reason)
 
 
+class LeftOut(NamedTuple):
+    """What is seen in the videos learned from, in each as if it were new."""
+
+    labels: list[Labels]
+    """The step of each row, (T,) per video."""
+    memberships: list[NDArray[np.float64]]
+    """(T, K) per video."""
+    novelty: list[NDArray[np.float64]]
+    """(T,) per video."""
+
+
 class Method(Protocol):
     """From features to steps; see `stepcut.methods` for the verbs in words. Inherit from it, or have the same names."""
 
     rate: float
     labels_: list[Labels]
     steps_: int
-    novelty_: list[NDArray[np.float64]] | None = None
-    """Leave-one-out novelty of the videos learned from, where the method knows it."""
-    left_out_labels_: list[Labels] | None = None
-    """The steps of each video learned from as if it were new, where the method knows them."""
+    left_out_: LeftOut | None = None
+    """What the method sees in each video learned from as if it were new, where it knows that."""
     right_: float | None = None
     """The share of labelled rows that are found right where their video is left out, where the method knows it."""
 
@@ -129,17 +138,18 @@ class Method(Protocol):
 
 
 def complete(method: Method) -> Method:
-    """The same method; what only some methods learn (`novelty_`, `choice_` ...) is None where it is absent."""
-    for name in ("novelty_", "left_out_labels_", "right_", "choice_", "curve_"):
+    """The same method; what only some methods learn (`left_out_`, `choice_` ...) is None where it is absent."""
+    for name in ("left_out_", "right_", "choice_", "curve_"):
         if name not in dir(method):
             setattr(method, name, None)
     return method
 
 
-def leave_one_out_novelty(method: Method, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-    """Novelty of the videos that a method was fitted to as if they were new, where the method knows it: limits set by
+def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:
+    """What a method sees in the videos that it was fitted to as if they were new, where it knows that: limits set by
     videos that it was fitted to would be too low for new ones."""
-    return method.novelty(features) if method.novelty_ is None else method.novelty_
+    fitted = LeftOut(method.labels_, method.memberships(features), method.novelty(features))
+    return fitted if method.left_out_ is None else method.left_out_
 
 
 def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:

@@ -15,7 +15,7 @@ import numpy as np
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.features.contract import Features
 from stepcut.files.addresses import whole_path
-from stepcut.methods import leave_one_out_novelty
+from stepcut.methods import leave_out
 from stepcut.methods.contract import Array, Labels, Method, complete
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
@@ -65,16 +65,16 @@ def fit(
     reliability = 1.0 if quality is None else quality.reliability
     cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
-        memberships = method.memberships(rows)
+        memberships, left_out = method.memberships(rows), leave_out(method, rows)
         per_second = features[0].rate
-        left_out = method.left_out_labels_ or method.labels_
         expectations = learn_expectations(
             # What a person said is usual; what was found is taken as it would be found in a new video.
-            left_out if lesson is None else method.labels_,
+            left_out.labels if lesson is None else method.labels_,
             float(per_second),
-            left_out=left_out,
             memberships=memberships,
-            novelty=leave_one_out_novelty(method, rows),
+            novelty=left_out.novelty,
+            left_out=left_out.labels,
+            left_out_memberships=left_out.memberships,
             false_alarms=config["false_alarms"],
             embeddings=method.embed(rows),
         )

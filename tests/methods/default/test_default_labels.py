@@ -103,6 +103,16 @@ def test_a_taught_method_follows_a_video_as_it_comes(kitchen: Kitchen, taught: S
     assert (found == true)[true >= 0].mean() > 0.5
 
 
+def test_videos_are_seen_as_if_they_were_new_labelled_ones_too(kitchen: Kitchen, taught: StepCut) -> None:
+    seen, inside = taught.left_out_, taught.memberships(kitchen[0])
+    assert [len(cut) for cut in seen.labels] == [len(share) for share in seen.memberships] == [len(x) for x in inside]
+    for place in (0, 1):  # labelled, and left out in turn
+        sure, known = (share[place][kitchen[1][place] >= 0] for share in (seen.memberships, inside))
+        right = kitchen[1][place][kitchen[1][place] >= 0]
+        assert sure[np.arange(len(right)), right].mean() < known[np.arange(len(right)), right].mean()
+        np.testing.assert_allclose(seen.memberships[place].sum(axis=1), 1)
+
+
 def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen: Kitchen) -> None:
     assert StepCut(rate=RATE, restarts=4).fit(kitchen[0], labels=some(kitchen[1], 1)).steps_ == len(STEPS)
 

@@ -103,8 +103,8 @@ def test_videos_learned_from_look_as_strange_as_new_ones_when_seen_as_if_new() -
     features = list(toy_features(videos=24, seed=101, duration=120)[0])
     method = StepCut(steps=6, restarts=12).fit(features[:8])
     new, again = (np.concatenate(method.novelty(part)) for part in (features[8:], features[:8]))
-    as_new = np.concatenate(method.novelty_)
-    assert [len(one) for one in method.novelty_] == [len(one) for one in features[:8]]
+    as_new = np.concatenate(method.left_out_.novelty)
+    assert [len(one) for one in method.left_out_.novelty] == [len(one) for one in features[:8]]
     for share in (0.5, 0.99):
         assert np.quantile(as_new, share) == pytest.approx(np.quantile(new, share), rel=0.1)
     assert np.median(again) < 0.9 * np.median(new)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import Array, Choice, Labels, Online, Window, build
+from stepcut.methods.contract import Array, Choice, Labels, LeftOut, Online, Window, build
 from stepcut.methods.segmenter import Segmenter
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import find, find_saved, name_of, needs
@@ -45,8 +45,7 @@ class CnC:
 
     labels_: list[Labels]
     steps_: int
-    novelty_: list[NDArray[np.float64]] | None = None
-    left_out_labels_: list[Labels] | None = None
+    left_out_: LeftOut | None = None
     right_: float | None = None
     choice_: Choice | None = None
 

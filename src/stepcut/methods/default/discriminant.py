@@ -66,10 +66,8 @@ class Discriminant:
         return forward_backward(self.log_likelihood(rows), float(self.stay))
 
     def honest(self, posterior: Floats) -> Floats:
-        """Memberships (T, K) from a posterior (T, S): as sure as they are right, and what belongs to background is
-        shared by all steps, so that the membership of a step is how sure it is that the frame shows it."""
-        softer = soften(posterior, float(self.doubt))
-        return np.asarray(softer[:, :-1] + softer[:, -1:] / (softer.shape[1] - 1))
+        """Memberships (T, K) from a posterior (T, S), see `honest`."""
+        return honest(posterior, float(self.doubt))
 
     def online(self, mean: Floats, length: float) -> Causal:
         """The posterior (S,) row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
@@ -101,6 +99,16 @@ def motion(rows: Floats, lag: int) -> Floats:
     """x_(t + lag) - x_(t - lag) for every row of (T, d); before the first row and after the last nothing changes."""
     place = np.arange(len(rows))
     return np.asarray(rows[np.minimum(place + lag, len(rows) - 1)] - rows[np.maximum(place - lag, 0)])
+
+
+def honest(posterior: Floats, doubt: float) -> Floats:
+    """Memberships (T, K) from a posterior (T, S), as sure as they are right; `doubt`: see `soften`.
+
+    What belongs to background is shared by all steps: the membership of a step is how sure it is that the frame shows
+    it.
+    """
+    softer = soften(posterior, doubt)
+    return np.asarray(softer[:, :-1] + softer[:, -1:] / (softer.shape[1] - 1))
 
 
 def soften(posterior: Floats, doubt: float) -> Floats:

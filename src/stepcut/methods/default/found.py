@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,8 @@ class Found:
     def memberships(self, rows: Floats) -> Floats:
         """How much each row of one centred video belongs to each step: (T, K), rows sum to 1."""
         view = self.view(rows)
-        return self._steps_alone(forward_backward(self._log_likelihood(view, normalised_times(len(view))) / SOFTEN))
+        evidence = self._log_likelihood(view, normalised_times(len(view)))
+        return steps_alone(forward_backward(evidence / SOFTEN), len(self))
 
     def distance(self, rows: Floats) -> Floats:
         """The distance of each row of one centred video to the nearest centre, (T,)."""
@@ -72,7 +74,8 @@ class Found:
         def evidence(rows: Floats, when: Floats) -> Floats:
             return np.asarray(self._log_likelihood(self.view(rows, sigma=0.0), when)[0] / SOFTEN)
 
-        return Causal(Model(mean, length, len(self), np.array([self.sigma]), 0, STAY, evidence, self._steps_alone))
+        alone = partial(steps_alone, count=len(self))
+        return Causal(Model(mean, length, len(self), np.array([self.sigma]), 0, STAY, evidence, alone))
 
     def renumbered(self, order: NDArray[np.intp]) -> Found:
         """The same steps, of which the one now at `order[k]` becomes number k."""
@@ -97,7 +100,8 @@ class Found:
         steps = Steps(self.centres, self.times, self.spread)
         return log_likelihood(view, when, steps, self.prior, self.background)
 
-    def _steps_alone(self, posterior: Floats) -> Floats:
-        """A posterior (T, K or K + 1) without the column of background, rows sum to 1."""
-        steps = posterior[:, : len(self)] + 1e-12
-        return np.asarray(steps / steps.sum(axis=1, keepdims=True))
+
+def steps_alone(posterior: Floats, count: int) -> Floats:
+    """A posterior (T, K or K + 1) without the column of background, rows sum to 1; `count` is K."""
+    steps = posterior[:, :count] + 1e-12
+    return np.asarray(steps / steps.sum(axis=1, keepdims=True))

@@ -11,6 +11,7 @@ from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import BACKGROUND
 from stepcut.methods.default.em import estimate, log_likelihood
 from stepcut.methods.default.forward_backward import forward_backward
+from stepcut.methods.default.found import SOFTEN, steps_alone
 from stepcut.methods.default.slow_features import project, refined_axes, soft_normalise
 from stepcut.methods.segmenter import normalised_times
 
@@ -25,10 +26,11 @@ def leave_one_out(
     count: int,
     prior: float,
     background: float,
-) -> list[tuple[Floats, Labels]]:
+) -> list[tuple[Labels, Floats, Floats]]:
     """Every video seen as if it were new, with axes and centres learned from the others.
 
-    Gives, per video, the distance of each row to the nearest step (T,) and the steps found, (T,), -1 for background.
+    Gives, per video, the steps found, (T,), -1 for background, memberships (T, K), and the distance of each row to the
+    nearest step (T,).
 
     slow        smoothed, centred videos (T, d)
     labels      the step of each row, -1 for background
@@ -46,8 +48,9 @@ def leave_one_out(
         memberships = [(cut[:, None] == np.arange(count)).astype(np.float64) for cut in known]
         steps = estimate(views, memberships, shortest=1.0)
         view = soft_normalise(own @ seen, norm)
-        found = forward_backward(log_likelihood(view, normalised_times(len(view)), steps, prior, background))
-        cut = found.argmax(axis=1)
+        evidence = log_likelihood(view, normalised_times(len(view)), steps, prior, background)
+        cut = forward_backward(evidence).argmax(axis=1)
+        shares = steps_alone(forward_backward(evidence / SOFTEN), count)
         distance = np.sqrt(squared_distances(view, steps.centres).min(axis=1))
-        out.append((distance, np.where(cut == count, BACKGROUND, cut).astype(np.int64)))
+        out.append((np.where(cut == count, BACKGROUND, cut).astype(np.int64), shares, distance))
     return out

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import as_vectors
-from stepcut.methods.contract import BACKGROUND, OPEN, Array, Choice, Curve, Labels, Online, StepCount, as_step_count
+from stepcut.methods.contract import (
+    BACKGROUND,
+    OPEN,
+    Array,
+    Choice,
+    Curve,
+    Labels,
+    LeftOut,
+    Online,
+    StepCount,
+    as_step_count,
+)
 from stepcut.methods.default import teaching
 from stepcut.methods.default.found import Found
 from stepcut.methods.default.labels import check_labels, labelled_videos, match_found, share_right
@@ -50,10 +61,8 @@ class StepCut:
     """The model of the steps, found without labels or made of what was taught."""
     scale_: float
     """The usual distance of a row to its step's centre."""
-    novelty_: list[Floats] | None = None
-    """Leave-one-out novelty of the videos learned from; not kept on disk."""
-    left_out_labels_: list[Labels] | None = None
-    """The steps of each video learned from as if it were new; not kept on disk."""
+    left_out_: LeftOut | None = None
+    """What is seen in each video learned from as if it were new; not kept on disk."""
     right_: float | None = None
     """The share of labelled rows that are found right where their video is left out; not kept on disk."""
     choice_: Choice | None = None
@@ -105,11 +114,11 @@ class StepCut:
         rows = check_videos([as_vectors(video) for video in features])
         known = None if labels is None else check_labels(labels, [len(video) for video in rows])
         # In an order of their own, so that the order in which they come cannot matter.
-        centred = [centre(video) for video in sorted(rows, key=fingerprint)]
-        median = float(np.median([len(video) for video in centred]))
-        wide = principal_directions(centred, median / LIGHT, teaching.DIRECTIONS)
+        ordered = sorted(rows, key=fingerprint)
+        median = float(np.median([len(video) for video in ordered]))
+        wide = principal_directions(map(centre, ordered), median / LIGHT, teaching.DIRECTIONS)
         directions = wide[:, :DIRECTIONS]
-        short = [video @ directions for video in centred]
+        short = [centre(video) @ directions for video in ordered]
         count = self._count(short, known, progress)
         if count > sum(map(len, rows)):
             raise OptionError(f"steps={count} is more than the {sum(map(len, rows))} rows given; ask for fewer steps.")
@@ -125,13 +134,13 @@ class StepCut:
         self.labels_ = self.predict(features)
         slow = [smooth(centre(video) @ directions, found.sigma) for video in rows]
         if known is not None:
-            self._teach(rows, known, wide, progress)
+            cuts, shares = self._teach(rows, known, wide, progress)
             self._keep(solution_of(slow, self.labels_, count, found.prior), directions, found.sigma, rows)
         axes = None if self.refine else directions.T @ found.plane
-        left_out = leave_one_out(slow, self.labels_, axes, count, found.prior, self.background)
-        self.novelty_ = [distance / self.scale_ for distance, _ in left_out]
+        seen = leave_one_out(slow, self.labels_, axes, count, found.prior, self.background)
         if known is None:
-            self.left_out_labels_ = [cut for _, cut in left_out]
+            cuts, shares = [cut for cut, _, _ in seen], [share for _, share, _ in seen]
+        self.left_out_ = LeftOut(cuts, shares, [distance / self.scale_ for _, _, distance in seen])
         return self
 
     def _count(self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook) -> int:
@@ -149,15 +158,20 @@ class StepCut:
             self.choice_ = choose_count(short, float(self.rate), make, limits, stage.advance)
         return max(self.choice_.count, labelled)
 
-    def _teach(self, rows: Sequence[Array], known: Sequence[Labels], directions: Floats, progress: Hook) -> None:
-        """Learn from labels, starting from the steps found without them; what a person said stays."""
+    def _teach(
+        self, rows: Sequence[Array], known: Sequence[Labels], directions: Floats, progress: Hook
+    ) -> tuple[list[Labels], list[Floats]]:
+        """Learn from labels, starting from the steps found without them; what a person said stays.
+
+        Gives the steps and the memberships of each video as if it were new, but of one that alone is labelled.
+        """
         videos = [centre(video) @ directions for video in rows]
         with Stage(progress, "labels", unit="models") as stage:
             rate = float(self.rate)
             learned = teaching.teach(videos, rate, self.labels_, known, self.steps_)
             shares = self.memberships(rows)
             told = teaching.calibrate(videos, rate, self.labels_, shares, known, self.steps_, stage.advance)
-            doubt, self.right_, cuts = told
+            doubt, self.right_, left_out = told
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
             learned = learned.without_background()
         first = self.found_.renumbered(match_found(self.labels_, known, self.steps_))
@@ -165,7 +179,10 @@ class StepCut:
         self.taught_ = Taught(learned.on_features(directions, doubt), first, labelled_videos(known), surest)
         pairs = zip(known, self.predict(rows), strict=True)
         self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
-        self.left_out_labels_ = [cuts.get(place, cut) for place, cut in enumerate(self.labels_)]
+        seen = {place: (cut, self.taught_.temper(share)) for place, (cut, share) in left_out.items()}
+        whole = list(zip(self.labels_, self.memberships(rows), strict=True))
+        cuts, sure = zip(*(seen.get(place, one) for place, one in enumerate(whole)), strict=True)
+        return list(cuts), list(sure)
 
     def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
         given = self.seconds

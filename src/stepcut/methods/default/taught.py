@@ -45,7 +45,10 @@ class Taught:
 
     def sure(self, labels: Floats, found: Floats) -> Floats:
         """Memberships (T, K) from the posterior of what labels teach (T, S) and the memberships found without."""
-        shares = mix(self.labels.honest(labels), found, self.labelled)
+        return self.temper(mix(self.labels.honest(labels), found, self.labelled))
+
+    def temper(self, shares: Floats) -> Floats:
+        """Memberships (T, K), no surer than `surest`."""
         return np.asarray(self.surest * shares + (1 - self.surest) / shares.shape[1])
 
     def online(self, mean: Floats, length: float) -> TaughtOnline:
