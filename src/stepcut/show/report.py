@@ -89,7 +89,7 @@ def _in_words(procedure: Procedure) -> str:
     how = f"learned from labels of {len(procedure.given)} and found" if procedure.given else "found without labels"
     words = [
         f"{len(procedure.steps)} steps were {how} in {len(procedure.timelines)} videos, {duration(total)} in all.",
-        f"The videos do them in {len(orders)} distinct orders.",
+        "All videos do them in the same order." if len(orders) == 1 else f"The videos do them in {len(orders)} orders.",
     ]
     for said, steps in (("left out by some", graph.optional), ("done more than once by some", graph.repeated)):
         if steps:
