@@ -148,8 +148,9 @@ def complete(method: Method) -> Method:
 def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:
     """What a method sees in the videos that it was fitted to as if they were new, where it knows that: limits set by
     videos that it was fitted to would be too low for new ones."""
-    fitted = LeftOut(method.labels_, method.memberships(features), method.novelty(features))
-    return fitted if method.left_out_ is None else method.left_out_
+    if method.left_out_ is not None:
+        return method.left_out_
+    return LeftOut(method.labels_, method.memberships(features), method.novelty(features))
 
 
 def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
