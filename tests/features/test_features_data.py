@@ -11,9 +11,9 @@ import pytest
 from stepcut.features.backbones import load_backbone
 from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import extract
+from stepcut.features.files import read_rows
 from stepcut.features.find import find_videos
 from stepcut.features.jobs import split_times
-from stepcut.features.store import read_rows
 from stepcut.features.video import key_times, probe, sample_frames
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError, OptionError, OutputError, VideoError
 from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import extract, load_features
+from stepcut.features.files import read_rows
 from stepcut.features.jobs import split_times
-from stepcut.features.store import read_rows
 from stepcut.features.video import key_times, probe, sample_frames
 from stepcut.files.cache import cache_dir
 from stepcut.progress import Event
@@ -272,7 +272,7 @@ def test_no_space_on_the_disk_is_not_the_videos_fault(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stepcut.features.store.RowWriter.append", full)
+    monkeypatch.setattr("stepcut.features.files.RowWriter.append", full)
     with pytest.raises(OutputError, match="no space left on the disk"):
         extract(folder, Mean(), fps=5, cache=tmp_path)
 

@@ -14,8 +14,8 @@ from features_films import make_film, number_of
 
 from stepcut.errors import OptionError
 from stepcut.features.extract import extract
+from stepcut.features.files import read_rows
 from stepcut.features.spec import FeatureSpec
-from stepcut.features.store import read_rows
 from stepcut.features.video import sample_frames
 from stepcut.features.video.skip import needed
 

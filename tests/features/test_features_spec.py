@@ -15,8 +15,8 @@ from stepcut.cli.main import main
 from stepcut.errors import FeatureError, OptionError, ProcedureError
 from stepcut.features.contract import Features
 from stepcut.features.extract import export, load_features
+from stepcut.features.files import save_rows
 from stepcut.features.spec import FeatureSpec
-from stepcut.features.store import save_rows
 from stepcut.files.atomic import read_json, write_json
 
 ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)

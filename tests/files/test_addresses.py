@@ -21,7 +21,7 @@ from stepcut.features.extract import export, extract, load_features
 from stepcut.features.find import find_videos
 from stepcut.files.addresses import Address, as_path, files_below, put
 from stepcut.files.atomic import read_json, whole_file, write_json
-from stepcut.files.copies import copies, local
+from stepcut.files.cache import copies, local
 
 QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 
@@ -192,7 +192,7 @@ def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> Non
 
 
 def test_old_copies_make_room(memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepcut.files.copies._MOST", 25)
+    monkeypatch.setattr("stepcut.files.cache._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
     kept = []
     for name in "abc":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parallel_kit import Logged, seen
 
 from stepcut.features.extract import extract
-from stepcut.features.store import read_rows
+from stepcut.features.files import read_rows
 
 
 def stored(cache: Path) -> dict[str, bytes]:
@@ -83,7 +83,7 @@ from parallel_kit import Wide, seen
 from stepcut.errors import OutputError
 from stepcut.parallel import make_engine
 from stepcut.features.extract import extract
-from stepcut.features.store import read_rows
+from stepcut.features.files import read_rows
 if __name__ == "__main__":
     films, folder = sys.argv[3], Path(sys.argv[4])
     disk, log, said = folder / "disk", folder / "log", ""

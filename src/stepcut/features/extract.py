@@ -18,16 +18,15 @@ from stepcut.features.backbones import Backbone
 from stepcut.features.backbones.held import HeldBackbone, open_backbone
 from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features
-from stepcut.features.files import load_features
+from stepcut.features.files import clear_leftovers, load_features, read_rows, save_rows
 from stepcut.features.find import Source, find_videos, name_videos
 from stepcut.features.jobs import Carried, Extraction, compute_job, join, look, video_error
 from stepcut.features.spec import VECTORS, FeatureSpec
-from stepcut.features.store import clear_leftovers, read_rows, save_rows
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
 from stepcut.parallel.contract import Engine, Holder, count_cores
-from stepcut.parallel.threads import map_threads
+from stepcut.parallel.local import map_threads
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate, as_rate
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from stepcut.errors import FeatureError, VideoError, WorkerDied
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
-from stepcut.features.store import content_hash, feature_file, read_rows, write_rows
+from stepcut.features.files import content_hash, feature_file, read_rows, write_rows
 from stepcut.features.video import key_times, probe
 from stepcut.features.video.container import JUMP, blame, check_file
 from stepcut.files.addresses import Address
-from stepcut.files.copies import local
+from stepcut.files.cache import local
 from stepcut.rate import Rate, as_rate
 
 _HERE: dict[bytes, Backbone] = {}

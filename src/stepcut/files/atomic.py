@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: every result of stepcut is written through here."""
+"""Files that appear whole or not at all, and folders that one process holds at a time: all results are written here."""
 
 from __future__ import annotations
 
@@ -90,3 +90,19 @@ def output_errors(target: Path) -> Iterator[None]:
         else:
             raise
         raise OutputError(f"{target}: {advice}") from error
+
+
+@contextlib.contextmanager
+def hold(folder: Path, shared: bool = False) -> Iterator[None]:
+    """Inside, no other process of this machine holds `folder`, or, with `shared`, none that does not share it.
+
+    Where the system has no such locks (Windows, some network disks), nobody waits.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield

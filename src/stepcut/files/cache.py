@@ -1,14 +1,21 @@
-"""The cache: where stepcut keeps what can be computed again."""
+"""The cache: where stepcut keeps what can be computed again, and copies of files at addresses, the oldest make room."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from stepcut.files.addresses import Address, AnyPath, as_path, version
+from stepcut.files.atomic import hold, whole_file
+
+_MOST = 50 * 2**30
+"""Bytes of copies that are kept on this machine; the ones not used for longest go first."""
 
 
 def cache_dir() -> Path:
@@ -39,3 +46,35 @@ def writable(folder: Path) -> Iterator[Path]:
             yield Path(temporary)
         return
     yield folder
+
+
+def local(where: AnyPath) -> Path:
+    """The file at `where` on this machine: itself, or a copy of what is at an address, which is not to be changed."""
+    found = as_path(where)
+    if not isinstance(found, Address):
+        return found
+    key = hashlib.sha256(f"{found} {version(found)}".encode()).hexdigest()[:32]
+    copy = copies() / key / found.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with hold(copy.parent):  # workers want the same video at once
+        if not copy.exists():
+            _make_room(int(found.fs.size(found.path) or 0))
+            with whole_file(copy) as temporary:
+                found.fs.get_file(found.path, str(temporary))
+    os.utime(copy)
+    return copy
+
+
+def copies() -> Path:
+    """The folder in which the copies are kept."""
+    return cache_dir() / "fetched"
+
+
+def _make_room(size: int) -> None:
+    """Remove the copies that were not used for longest until one of `size` bytes fits."""
+    with hold(copies()):  # two that make room at once would look for files that the other has removed
+        kept = [(file.stat(), file) for file in copies().glob("*/*") if file.is_file()]
+        for state, file in sorted(kept, key=lambda each: -each[0].st_mtime):
+            size += state.st_size
+            if size > _MOST:
+                file.unlink(missing_ok=True)

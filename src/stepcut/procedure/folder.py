@@ -15,8 +15,7 @@ from typing import Any
 
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.files.atomic import output_errors, read_json
-from stepcut.files.lock import hold
+from stepcut.files.atomic import hold, output_errors, read_json
 from stepcut.version import __version__
 
 FORMAT = 1

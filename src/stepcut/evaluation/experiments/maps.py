@@ -14,9 +14,8 @@ from stepcut.errors import DataError
 from stepcut.features.backbones.resnet50 import map_shape
 from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
-from stepcut.features.files import load_features
+from stepcut.features.files import content_hash, load_features, read_rows, write_rows
 from stepcut.features.spec import FeatureSpec
-from stepcut.features.store import content_hash, read_rows, write_rows
 from stepcut.files.cache import cache_dir
 from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook

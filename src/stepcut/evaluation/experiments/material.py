@@ -21,9 +21,8 @@ from stepcut.datasets.toy import make_kitchen
 from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
 from stepcut.evaluation.evaluate import fingerprint
 from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
-from stepcut.features.files import load_features, spec_of
+from stepcut.features.files import content_hash, load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
-from stepcut.features.store import content_hash
 from stepcut.files.cache import cache_dir
 from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook
