@@ -38,10 +38,10 @@ import sys
 sys.path[:0] = sys.argv[1:3]
 from pathlib import Path
 from parallel_kit import Logged
-from stepcut.parallel import make_engine
+from stepcut.parallel import ENGINES
 from stepcut.features.extract import extract
 if __name__ == "__main__":
-    engine = make_engine(sys.argv[5], workers=2, piece=1.0)
+    engine = ENGINES[sys.argv[5]](workers=2, piece=1.0)
     extract(sys.argv[3], Logged(Path(sys.argv[4]) / "log", wait=0.1), fps=5, cache=sys.argv[4], engine=engine)
 """
 
@@ -81,14 +81,14 @@ sys.path[:0] = sys.argv[1:3]
 from pathlib import Path
 from parallel_kit import Wide, seen
 from stepcut.errors import OutputError
-from stepcut.parallel import make_engine
+from stepcut.parallel import ENGINES
 from stepcut.features.extract import extract
 from stepcut.features.files import read_rows
 if __name__ == "__main__":
     films, folder = sys.argv[3], Path(sys.argv[4])
     disk, log, said = folder / "disk", folder / "log", ""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "none", disk], check=True)
-    engine = make_engine(sys.argv[5], workers=2)
+    engine = ENGINES[sys.argv[5]](workers=2)
     small = min(Path(films).iterdir(), key=lambda film: film.stat().st_size)
     extract([small], Wide(log), fps=5, cache=disk, engine=engine)  # one is finished before the disk is full
     subprocess.run(["mount", "-o", "remount,size=200k", disk], check=True)

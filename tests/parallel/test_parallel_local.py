@@ -5,12 +5,13 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from parallel_kit import cores, die_once, slow_square, square, stumble
 
 from stepcut.errors import OptionError, WorkerDied
-from stepcut.parallel import make_engine
+from stepcut.parallel import open_engine
 from stepcut.parallel.local import Local
 
 
@@ -59,18 +60,28 @@ def test_cancelling_ends_all_workers(engine: Local) -> None:
     assert engine.map(square, [3]) == [9]
 
 
-def test_wrong_settings() -> None:
-    with pytest.raises(OptionError, match=r"engine='rai' is unknown; did you mean 'ray'\?"):
-        make_engine("rai")
-    with pytest.raises(OptionError, match="workers=0; give a whole number from 1 up"):
-        make_engine("local", workers=0)
-    with pytest.raises(OptionError, match="address='auto' is that of a Ray cluster"):
-        make_engine("local", address="auto")
-    with pytest.raises(OptionError, match="workers=True"):
-        make_engine("local", workers=True)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("rai",), r"engine='rai' is unknown; did you mean 'ray'\?"),
+        (("local", 0), "workers=0; give a whole number from 1 up"),
+        (("local", True), "workers=True"),
+        (("local", None, "auto"), "address='auto' is that of a Ray cluster"),
+    ],
+)
+def test_wrong_settings(given: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(OptionError, match=said), open_engine(*given):
+        pass
 
 
-def test_an_engine_of_ones_own() -> None:
+def test_an_engine_of_ones_own_stays_open() -> None:
     own = Local(1)
-    assert make_engine(own) is own
-    assert make_engine().workers >= 1
+    with open_engine(own) as given:
+        assert given is own
+        assert own.map(square, [2]) == [4]
+    assert multiprocessing.active_children()
+    own.close()
+    with open_engine() as none, open_engine(always=True) as one:
+        assert none is None
+        assert one is not None
+        assert one.workers >= 1

@@ -20,17 +20,25 @@ _MEMORY = 2**30
 """Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Worker:
     process: Any
     pipe: connection.Connection
-    item: int | None = None
+
+    def end(self) -> int | None:
+        """Wait until the process is gone: its exit code."""
+        self.pipe.close()
+        self.process.join()
+        code: int | None = self.process.exitcode
+        self.process.close()
+        return code
 
 
 class Local:
     """Worker processes on this machine. They start with the first work and stay until `close`.
 
-    `workers` and `piece` are those of `make_engine`; an `address` is refused.
+    `workers`: how many, as `open_engine` takes it; `piece`: seconds of video that one sees at a time; an `address` is
+    refused.
     """
 
     def __init__(self, workers: int | None = None, address: str | None = None, piece: float = PIECE) -> None:
@@ -50,31 +58,31 @@ class Local:
         answers: dict[int, Any] = {}
         waiting = deque(range(len(items)))
         begun = dict.fromkeys(waiting, 0)
-        busy: list[_Worker] = []
-
-        def finish(number: int, answer: Any) -> None:
-            answers[number] = answer
-            if done is not None:
-                done(number, answer)
-
+        busy: dict[Any, tuple[_Worker, int]] = {}
         try:
             while waiting or busy:
                 while waiting and len(busy) < self.workers:
                     number = waiting.popleft()
                     begun[number] += 1
-                    busy.append(self._give(number, work, items[number]))
-                ready = connection.wait([worker.pipe for worker in busy])
-                for worker in [worker for worker in busy if worker.pipe in ready]:
-                    number, answer, alive = self._take(worker)
-                    busy.remove(worker)
-                    if alive:
+                    worker = self._give(work, items[number])
+                    busy[worker.pipe] = worker, number
+                for pipe in connection.wait(list(busy)):
+                    worker, number = busy[pipe]
+                    try:
+                        answers[number] = worker.pipe.recv()
                         self._idle.append(worker)
-                    elif begun[number] < TRIES:
-                        waiting.appendleft(number)
-                        continue
-                    finish(number, answer)
+                        del busy[pipe]
+                    except (EOFError, ConnectionError):
+                        del busy[pipe]
+                        ending = _ending(worker.end())
+                        if begun[number] < TRIES:
+                            waiting.appendleft(number)
+                            continue
+                        answers[number] = WorkerDied(f"the worker process {ending}, {TRIES} times")
+                    if done is not None:
+                        done(number, answers[number])
         except BaseException:
-            self._idle += busy
+            self._idle += [worker for worker, _ in busy.values()]
             self.close()
             raise
         return [answers[number] for number in range(len(items))]
@@ -85,25 +93,20 @@ class Local:
     def close(self) -> None:
         """See `Engine.close`."""
         for worker in self._idle:
-            worker.pipe.close()
             worker.process.terminate()
         for worker in self._idle:
-            worker.process.join()
-            worker.process.close()
+            worker.end()
         self._idle = []
 
-    def _give(self, number: int, work: Callable[[Any], Any], item: Any) -> _Worker:
+    def _give(self, work: Callable[[Any], Any], item: Any) -> _Worker:
         """Hand an item to a worker that is idle and alive, or to a new one."""
         while True:
             worker = self._idle.pop() if self._idle else self._start()
             try:
                 worker.pipe.send((work, item))
+                return worker
             except (BrokenPipeError, ConnectionError):  # it died while it had nothing to do
-                worker.pipe.close()
-                worker.process.join()
-                continue
-            worker.item = number
-            return worker
+                worker.end()
 
     def _start(self) -> _Worker:
         # Fresh processes: threads of torch and OpenVINO do not survive a fork.
@@ -114,17 +117,6 @@ class Local:
             process.start()
         theirs.close()
         return _Worker(process, ours)
-
-    def _take(self, worker: _Worker) -> tuple[int, Any, bool]:
-        """The item that a worker had, its answer, and whether the worker lives."""
-        assert worker.item is not None
-        number, worker.item = worker.item, None
-        try:
-            return number, worker.pipe.recv(), True
-        except (EOFError, ConnectionError):
-            worker.pipe.close()
-            worker.process.join()
-            return number, WorkerDied(f"the worker process {_ending(worker.process.exitcode)}, {TRIES} times"), False
 
 
 def _serve(pipe: connection.Connection) -> None:

@@ -34,8 +34,9 @@ _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 class Ray:
     """A Ray cluster: the one at `address`, or one that is started on this machine and ends with `close`.
 
-    `workers` and `piece` are those of `make_engine`. `holders`: how many actors hold an object for the workers; left
-    out, one on every GPU, and none on CPUs: there each worker has its own.
+    `workers`: how many tasks at once, as `open_engine` takes it; `piece`: seconds of video that one sees at a time;
+    `holders`: how many actors hold an object for the workers; left out, one on every GPU, and none on CPUs: there each
+    worker has its own.
     """
 
     def __init__(
