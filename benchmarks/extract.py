@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.features.backbones import Backbone, load_backbone
+from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.contract import Backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
 from stepcut.features.spec import TIMES

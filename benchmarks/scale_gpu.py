@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.held import HeldBackbone, open_backbone
+from stepcut.features.backbones import HeldBackbone, load_backbone, open_backbone
 from stepcut.features.contract import Features
 from stepcut.features.extract import extract
 from stepcut.parallel.contract import count_cores

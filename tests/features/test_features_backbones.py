@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones import Backbone, choose_device, choose_runtime, load_backbone
+from stepcut.features.backbones import choose_device, choose_runtime, load_backbone
+from stepcut.features.backbones.contract import Backbone
 from stepcut.features.backbones.lite0 import STAGES, weights_file
 from stepcut.features.backbones.resnet50 import BLOCKS, LAYERS, map_shape
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, read_weights

@@ -16,7 +16,7 @@ from parallel_kit import Logged, die_once, pids, scribble, seen, square, stumble
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, WorkerDied
-from stepcut.features.backbones.held import HeldBackbone, open_backbone
+from stepcut.features.backbones import HeldBackbone, open_backbone
 from stepcut.features.extract import extract
 from stepcut.parallel.ray import Ray, Shared
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from stepcut.errors import VideoError
-from stepcut.features.backbones import Backbone
-from stepcut.features.backbones.held import HeldBackbone, open_backbone
+from stepcut.features.backbones import HeldBackbone, open_backbone
+from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features
 from stepcut.features.files import clear_leftovers, load_features, read_rows, save_rows

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, VideoError
-from stepcut.features.backbones import Backbone
+from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.extract import extract
 from stepcut.features.files import load_features

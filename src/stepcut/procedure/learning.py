@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, OutputError
-from stepcut.features.backbones import Backbone
+from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
 from stepcut.features.read import Source, find_places, read_source
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec

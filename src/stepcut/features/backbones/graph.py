@@ -21,12 +21,12 @@ Array = NDArray[np.float32]
 
 
 class Layers(Protocol):
-    """What a network is made of; `x` is whatever the runtime computes with."""
+    """What a network is made of; `x` is whatever the runtime computes with, two of which can be added."""
 
     def conv(
         self, x: Any, weight: Any, bias: Any, stride: int, padding: tuple[int, int], groups: int, activation: str
     ) -> Any:
-        """A convolution of `x` with its `bias` and its `activation` ("", "relu" or "relu6").
+        """A convolution of `x` with its `bias` and its `activation`.
 
         weight   (out, in / groups, k, k)
         stride   every how many rows and columns
@@ -34,8 +34,8 @@ class Layers(Protocol):
         groups   into how many parts the channels are divided
         """
 
-    def add(self, x: Any, y: Any, activation: str) -> Any:
-        """The sum of `x` and `y`, with its `activation`."""
+    def activate(self, x: Any, name: str) -> Any:
+        """The activation `name` ("", "relu" or "relu6") of `x`."""
 
     def max_pool(self, x: Any) -> Any:
         """The largest value of `x` in windows of 3, every 2."""

@@ -90,7 +90,7 @@ def forward(layers: Layers, x: Any, convs: Convs, layer: str | None = None) -> A
             x = conv(x, f"{number}_depthwise_conv", first_stride if repeat == 0 else 1)
             x = conv(x, f"{number}_project_conv", activation="")
             if repeat > 0:
-                x = layers.add(before, x, "")
+                x = before + x
             cells = x if number == 14 else cells
             number += 1
     head = layers.mean(conv(x, "head"))

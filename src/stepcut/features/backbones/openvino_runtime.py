@@ -110,11 +110,7 @@ class Layers:
         kernel = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight
         before, after = ([zeros, zeros] for zeros in padding)
         y = convolve(x, self.ops.constant(kernel), [stride] * 2, before, after, [1, 1])
-        return self._activate(self.ops.add(y, self.ops.constant(bias.reshape(1, -1, 1, 1))), activation)
-
-    def add(self, x: Any, y: Any, activation: str) -> Any:
-        """See `graph.Layers.add`."""
-        return self._activate(self.ops.add(x, y), activation)
+        return self.activate(self.ops.add(y, self.ops.constant(bias.reshape(1, -1, 1, 1))), activation)
 
     def max_pool(self, x: Any) -> Any:
         """See `graph.Layers.max_pool`."""
@@ -133,7 +129,8 @@ class Layers:
         """See `graph.Layers.join`."""
         return self.ops.concat([self.ops.multiply(x, self.ops.constant(np.float32(n))) for x, n in parts], 1)
 
-    def _activate(self, x: Any, name: str) -> Any:
+    def activate(self, x: Any, name: str) -> Any:
+        """See `graph.Layers.activate`."""
         return self.ops.clamp(x, 0.0, 6.0) if name == "relu6" else self.ops.relu(x) if name == "relu" else x
 
 

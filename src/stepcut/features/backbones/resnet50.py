@@ -114,7 +114,7 @@ def forward(layers: Layers, x: Any, convs: Convs, layer: str, family: str) -> An
         y = conv(y, f"{block}.conv3", activation="")
         if number == 0:
             x = conv(x, f"{block}.downsample.0", stride, "")
-        x = layers.add(x, y, "relu")
+        x = layers.activate(x + y, "relu")
     return x
 
 

@@ -89,11 +89,7 @@ class Layers:
         """See `graph.Layers.conv`."""
         if padding[0] != padding[1]:
             x, padding = F.pad(x, padding * 2), (0, 0)
-        return self._activate(F.conv2d(x, weight, bias, stride, padding[0], groups=groups), activation)
-
-    def add(self, x: Tensor, y: Tensor, activation: str) -> Tensor:
-        """See `graph.Layers.add`."""
-        return self._activate(x + y, activation)
+        return self.activate(F.conv2d(x, weight, bias, stride, padding[0], groups=groups), activation)
 
     def max_pool(self, x: Tensor) -> Tensor:
         """See `graph.Layers.max_pool`."""
@@ -111,7 +107,8 @@ class Layers:
         """See `graph.Layers.mean`."""
         return x.mean(dim=(2, 3))
 
-    def _activate(self, x: Tensor, name: str) -> Tensor:
+    def activate(self, x: Tensor, name: str) -> Tensor:
+        """See `graph.Layers.activate`."""
         return x.clamp(0, 6) if name == "relu6" else x.relu() if name == "relu" else x
 
 
