@@ -11,7 +11,7 @@ from kitchen_kit import STEPS, Kitchen, film
 from stepcut.checking.compare import compare_groups, draw_budget, holm, time_budget
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.timeline import Timeline
+from stepcut.timeline import Segment, Timeline
 
 
 def group(orders: list[list[int]], seconds: float, seed: int) -> list[Timeline]:
@@ -53,6 +53,10 @@ def test_the_budget_and_its_plot_have_every_step() -> None:
     groups = {"before": group([[0, 1]] * 2, 20, 1), "after": group([[0, 1]] * 3, 20, 2)}
     budget = time_budget(groups, STEPS)
     assert len(budget.rows) == 5 * len(STEPS)
+    twice = Timeline([Segment(0, 1, "pour"), Segment(2, 4, "stir"), Segment(4, 7, "pour")], 10.0, video="v")
+    alone = time_budget({"": [twice]}, ["wash", "pour"])
+    assert alone.columns == ["video", "step", "seconds", "times", "% of video"]
+    assert alone.rows == [["v", "wash", 0, 0, 0.0], ["v", "pour", 4, 2, 40.0]]
     axes = draw_budget(groups, STEPS)
     assert [label.get_text() for label in axes.get_yticklabels()] == STEPS
 

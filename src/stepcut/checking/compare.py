@@ -64,17 +64,21 @@ def compare_groups(first: Sequence[Timeline], second: Sequence[Timeline], steps:
 
 
 def time_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) -> Table:
-    """Seconds of every video on every step: a row each, for a spreadsheet.
+    """How long and how often every video does every step, and what share of it that is: a row each, for a spreadsheet.
 
-    groups  the timelines of each group by its name
+    groups  the timelines of each group by its name; one group that is called "" gets no column of groups
     steps   the names of the steps
     """
     rows: list[list[Cell]] = []
     for name, timelines in groups.items():
         for timeline in timelines:
             spent, times = _spent(timeline), _times(timeline)
-            rows += [[name, timeline.video, step, spent.get(step, 0.0), times[step]] for step in steps]
-    return Table(["group", "video", "step", "seconds", "times"], rows, "Time budget")
+            for step in steps:
+                seconds = spent.get(step, 0.0)
+                about: list[Cell] = [timeline.video, step, seconds, times[step], 100 * seconds / (timeline.end or 1.0)]
+                rows.append([name, *about] if name else about)
+    group = ["group"] if any(groups) else []
+    return Table([*group, "video", "step", "seconds", "times", "% of video"], rows, "Time budget")
 
 
 def draw_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str], ax: Any = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from stepcut.checking.compare import time_budget
 from stepcut.errors import VideoError
 from stepcut.features.video.container import blame, open_video
 from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
-from stepcut.files.atomic import whole_file, write_bytes
+from stepcut.files.atomic import whole_file, write_bytes, write_text
 from stepcut.files.names import safe_name
 from stepcut.show.film import add_sound, add_voice, write_film
 from stepcut.show.moments import picture_at
-from stepcut.tables import Cell, Table
 from stepcut.timeline import Segment, Timeline
 
 NEAR = 0.5
@@ -99,20 +100,6 @@ def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path, rate: int = 1
         write_film(frames(), Fraction(rate), temporary)
 
 
-def time_budget(timelines: Mapping[str, Timeline]) -> Table:
-    """How often and how long each step is done in each video, and what share of the video that is.
-
-    timelines  by the name of their video
-    """
-    rows: list[list[Cell]] = []
-    for name, timeline in timelines.items():
-        for step in timeline.steps:
-            own = [segment for segment in timeline if segment.step == step]
-            seconds = sum(segment.duration for segment in own)
-            rows.append([name, step, len(own), seconds, 100 * seconds / timeline.end if timeline.end else 0.0])
-    return Table(["video", "step", "times", "seconds", "% of video"], rows)
-
-
 def write_clips(
     timelines: Mapping[str, Timeline],
     videos: Mapping[str, str | None],
@@ -152,7 +139,9 @@ def write_clips(
             write_bytes(folder / flat(done) / "contact-sheet.jpg", contact_sheet(each))
     if step is not None and parts:
         grid_movie(parts, folder / flat(step) / "grid.mp4")
-    write_bytes(folder / "time-budget.csv", time_budget(timelines).csv().encode())
+    named = [replace(timeline, video=name) for name, timeline in timelines.items()]
+    steps = list(dict.fromkeys(each for timeline in named for each in timeline.steps))
+    write_text(folder / "time-budget.csv", time_budget({"": named}, steps).csv())
 
 
 def flat(name: str) -> str:
