@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure, open_engine
-from stepcut.procedure.outline import read_outline
+from stepcut.procedure.storage import read_outline
 
 
 def run(args: argparse.Namespace) -> int:

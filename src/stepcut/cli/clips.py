@@ -8,7 +8,7 @@ from pathlib import Path
 from stepcut.cli import say
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError, unknown
-from stepcut.procedure.outline import read_outline
+from stepcut.procedure.storage import read_outline
 from stepcut.progress import Stage
 from stepcut.show.clips import write_clips
 

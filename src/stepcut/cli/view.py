@@ -11,8 +11,8 @@ from stepcut.errors import OptionError
 from stepcut.features.find import find_videos
 from stepcut.files.names import short_names
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.outline import read_outline
 from stepcut.procedure.procedure import load
+from stepcut.procedure.storage import read_outline
 from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
 from stepcut.show.viewer.state import Beside, look
 

@@ -24,8 +24,8 @@ from stepcut.files.names import short_names
 from stepcut.formats import read_folder
 from stepcut.methods.segmenter import check_number
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.outline import read_outline
 from stepcut.procedure.procedure import load
+from stepcut.procedure.storage import read_outline
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__

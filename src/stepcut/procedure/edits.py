@@ -14,8 +14,8 @@ from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
 from stepcut.procedure.corrections.operations import Edit, apply, describe
 from stepcut.procedure.folder import locked
-from stepcut.procedure.outline import EDITS, read_outline
 from stepcut.procedure.record import Outline
+from stepcut.procedure.storage import EDITS, read_outline
 
 KINDS = ("optional", "critical", "free")
 

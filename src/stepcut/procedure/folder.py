@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import OutputError, ProcedureError
+from stepcut.errors import ExtraNeeded, OutputError, ProcedureError, StepcutError
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import hold, output_errors, read_json
 from stepcut.version import __version__
@@ -22,6 +22,8 @@ FORMAT = 1
 """Raised when an older stepcut could not read what a newer one writes."""
 ROOM = 1 << 20
 """Bytes that must be free before learning begins: a small procedure."""
+BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError)
+"""What reading a damaged file may raise."""
 
 
 @contextlib.contextmanager
@@ -107,6 +109,11 @@ def read_config(path: AnyPath) -> dict[str, Any]:
     return config
 
 
+def read_fingerprint(path: AnyPath) -> str:
+    """The fingerprint of the procedure at `path`; empty where it has none."""
+    return str(read_config(path).get("fingerprint", ""))
+
+
 def is_procedure(folder: Path | Address) -> bool:
     """Whether the folder was written by stepcut, whatever version it is of."""
     try:
@@ -114,3 +121,19 @@ def is_procedure(folder: Path | Address) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and {"format", "stepcut", "method"} <= config.keys()
+
+
+@contextlib.contextmanager
+def damaged(folder: AnyPath) -> Iterator[None]:
+    """Turn whatever a damaged file of `folder` causes into one sentence."""
+    try:
+        yield
+    except ExtraNeeded:
+        raise
+    except ProcedureError as error:
+        raise ProcedureError(f"{folder}: {error}") from error
+    except (*BROKEN, StepcutError) as error:
+        raise ProcedureError(
+            f"{folder}: the procedure is damaged ({type(error).__name__}: {error}). "
+            "Learn it again, or restore the folder."
+        ) from error

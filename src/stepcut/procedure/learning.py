@@ -23,7 +23,7 @@ from stepcut.parallel.contract import Engine
 from stepcut.parallel.ranks import first_process_first, is_first_process
 from stepcut.plugins import find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
-from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.folder import check_output, read_fingerprint
 from stepcut.procedure.lesson import Given, Lesson, Read, first_lesson, number_labels, read_labels
 from stepcut.procedure.naming import Namer
 from stepcut.procedure.procedure import Procedure, load
@@ -233,8 +233,7 @@ def already_there(output: AnyPath, wanted: str) -> bool:
     folder = as_path(output)
     if not folder.exists():
         return False
-    there = read_config(folder).get("fingerprint")
-    if there == wanted:
+    if read_fingerprint(folder) == wanted:
         return True
     if (folder / "edits.json").exists():
         raise OutputError(

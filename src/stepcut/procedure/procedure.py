@@ -26,8 +26,8 @@ from stepcut.methods.default.suggest import suggest
 from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import apply
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
+from stepcut.procedure.folder import damaged
 from stepcut.procedure.lesson import Given, known_rows, lesson
-from stepcut.procedure.outline import damaged
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import read, save
 from stepcut.progress import Hook, default_hook, silent

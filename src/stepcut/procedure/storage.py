@@ -20,7 +20,9 @@ import hashlib
 import shutil
 import tempfile
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +32,30 @@ import safetensors.numpy
 
 from stepcut.checking.calibrate import Expectations
 from stepcut.checking.severity import FILE, parse_severity
+from stepcut.colours import colour
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
-from stepcut.methods.contract import Method
+from stepcut.methods.contract import Labels, Method
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.corrections.log import Corrections, settle
-from stepcut.procedure.folder import check_output, locked, put_in_place, read_config
-from stepcut.procedure.outline import EDITS, damaged, read_corrections, read_outline, write_outline
-from stepcut.procedure.record import Record
-from stepcut.timeline import runs
+from stepcut.procedure.folder import (
+    BROKEN,
+    FORMAT,
+    check_output,
+    damaged,
+    locked,
+    put_in_place,
+    read_config,
+    read_fingerprint,
+)
+from stepcut.procedure.record import Outline, Record
+from stepcut.timeline import Segment, Timeline, runs
+from stepcut.version import __version__
 
+EDITS = "edits.json"
 LABELS = "labels"
 """The method of a folder that holds labels to look at, and no model."""
 
@@ -67,15 +80,13 @@ def save(record: Record, path: AnyPath) -> None:
             write_files(record, fresh)
             with locked(target):
                 check_output(target)
-                kept = _settled(record, target)
-                if kept.history:
-                    write_json(fresh / EDITS, kept.to_json())
-                if (target / FILE).exists() and _fingerprint(target) == record.config.get("fingerprint"):
+                kept = _keep_corrections(record, target, fresh)
+                if (target / FILE).exists() and read_fingerprint(target) == record.config.get("fingerprint"):
                     shutil.copyfile(target / FILE, fresh / FILE)  # what somebody says of these steps stands
                 put_in_place(fresh, target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-    record.corrections = kept.on_disk()
+    record.corrections = kept
 
 
 def check_keepable(method: Method, target: AnyPath) -> None:
@@ -88,32 +99,29 @@ def check_keepable(method: Method, target: AnyPath) -> None:
         )
 
 
-def _settled(record: Record, target: Path | Address) -> Corrections:
-    if not target.exists():
-        return record.corrections
-    there = read_corrections(target, _fingerprint(target))
-    try:
-        return settle(there, record.corrections, record.config.get("absorbed"))
-    except OutputError as error:
-        raise OutputError(f"{target}: {error}") from error
-
-
-def _fingerprint(folder: Path | Address) -> str:
-    return str(read_config(folder).get("fingerprint", ""))
+def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Corrections:
+    """Write into the folder `fresh` the corrections that are kept when a `record` is saved to `target`; gives them."""
+    kept = record.corrections
+    if target.exists():
+        try:
+            kept = settle(read_corrections(target), kept, record.config.get("absorbed"))
+        except OutputError as error:
+            raise OutputError(f"{target}: {error}") from error
+    if kept.history:
+        write_json(fresh / EDITS, kept.to_json())
+    return kept.on_disk()
 
 
 def _save_at(record: Record, target: Address) -> None:
     """Put the files at an address, config.json last: a folder without it is no procedure, so none is ever half one."""
     with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
         write_files(record, Path(folder))
-        kept = _settled(record, target)
-        if kept.history:
-            write_json(Path(folder, EDITS), kept.to_json())
+        kept = _keep_corrections(record, target, Path(folder))
         (target / "config.json").unlink(missing_ok=True)
         remove(target)
         for file in sorted(Path(folder).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
             put(file, target / file.name)
-    record.corrections = kept.on_disk()
+    record.corrections = kept
 
 
 def write_files(record: Record, folder: Path) -> None:
@@ -189,3 +197,103 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
             severity = parse_severity(read_json(folder / FILE), outline.learned_steps)
             expectations = replace(expectations, severity=severity)
         return Record.grown(outline, method=learned, expectations=expectations, trusted=trust)
+
+
+# ---------------------------------------------------------------------- all of a folder but the model
+
+
+def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None = None) -> None:
+    """Write the `outline` into `folder`: settings (and what `more` says), steps and timelines."""
+    number = {name: k for k, name in enumerate(outline.learned_steps)}
+    about = {"format": FORMAT, "stepcut": __version__, **(more or {})}
+    write_json(folder / "config.json", {**about, **outline.config})
+    write_json(
+        folder / "steps.json",
+        [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(outline.learned_steps)],
+    )
+    write_json(
+        folder / "timelines.json",
+        {
+            name: {
+                "path": outline.videos[name],
+                "duration": timeline.duration,
+                "samples": outline.samples[name],
+                "segments": [
+                    {"start": s.start, "end": s.end, "step": number[s.step], "confidence": s.confidence}
+                    for s in timeline
+                ],
+            }
+            for name, timeline in outline.learned_timelines.items()
+        },
+    )
+
+
+def read_outline(folder: Path) -> Outline:
+    """Read all of a folder but the model."""
+    config = read_config(folder)
+    with damaged(folder):
+        steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
+        saved: Mapping[str, Any] = read_json(folder / "timelines.json")
+        samples = {name: int(entry["samples"]) for name, entry in saved.items()}
+        if not steps or len(set(steps)) != len(steps) or not saved or min(samples.values()) < 1:
+            raise ValueError("steps.json or timelines.json lacks names or videos")
+        if (rate := Fraction(config["rate"])) <= 0:
+            raise ValueError(f"rate {rate}")
+        outline = Outline(
+            learned_steps=steps,
+            learned_timelines={name: _read_timeline(name, entry, steps) for name, entry in saved.items()},
+            samples=samples,
+            videos={name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()},
+            rate=rate,
+            config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
+            given=_read_given(folder / "labels.json", samples, len(steps)),
+        )
+    outline.corrections = read_corrections(folder)
+    return outline
+
+
+def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Timeline:
+    """One timeline of timelines.json, checked: a damaged file is found here."""
+    segments = []
+    for one in entry["segments"]:
+        if not isinstance(one["step"], int) or one["step"] < 0:
+            raise ValueError(f"step {one['step']!r}")
+        sure = None if one["confidence"] is None else float(one["confidence"])
+        segments.append(Segment(float(one["start"]), float(one["end"]), steps[one["step"]], sure))
+    duration = None if entry["duration"] is None else float(entry["duration"])
+    timeline = Timeline(segments, duration=duration, steps=steps, video=name)
+    if timeline.overlapping() or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline):
+        raise ValueError(f"the timeline of {name}")
+    return timeline
+
+
+def _read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str, Labels]:
+    """The labels that a procedure was taught; none where it was not."""
+    found = {}
+    for name, pairs in (read_json(path) if path.exists() else {}).items():
+        counts, steps = zip(*pairs, strict=True)
+        if sum(counts) != samples[name] or not all(-2 <= step < count for step in steps):
+            raise ValueError(f"labels.json does not fit {name}")
+        found[name] = np.repeat(np.array(steps, dtype=np.int64), counts)
+    return found
+
+
+def read_corrections(folder: Path | Address) -> Corrections:
+    """What a person corrected in the procedure of `folder`; none where there is no file."""
+    path, fingerprint = folder / EDITS, read_fingerprint(folder)
+    if not path.exists():
+        return Corrections(fingerprint)
+    try:
+        corrections = Corrections.from_json(read_json(path))
+    except ProcedureError as error:
+        raise ProcedureError(f"{path}: {error}") from error
+    except BROKEN as error:
+        raise ProcedureError(
+            f"{path}: the corrections cannot be read ({error}). Restore the file, or move it away to start anew."
+        ) from error
+    if corrections.of != fingerprint:
+        raise ProcedureError(
+            f"{path}: these corrections were made on another learned state ({corrections.of}; this is {fingerprint}): "
+            "the procedure was learned again since. Move the file away, or restore the procedure that it belongs to."
+        )
+    return corrections

@@ -12,10 +12,10 @@ from stepcut.features.read import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import output_errors
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.folder import check_output, locked, put_in_place, read_config
+from stepcut.procedure.folder import check_output, locked, put_in_place, read_fingerprint
 from stepcut.procedure.lesson import Given, shared_rows
-from stepcut.procedure.outline import read_corrections
 from stepcut.procedure.procedure import Procedure, load
+from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent
 
 
@@ -50,7 +50,7 @@ def teach_folder(
 def take_back(path: AnyPath) -> None:
     """Bring back the procedure at `path` as it was before it was taught there, with its corrections."""
     folder = Path(str(path))
-    fingerprint = str(read_config(folder).get("fingerprint", ""))
+    fingerprint = read_fingerprint(folder)
     if not can_take_back(fingerprint):
         raise OptionError(f"{folder}: there is nothing to take back: it was not taught here.")
     with output_errors(folder):
@@ -59,9 +59,8 @@ def take_back(path: AnyPath) -> None:
         shutil.copytree(_kept(fingerprint), fresh)
         try:
             with locked(folder):
-                there = str(read_config(folder).get("fingerprint", ""))
-                since = [edit for edit in read_corrections(folder, there).history if edit["do"] != "colour"]
-                if there != fingerprint or since:
+                since = [edit for edit in read_corrections(folder).history if edit["do"] != "colour"]
+                if read_fingerprint(folder) != fingerprint or since:
                     raise OutputError(
                         f"{folder}: {len(since)} corrections were made since it was taught, which would be lost. Undo "
                         "them first."

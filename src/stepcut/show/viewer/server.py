@@ -25,10 +25,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
-from stepcut.procedure.outline import write_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.record import Outline
-from stepcut.procedure.storage import LABELS
+from stepcut.procedure.storage import LABELS, write_outline
 from stepcut.show.viewer.app import make_app
 from stepcut.show.viewer.security import make_token
 from stepcut.show.viewer.state import Beside, CheckedVideo, Viewer
