@@ -13,7 +13,7 @@ from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import VideoError
-from stepcut.guidance.sources import follow_pictures, frames_of_address, open_samples
+from stepcut.guidance.sources import follow_pictures, frames_of, open_samples
 from stepcut.procedure.procedure import Procedure
 
 QUICK = {"patience": 20.0, "first_wait": 0.01, "longest_wait": 0.05}
@@ -86,7 +86,7 @@ def test_a_server_that_does_not_speak_rtsp_is_said_to_be_no_source() -> None:
         RtspCamera([film(0, 5)]) as camera,
         pytest.raises(VideoError, match=r"http://127.0.0.1:\d+/live: cannot be opened \("),
     ):
-        next(frames_of_address(camera.address.replace("rtsp", "http"), stall=0.5, say=print))
+        next(frames_of(camera.address.replace("rtsp", "http"), stall=0.5, say=print))
 
 
 def test_large_units_travel_in_parts_that_join_again() -> None:

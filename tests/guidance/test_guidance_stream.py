@@ -25,8 +25,7 @@ from stepcut.guidance.sources import (
     camera_device,
     decoded,
     follow_pictures,
-    frames_of_address,
-    frames_of_camera,
+    frames_of,
     hide_password,
     is_live,
     keep_pace,
@@ -54,7 +53,7 @@ def paced(values: range) -> Iterator[Picture]:
 
 
 def test_shots_come_with_growing_times() -> None:
-    with stream(lambda _: paced(range(50))) as samples:
+    with contextlib.closing(stream(lambda _: paced(range(50)))) as samples:
         taken = [next(samples) for _ in range(5)]
     times = [sample.time for sample in taken]
     assert times == sorted(set(times))
@@ -70,7 +69,7 @@ def test_a_stream_that_never_starts_is_given_up_with_the_reason() -> None:
         raise OSError("Connection refused")
 
     with (
-        stream(refuse, patience=0.2) as samples,
+        contextlib.closing(stream(refuse, patience=0.2)) as samples,
         pytest.raises(VideoError, match=r"fake: not a single frame in 0.2 s \(Connection refused\). Check the address"),
     ):
         next(samples)
@@ -85,7 +84,7 @@ def test_a_stream_that_drops_is_opened_again_and_says_so(caplog: pytest.LogCaptu
         yield from paced(range(3))
         raise OSError("Connection reset by peer")
 
-    with stream(drop) as samples:
+    with contextlib.closing(stream(drop)) as samples:
         taken = [next(samples) for _ in range(8)]
     assert len(connections) >= 2
     notes = [note for sample in taken for note in sample.notes]
@@ -107,7 +106,7 @@ def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog
         yield from paced(range(3))
         raise OSError("gone")
 
-    with stream(come_and_go, first_wait=0.01, longest_wait=0.03) as samples:
+    with contextlib.closing(stream(come_and_go, first_wait=0.01, longest_wait=0.03)) as samples:
         while len(connections) < 6:
             next(samples)
     waits = [record.getMessage().split("trying again in ")[1] for record in caplog.records]
@@ -121,7 +120,7 @@ def test_a_stream_that_stalls_says_so_and_goes_on(caplog: pytest.LogCaptureFixtu
             time.sleep(0.005)
         yield from paced(range(2, 20))
 
-    with stream(stall, stall=0.05) as samples:
+    with contextlib.closing(stream(stall, stall=0.05)) as samples:
         first = next(samples)
         second = next(samples)
     assert first.notes == ()
@@ -137,7 +136,7 @@ def test_a_stream_that_changes_resolution_gives_pictures_of_one_size() -> None:
             yield av.VideoFrame.from_ndarray(picture(9, height, width), format="rgb24")
             time.sleep(0.003)
 
-    with Stream("fake", change, Scaler((16, 16)), rate=1000.0, patience=5) as samples:
+    with contextlib.closing(Stream("fake", change, Scaler((16, 16)), rate=1000.0, patience=5)) as samples:
         taken = [next(samples) for _ in range(6)]
     assert {sample.picture.shape for sample in taken} == {(16, 16, 3)}
 
@@ -152,7 +151,7 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
             yield picture(value % 256)
             time.sleep(0.001)
 
-    with stream(flood, rate=500.0) as samples:
+    with contextlib.closing(stream(flood, rate=500.0)) as samples:
         first = next(samples)
         while samples.skipped < first.skipped + 5:  # a slow machine: it asks again when five are lost
             time.sleep(0.005)
@@ -196,7 +195,10 @@ def test_an_error_of_ours_is_not_taken_for_a_drop() -> None:
     def broken(frame: Picture) -> Picture:
         raise ZeroDivisionError(f"a bug in scaling {frame.shape}")
 
-    with Stream("fake", lambda _: paced(range(3)), broken, 100.0) as samples, pytest.raises(ZeroDivisionError):
+    with (
+        contextlib.closing(Stream("fake", lambda _: paced(range(3)), broken, 100.0)) as samples,
+        pytest.raises(ZeroDivisionError),
+    ):
         next(samples)
 
 
@@ -298,12 +300,12 @@ def test_an_address_where_nothing_answers_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(VideoError, match=rf"tcp://\*\*\*@127.0.0.1:{port}: cannot be opened \(.*refused"):
-        next(frames_of_address(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
+        next(frames_of(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
 
 
 def test_a_camera_that_is_not_there_says_so() -> None:
     with pytest.raises(VideoError, match=r"camera /dev/no-such-camera .*cannot be opened"):
-        next(frames_of_camera("/dev/no-such-camera", say=print))
+        next(frames_of("camera:/dev/no-such-camera", stall=1.0, say=print))
 
 
 def test_a_device_is_read_as_a_camera_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import clip_length, frames_per_row, make_clips
 from stepcut.features.video.sample import Scaler, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
-from stepcut.guidance.stream import Connect, Picture, Sample, Say, Stream
+from stepcut.guidance.stream import Picture, Sample, Say, Stream
 from stepcut.methods.contract import Array
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
@@ -75,21 +75,13 @@ def open_samples(
 ) -> Iterator[Iterator[Sample]]:
     """Samples of a `source`; `rate`, `realtime` and `waits` are those of `follow_pictures`, `size` that of pictures."""
     if not is_live(source):
-        samples = samples_of_file(source, rate, size)
+        samples = (Sample(at, picture) for at, picture in sample_frames(source, rate, size))
         yield keep_pace(samples, rate) if realtime else samples
         return
     scale = Scaler((size, size) if isinstance(size, int) else size)
-    camera = CAMERA.match(source)
-    by_address: Connect = partial(frames_of_address, source, waits.get("stall", 10.0))
-    connect = partial(frames_of_camera, camera["which"] or "0") if camera else by_address
-    with Stream(hide_password(source), connect, scale, float(rate), **waits) as stream:
+    connect = partial(frames_of, source, waits.get("stall", 10.0))
+    with closing(Stream(hide_password(source), connect, scale, float(rate), **waits)) as stream:
         yield stream
-
-
-def samples_of_file(path: str, rate: Fraction, size: int | tuple[int, int] | None) -> Iterator[Sample]:
-    """The samples of the file at `path`, `rate` a second, scaled to `size`, as fast as the machine can."""
-    for at, picture in sample_frames(path, rate, size):
-        yield Sample(at, picture)
 
 
 def keep_pace(
@@ -113,29 +105,29 @@ def keep_pace(
         yield Sample(sample.time, sample.picture, skipped, sample.notes)
 
 
-def frames_of_address(address: str, stall: float, say: Say) -> Iterator[Any]:
-    """The frames of the stream at `address`; PyAV gives up after `stall` seconds without data. `say` is told."""
+def frames_of(source: str, stall: float, say: Say) -> Iterator[Any]:
+    """The frames of a live source.
+
+    source  `camera`, `camera:1`, on Windows `camera:NAME`, or an address
+    stall   seconds without data after which PyAV gives an address up
+    say     is told of trouble
+    """
     import av
 
-    # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
-    options = {"rtsp_transport": "tcp"} if address.lower().startswith("rtsp") else {}
+    how: dict[str, Any]
+    if camera := CAMERA.match(source):
+        which = camera["which"] or "0"
+        device, driver = camera_device(which, sys.platform)
+        name, how = f"camera {which} ({device})", {"format": driver}
+    else:
+        # RTSP over TCP: UDP loses packets, and a lost key frame is seconds of grey.
+        options = {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
+        device, name, how = source, hide_password(source), {"options": options, "timeout": (stall, stall)}
     try:
-        container = av.open(address, options=options, timeout=(stall, stall))
+        container = av.open(device, **how)
     except (av.error.FFmpegError, OSError, ValueError) as error:
-        raise VideoError(f"{hide_password(address)}: cannot be opened ({error_text(error)})") from error
-    yield from decoded(hide_password(address), container, say)
-
-
-def frames_of_camera(which: str, say: Say) -> Iterator[Any]:
-    """The frames of the camera `which`, by number or, on Windows, by name; `say` is told of trouble."""
-    import av
-
-    device, driver = camera_device(which, sys.platform)
-    try:
-        container = av.open(device, format=driver)
-    except (av.error.FFmpegError, OSError, ValueError) as error:
-        raise VideoError(f"camera {which} ({device}): cannot be opened ({error_text(error)})") from error
-    yield from decoded(f"camera {which}", container, say)
+        raise VideoError(f"{name}: cannot be opened ({error_text(error)})") from error
+    yield from decoded(name, container, say)
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:

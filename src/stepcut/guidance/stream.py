@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ class Sample:
 
 
 class Stream(Iterator[Sample]):
-    """Samples of a live source, for as long as it lasts; `close()` or the end of a `with` block lets go of it."""
+    """Samples of a live source, for as long as it lasts; `close()` lets go of it."""
 
     def __init__(
         self,
@@ -98,14 +97,6 @@ class Stream(Iterator[Sample]):
         """Let go of the source."""
         self._stop.set()
         self._thread.join(timeout=2.0)
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def say(self, note: str) -> None:
         """Pass a note on with the next sample."""
