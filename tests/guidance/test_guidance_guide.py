@@ -11,9 +11,9 @@ import pytest
 from kitchen_kit import STEPS, Echo, Kitchen, film, shares
 
 from stepcut.checking.calibrate import learn_expectations
+from stepcut.cli.guide import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.guidance.guide import Guide, State
-from stepcut.guidance.screen import Screen
 from stepcut.order import ProcedureGraph, learn_graph
 
 
@@ -215,7 +215,6 @@ def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task: Kitchen) ->
     assert "must precede spread jam" in drawn[-1]
     assert "skipped" not in drawn[-1]
     assert "done  spread jam, open jar" in drawn[-1]
-    assert screen.close() == "\x1b[?25h"
 
 
 def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
