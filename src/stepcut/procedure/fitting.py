@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from stepcut.methods import leave_out
 from stepcut.methods.contract import Array, Labels, Method, complete
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
-from stepcut.procedure.lesson import Lesson, carry_names
-from stepcut.procedure.naming import Namer, words_of_features, words_of_namer
-from stepcut.procedure.recipe import Ingredient, fit_recipe
+from stepcut.procedure.lesson import StepLabels
+from stepcut.procedure.naming import Ingredient, Namer, carry_names, fit_recipe, words_of_features, words_of_namer
 from stepcut.procedure.record import Record
 from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.timeline import Timeline
@@ -36,7 +34,7 @@ def fit(
     method: Method,
     config: dict[str, Any],
     names: Sequence[str] | None = None,
-    lesson: Lesson | None = None,
+    lesson: StepLabels | None = None,
     before: Mapping[str, Labels] | None = None,
     recipe: Sequence[Ingredient] | None = None,
     namer: Namer | None = None,
@@ -96,7 +94,7 @@ def fit(
     return Record(
         learned_steps=steps,
         learned_timelines={
-            one.name: timeline_of(cut, reliability * _own(share, cut), per_second, steps, one)
+            one.name: timeline_of(one, cut, reliability * share, steps)
             for one, cut, share in zip(features, method.labels_, memberships, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
@@ -109,11 +107,6 @@ def fit(
         given={} if lesson is None else dict(lesson.rows),
         at_hand=list(features),
     )
-
-
-def _own(share: Array, cut: Labels) -> Array:
-    """How much each row belongs to the step that it was given, (T,), from memberships (T, K)."""
-    return share[np.arange(len(cut)), np.maximum(cut, 0)]
 
 
 def _assess(method: Method, rows: Sequence[Array], labels: Given, progress: Hook) -> tuple[Quality | None, Hierarchy]:
@@ -135,22 +128,29 @@ def _assess(method: Method, rows: Sequence[Array], labels: Given, progress: Hook
     return quality, tree
 
 
-def timeline_of(labels: Labels, sure: Array, rate: Fraction, steps: Sequence[str], features: Features) -> Timeline:
+def timeline_of(
+    features: Features, labels: Labels, sure: Array, steps: Sequence[str], shown: Labels | None = None
+) -> Timeline:
     """The timeline of one cut video.
 
-    labels    the step number of each row, (T,), -1 for none
-    sure      how much each row belongs to its step, (T,); a segment's confidence is the mean of its rows
-    rate      rows per second
-    steps     the names of the steps
     features  the features that were cut
+    labels    the step number of each row, (T,), -1 for none
+    sure      how sure it is that each row belongs to each step, (T, K); a segment's confidence is the mean of its rows
+    steps     the names of the steps
+    shown     for each label its place in `steps`, -1 for none, and -1 at the end; left out, the label itself
     """
+    numbers = labels if shown is None else shown[labels]
+    rate, own = float(features.rate), sure[np.arange(len(labels)), np.maximum(labels, 0)]
     # The last row stands for some time too, even where a file says it ends right there.
-    duration = max(features.duration, (len(labels) - 0.5) / float(rate))
-    return Timeline.from_labels(labels, float(rate), steps, duration, confidence=sure, video=features.name)
+    duration = max(features.duration, (len(labels) - 0.5) / rate)
+    return Timeline.from_labels(numbers, rate, steps, duration, confidence=own, video=features.name)
 
 
 def fingerprint(
-    features: Sequence[Features], config: Mapping[str, Any], names: Sequence[str] | None, lesson: Lesson | None = None
+    features: Sequence[Features],
+    config: Mapping[str, Any],
+    names: Sequence[str] | None,
+    lesson: StepLabels | None = None,
 ) -> str:
     """A short name for exactly this work: `features`, settings in `config`, `names`, `lesson` and the version."""
     digest = hashlib.blake2b(digest_size=16)

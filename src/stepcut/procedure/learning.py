@@ -24,10 +24,9 @@ from stepcut.parallel.ranks import first_process_first, is_first_process
 from stepcut.plugins import find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_fingerprint
-from stepcut.procedure.lesson import Given, Lesson, Read, first_lesson, number_labels, read_labels
-from stepcut.procedure.naming import Namer
+from stepcut.procedure.lesson import Given, first_lesson, read_labels
+from stepcut.procedure.naming import Namer, read_recipe
 from stepcut.procedure.procedure import Procedure, load
-from stepcut.procedure.recipe import read_recipe
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook
 from stepcut.version import versions
@@ -109,8 +108,9 @@ def learn(
         features, failures = read_source(
             source, rate, spec, cache, strict, progress, where, device=device, backbone=own
         )
-    lesson = None if said is None else _lesson(features, said, steps, names)
-    if lesson is not None:
+    lesson = None
+    if said is not None:
+        lesson = first_lesson(said, features, steps if isinstance(steps, int) else None, names)
         steps = len(lesson.names or [])
     elif known is not None and steps == "auto":
         steps = len(known)
@@ -178,13 +178,6 @@ def make_method(
     elif names is not None and own != len(names):
         raise OptionError(f"{len(names)} names for steps={own} of the method; give one name for each step.")
     return made
-
-
-def _lesson(features: Sequence[Features], labels: Read, steps: StepCount, names: Sequence[str] | None) -> Lesson:
-    samples = {one.name: len(one.rows) for one in features}
-    ends = {one.name: one.duration for one in features}
-    numbered = number_labels(labels, samples, features[0].rate, ends)
-    return first_lesson(numbered, steps if isinstance(steps, int) else None, names, features[0].rate)
 
 
 def _keep(procedure: Procedure, output: AnyPath) -> None:

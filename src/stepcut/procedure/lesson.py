@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, unknown
+from stepcut.features.contract import Features
 from stepcut.files.names import same_video
 from stepcut.formats import read_folder
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
@@ -29,8 +30,8 @@ LEAST = 1.0
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """Labels in numbers: for some videos (T,), a step, -1 for background, -2 where nobody said anything."""
+class StepLabels:
+    """Labels as step numbers: for some videos (T,), -1 for background, -2 where nobody said anything."""
 
     rows: dict[str, Labels]
     names: list[str] | None = None
@@ -69,7 +70,7 @@ def number_labels(
     rate: Fraction,
     ends: Mapping[str, float],
     order: Sequence[str] | None = None,
-) -> Lesson:
+) -> StepLabels:
     """Check labels and turn them into step numbers, one per row of features.
 
     given    timelines or arrays by video, as `read_labels` gives them
@@ -89,8 +90,8 @@ def number_labels(
                 f"the step names {alike[0]!r} and {alike[1]!r} differ by spaces or capitals only. Write them alike "
                 "where they are one step, or give them names that differ."
             )
-        return Lesson({n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}, names)
-    return Lesson({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
+        return StepLabels({n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}, names)
+    return StepLabels({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
 
 
 def usual_order(timelines: Iterable[Timeline]) -> list[str]:
@@ -175,8 +176,19 @@ def unnamed(number: int) -> str:
     return f"step {number} (no name yet)"
 
 
-def first_lesson(labels: Lesson, steps: int | None, names: Sequence[str] | None, rate: Fraction) -> Lesson:
-    """What `learn(labels, steps, names)` asks for, at a `rate` of rows: label names are steps, others have none yet."""
+def first_lesson(
+    given: Read, features: Sequence[Features], steps: int | None, names: Sequence[str] | None
+) -> StepLabels:
+    """What `learn` is asked for: the names of labels are steps, others have none yet.
+
+    given     timelines or arrays by video, as `read_labels` gives them
+    features  of every video
+    steps     how many steps there are to be; None: those that are labelled
+    names     names for steps that labels give as numbers
+    """
+    rate = features[0].rate
+    samples = {one.name: len(one.rows) for one in features}
+    labels = number_labels(given, samples, rate, {one.name: one.duration for one in features})
     if labels.names is None:
         count = labels.count if steps is None else steps
         return _whole(labels, list(names) if names else [f"step {number}" for number in range(count)], steps, rate)
@@ -185,7 +197,7 @@ def first_lesson(labels: Lesson, steps: int | None, names: Sequence[str] | None,
     return _whole(labels, labels.names, steps, rate)
 
 
-def lesson(record: Record, given: Given | None, steps: int | None) -> Lesson:
+def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels:
     """What a procedure is taught: new labels, corrections, and the labels that it was taught before, in this order of
     weight.
 
@@ -201,15 +213,15 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> Lesson:
                 "there is nothing to learn from: no stretch of a video was corrected or confirmed. Correct some in "
                 "stepcut view, or give labels."
             )
-        return _whole(Lesson(before, shown), shown, steps, record.rate)
+        return _whole(StepLabels(before, shown), shown, steps, record.rate)
     new = read_labels(given)
     ends = {name: timeline.end for name, timeline in record.learned_timelines.items()}
     if not all(isinstance(one, Timeline) for one in new.values()):
         numbered = number_labels(new, record.samples, record.rate, ends)
         names = [*shown, *(unnamed(number) for number in range(len(shown), numbered.count))]
-        return _whole(Lesson(_over(before, numbered.rows), names), names, steps, record.rate)
+        return _whole(StepLabels(_over(before, numbered.rows), names), names, steps, record.rate)
     timelines = {name: one for name, one in new.items() if isinstance(one, Timeline)}
-    old_names = [shown[number] for number in sorted(Lesson(before).used)]
+    old_names = [shown[number] for number in sorted(StepLabels(before).used)]
     names = usual_order([*timelines.values(), *(record.timelines[name] for name in before)])
     names = [name for name in names if name in old_names or any(name in one.sequence() for one in timelines.values())]
     fresh = number_labels(timelines, record.samples, record.rate, ends, names)
@@ -221,7 +233,7 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> Lesson:
         )
     translate = np.array([*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1])
     moved = {name: translate[one] for name, one in before.items()}
-    return _whole(Lesson(_over(moved, fresh.rows), names), names, steps, record.rate)
+    return _whole(StepLabels(_over(moved, fresh.rows), names), names, steps, record.rate)
 
 
 def known_rows(record: Record) -> dict[str, Labels]:
@@ -249,7 +261,7 @@ def _over(before: Mapping[str, Labels], new: Mapping[str, Labels]) -> dict[str, 
     return together
 
 
-def _whole(labels: Lesson, names: Sequence[str], steps: int | None, rate: Fraction) -> Lesson:
+def _whole(labels: StepLabels, names: Sequence[str], steps: int | None, rate: Fraction) -> StepLabels:
     """The lesson, if there is enough to learn every labelled step from, and room for all of them."""
     count = len(names) if steps is None else steps
     if max(len(names), labels.count) > count:
@@ -268,33 +280,4 @@ def _whole(labels: Lesson, names: Sequence[str], steps: int | None, rate: Fracti
                 f"step {name} is labelled for {rows / float(rate):g} s in all videos together, which is too little to "
                 f"learn it from; label more than {LEAST:g} s of it, or leave it out."
             )
-    return Lesson(labels.rows, [*names, *("" for _ in range(count - len(names)))])
-
-
-def carry_names(lesson: Lesson, before: Mapping[str, Labels], after: Mapping[str, Labels]) -> list[str]:
-    """Names for the steps found: labelled ones keep theirs; the names of the others go to the steps that now lie where
-    those lay before, and what is left has no name yet.
-
-    before  step numbers by video in the order of `lesson.names`, -1 for none
-    after   the step numbers that were found now
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    given, used = lesson.names or [], lesson.used
-    free = [number for number in range(len(given)) if number not in used]
-    old = [number for number in free if given[number]]
-    names = [name if number in used else "" for number, name in enumerate(given)]
-    shared = shared_rows(before, after, len(given), len(given))[np.ix_(old, free)]
-    for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
-        if shared[i, j] > 0:
-            names[free[j]] = given[old[i]]
-    return [name or unnamed(number) for number, name in enumerate(names)]
-
-
-def shared_rows(before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int) -> Labels:
-    """How many rows of all videos were a step `before` and are another `after`, (rows + 1, columns + 1), none last."""
-    shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
-    for name in after:
-        if name in before:
-            np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
-    return shared
+    return StepLabels(labels.rows, [*names, *("" for _ in range(count - len(names)))])

@@ -75,7 +75,7 @@ class Procedure(Record):
         progress  hears how far the work is; left out, a notebook shows a bar
         """
         progress = default_hook() if progress is None else progress
-        features = self.at_hand if source is None and self.at_hand else self._find_features(source, progress)
+        features = self._find_features(source, progress)
         said = lesson(self, labels, None if steps is None else int(steps))
         names = said.names or []
         settings = {**self.method.settings(), "steps": len(names)}
@@ -108,7 +108,7 @@ class Procedure(Record):
         n       how many to name
         source  where the features are, when this program cannot find them; as for `teach`
         """
-        features = self.at_hand if source is None and self.at_hand else self._find_features(source, silent)
+        features = self._find_features(source, silent)
         names, known = list(self.samples), known_rows(self)
         # A video of which most is known needs no more labels.
         done = [place for place, name in enumerate(names) if name in known and np.mean(known[name] != OPEN) > 0.5]
@@ -117,6 +117,8 @@ class Procedure(Record):
 
     def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
         """The features of the videos that this was learned from, in their order."""
+        if source is None and self.at_hand:
+            return self.at_hand
         videos = [path for path in self.videos.values() if path is not None]
         given: Any = source if source is not None else self.config.get("source") or videos
         if not given:
@@ -162,8 +164,7 @@ class Procedure(Record):
         if self._is_learned(features):
             return self.timelines[features.name]
         labels, memberships = self.method.predict(rows)[0], self.method.memberships(rows)[0]
-        sure = self.quality.reliability * memberships[np.arange(len(labels)), np.maximum(labels, 0)]
-        return timeline_of(self.shown_steps[labels], sure, self.rate, self.steps, features)
+        return timeline_of(features, labels, self.quality.reliability * memberships, self.steps, self.shown_steps)
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has said something of this very video: then that is what is shown."""

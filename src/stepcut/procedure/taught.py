@@ -13,7 +13,8 @@ from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import output_errors
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.folder import check_output, locked, put_in_place, read_fingerprint
-from stepcut.procedure.lesson import Given, shared_rows
+from stepcut.procedure.lesson import Given
+from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent

@@ -15,8 +15,7 @@ from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.backbones.lite0 import LAYOUT
 from stepcut.features.contract import Features
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.naming import words_of_features
-from stepcut.procedure.recipe import fit_recipe, read_recipe
+from stepcut.procedure.naming import fit_recipe, read_recipe, words_of_features
 
 QUICK: dict[str, Any] = {"restarts": 2}
 
