@@ -19,7 +19,7 @@ from stepcut.guidance.sources import follow_pictures
 @pytest.fixture(autouse=True)
 def loaded(tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a folder is tested elsewhere; here the tiny task stands for any procedure."""
-    for module in ("procedure.many_videos", "cli.guide"):
+    for module in ("procedure.many", "cli.guide"):
         monkeypatch.setattr(f"stepcut.{module}.load", lambda *_, **__: tiny_task.procedure)
 
 

@@ -64,7 +64,7 @@ def test_the_budget_and_its_plot_have_every_step() -> None:
 def test_the_command_compares_folders(
     tiny_task: Kitchen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stepcut.procedure.many_videos.load", lambda *_, **__: tiny_task.procedure)
+    monkeypatch.setattr("stepcut.procedure.many.load", lambda *_, **__: tiny_task.procedure)
     rng = np.random.default_rng(0)
     for name, order in (("novices", [0, 2, 3]), ("experts", [0, 1, 2, 3])):
         (tmp_path / name).mkdir()

@@ -17,7 +17,7 @@ from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.formats import read_folder
 from stepcut.parallel.contract import Engine
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.many_videos import for_each_video
+from stepcut.procedure.many import for_each_video
 from stepcut.procedure.storage import read_outline
 from stepcut.progress import Bar, Hook, JsonLog, silent
 from stepcut.timeline import Timeline

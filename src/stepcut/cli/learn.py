@@ -19,7 +19,7 @@ from stepcut.methods.cnc.settings import group_settings
 from stepcut.parallel.ranks import is_first_process
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
-from stepcut.procedure.many_tasks import learn_tasks, summarise
+from stepcut.procedure.many import learn_tasks, summarise
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import silent
 

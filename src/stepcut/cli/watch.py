@@ -1,18 +1,26 @@
-"""`stepcut watch`: check each new video of a folder as it arrives."""
+"""`stepcut watch`: each new video of a folder is checked once it has stopped growing; a broken one is told."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from stepcut.cli import say
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, OutputError, StepcutError
+from stepcut.features.find import SUFFIXES
 from stepcut.procedure.procedure import load
-from stepcut.procedure.watching import Watch, post
+
+JOURNAL = ".stepcut-watch.jsonl"
+"""What has been checked, in the folder itself, so that a watch that starts again begins where it ended."""
+Stamp = tuple[int, int]  # size in bytes, time of change in nanoseconds
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,3 +57,91 @@ def run(args: argparse.Namespace) -> int:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+class Watch:
+    """The videos of a folder as they arrive.
+
+    folder   where videos arrive; its sub-folders are looked at too
+    check    what is done with each: gives a report as plain values; a StepcutError is told and the watch goes on
+    settle   seconds for which a file must not have changed
+    journal  where the finished ones are written down
+    """
+
+    def __init__(
+        self, folder: Path, check: Callable[[Path], dict[str, Any]], settle: float = 5.0, journal: Path | None = None
+    ) -> None:
+        if not folder.is_dir():
+            raise OptionError(f"{folder}: there is no such folder to watch. Make it first.")
+        self.folder, self.check, self.settle = folder, check, settle
+        self.journal = journal or folder / JOURNAL
+        self.done = {tuple(entry["stamp"]) for entry in self._read()}
+
+    def poll(self) -> Iterator[dict[str, Any]]:
+        """Check every video that is new and has stopped growing; gives a record for each, written down first."""
+        for path, stamp in self.waiting():
+            if time.time_ns() - stamp[1] < self.settle * 1e9:
+                continue
+            began = time.monotonic()
+            try:
+                found = self.check(path)
+            except StepcutError as error:
+                found = {"video": path.name, "error": str(error)}
+            record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
+            self.done.add((str(path), *stamp))
+            with open(self.journal, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"stamp": [str(path), *stamp], **record}) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            yield record
+
+    def waiting(self) -> list[tuple[Path, Stamp]]:
+        """The videos that have not been checked as they are now, in the order of arrival."""
+        found = []
+        for path in self.folder.rglob("*"):
+            if path.suffix.lower() not in SUFFIXES or path.name.startswith("."):
+                continue
+            try:
+                state = path.stat()
+            except OSError:  # gone again
+                continue
+            stamp = (state.st_size, state.st_mtime_ns)
+            if path.is_file() and (str(path), *stamp) not in self.done:
+                found.append((path, stamp))
+        return sorted(found, key=lambda each: each[1][1])
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        try:
+            with open(self.journal, "a+", encoding="utf-8", errors="replace") as file:  # it will be written to
+                file.seek(0)
+                text = file.read()
+                if not text.endswith("\n"):  # a watch was killed while writing
+                    file.write("\n")
+        except OSError as error:
+            raise OutputError(
+                f"{self.journal}: the journal cannot be written ({error.strerror}). Name another with --journal FILE."
+            ) from error
+        for line in text.splitlines():
+            try:
+                entry = json.loads(line)
+                if len(entry["stamp"]) == 3:
+                    yield entry
+            except (ValueError, KeyError, TypeError):
+                continue  # half a line, or none of ours
+
+
+def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
+    """Send a record as JSON to a web address; gives what went wrong, or nothing.
+
+    address   http:// or https://
+    record    what is sent
+    patience  seconds to wait for an answer
+    """
+    request = urllib.request.Request(
+        address, json.dumps(record).encode(), {"Content-Type": "application/json", "User-Agent": "stepcut"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=patience):
+            return ""
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        return f"{address}: the webhook did not take it ({error})."

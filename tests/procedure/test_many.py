@@ -13,7 +13,7 @@ from stepcut.cli.main import main
 from stepcut.errors import DataError
 from stepcut.evaluation import evaluate
 from stepcut.parallel.local import Local
-from stepcut.procedure.many_tasks import learn_tasks, summarise
+from stepcut.procedure.many import learn_tasks, summarise
 
 QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]

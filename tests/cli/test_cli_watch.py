@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
+from stepcut.cli.watch import JOURNAL, Watch, post
 from stepcut.errors import OptionError, OutputError, VideoError
 from stepcut.procedure.learning import learn
-from stepcut.procedure.watching import JOURNAL, Watch, post
 
 
 @pytest.fixture(scope="module")
