@@ -14,8 +14,8 @@ from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.procedure.procedure import Procedure
-from stepcut.show.moments import best_times, find_moments, picture_at
-from stepcut.show.report import make_report
+from stepcut.show.film import picture_at
+from stepcut.show.report import best_times, find_moments, make_report
 from stepcut.timeline import Segment, Timeline, draw_axis
 
 

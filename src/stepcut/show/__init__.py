@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +24,17 @@ def view(
     an `address` and a `close()`. Edits are kept in the procedure's folder; a procedure that has none is saved to the
     cache first, and the same procedure finds its edits there again.
     """
-    from stepcut.show.viewer.server import view_procedure
+    from stepcut.show.viewer.server import Running, kept, open_browser
 
-    return view_procedure(procedure, port, browser, block)
+    folder = Path(procedure) if isinstance(procedure, str | os.PathLike) else kept(procedure)
+    running = Running(folder, port)
+    if browser:
+        open_browser(running.address)
+    if block is None:
+        block = "ipykernel" not in sys.modules  # a notebook goes on
+    if not block:
+        return running.start()
+    log = logging.getLogger("stepcut")
+    log.warning("the viewer is at %s (Ctrl+C ends it); edits are kept in %s", running.address, folder)
+    running.run()
+    return running

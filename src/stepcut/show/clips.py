@@ -21,8 +21,7 @@ from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import whole_file, write_bytes, write_text
 from stepcut.files.names import safe_name
-from stepcut.show.film import add_sound, add_voice, write_film
-from stepcut.show.moments import picture_at
+from stepcut.show.film import add_sound, add_voice, picture_at, write_film
 from stepcut.timeline import Segment, Timeline
 
 NEAR = 0.5

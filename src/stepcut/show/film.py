@@ -1,8 +1,10 @@
-"""Writing films: pictures as .mp4 or .webm, with the sound of another film where it is wanted."""
+"""Films and pictures: writing .mp4 and .webm, a small copy for browsers, one frame as a JPEG."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,29 @@ from typing import Any
 import av
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
+from stepcut.errors import VideoError, choose
+from stepcut.features.video import probe, sample_frames
 from stepcut.features.video.container import open_video
+from stepcut.files.atomic import whole_file
+from stepcut.files.cache import cache_dir
+from stepcut.procedure.naming import frame_at
+from stepcut.progress import Hook, Stage, silent
 
 Heard = tuple[str | Path, float, float]
 """The film whose sound is wanted, from when to when in seconds."""
 SMALL = {"preset": "veryfast", "crf": "23"}
 """Of H.264: quick to write, and hard to tell from the original."""
+HEIGHT = 360
+FASTEST = 15
+"""Frames a second: enough to see what is done, and half the work."""
+
+KINDS: dict[str, tuple[str, dict[str, str]]] = {
+    "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
+    "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
+}
+"""What the browser says it can play -> the encoder, and its options."""
 
 
 def write_film(
@@ -82,3 +100,45 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
         except (av.error.FFmpegError, OSError):
             pass  # the pictures are there
         out.mux(voice.encode())
+
+
+def proxy_path(video: str | Path, kind: str) -> Path:
+    """Where the copy of a video is kept; its name changes when the video does."""
+    choose("kind", kind, KINDS)
+    file = Path(video).absolute()
+    state = file.stat()
+    name = hashlib.blake2b(f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12).hexdigest()
+    return cache_dir() / "proxies" / f"{name}.{kind}"
+
+
+def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
+    """Encode the copy unless it is there; pictures only, without sound, on the true times of the video."""
+    target = proxy_path(video, kind)
+    if target.exists():
+        return target
+    encoder, options = KINDS[kind]
+    info = probe(video)
+    rate = min(info.rate or Fraction(FASTEST), Fraction(FASTEST)).limit_denominator(1000)
+    height = min(HEIGHT, info.height) // 2 * 2
+    width = max(2, round(info.width * height / info.height / 2) * 2)
+    with whole_file(target) as temporary, Stage(progress, "proxy", total=max(info.duration, 0.1), unit="s") as stage:
+
+        def frames() -> Iterator[NDArray[np.uint8]]:
+            for time, picture in sample_frames(video, fps=rate, size=(height, width), threads=1):
+                yield picture
+                stage.advance(time - stage.done)
+
+        write_film(frames(), rate, temporary, kind, encoder, options)
+    return target
+
+
+def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
+    """The frame shown at `time`, in seconds, as a small JPEG."""
+    frame = frame_at(path, time)
+    if frame is None:
+        raise VideoError(f"{path}: no frame at {time:.1f} s. The file may have changed since it was learned from.")
+    image = Image.fromarray(frame)
+    image.thumbnail((height * 16 // 9, height))
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=80)
+    return out.getvalue()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, colour, ink
+from stepcut.errors import VideoError
 from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
 from stepcut.show.canvas import to_svg
-from stepcut.show.moments import Moment, find_moments
+from stepcut.show.film import picture_at
 from stepcut.show.truth import Compared, compare
 from stepcut.timeline import Segment, Timeline, draw_axis
 from stepcut.version import __version__
@@ -117,6 +121,49 @@ def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
             f'<article><h3 style="{paint}">{number} · {escape(name)}</h3><p>{often}</p><div>{pictures}</div></article>'
         )
     return f'<div class="gallery">{"".join(cards)}</div>'
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One picture of a step: from which video, and when."""
+
+    step: int
+    video: str
+    time: float
+    jpeg: bytes
+
+    @property
+    def address(self) -> str:
+        """The picture as a data address, for a page that needs no other file."""
+        return "data:image/jpeg;base64," + base64.b64encode(self.jpeg).decode()
+
+
+def best_times(procedure: Procedure, each: int = 4) -> list[tuple[int, str, float]]:
+    """Up to `each` moments per step as (step, video, time): the middle of its surest segment, in the surest videos."""
+    chosen = []
+    for number, step in enumerate(procedure.steps):
+        surest: list[tuple[float, str, float]] = []
+        for name, timeline in procedure.timelines.items():
+            mine = [segment for segment in timeline if segment.step == step]
+            if mine:
+                best = max(mine, key=lambda segment: (segment.confidence or 0.0, segment.duration))
+                surest.append((-(best.confidence or 0.0), name, (best.start + best.end) / 2))
+        chosen += [(number, name, time) for _, name, time in sorted(surest)[:each]]
+    return chosen
+
+
+def find_moments(procedure: Procedure, each: int = 4, height: int = 120) -> list[Moment]:
+    """The pictures themselves; a video that is no longer where it was is passed over."""
+    moments = []
+    for step, name, time in best_times(procedure, each):
+        path = procedure.videos[name]
+        if path is None or not Path(path).exists():
+            continue
+        try:
+            moments.append(Moment(step, name, time, picture_at(path, time, height)))
+        except VideoError:
+            continue
+    return moments
 
 
 def _timelines(procedure: Procedure, compared: Compared | None) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import AsyncIterator
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,15 +24,19 @@ from stepcut.errors import OptionError, OutputError, StepcutError, choose
 
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
 from stepcut.features.video import probe
+from stepcut.formats import FORMATS, write, write_folder
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
-from stepcut.show.viewer.exports import export
+from stepcut.rate import as_rate
+from stepcut.show.film import KINDS, make_proxy
 from stepcut.show.viewer.jobs import Job, Work
-from stepcut.show.viewer.proxy import KINDS, make_proxy
 from stepcut.show.viewer.security import Guard
 from stepcut.show.viewer.state import Viewer
+from stepcut.timeline import Timeline
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+LINKED = ("elan", "boris", "label-studio")
+"""Formats whose program opens the video by the path that the file gives."""
 A_WHILE = {"cache-control": "private, max-age=3600"}
 
 
@@ -194,6 +201,36 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
     ]
     handlers: dict[Any, Any] = {HTTPException: http_error, StepcutError: stepcut_error}
     return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), token, host)
+
+
+def export(
+    timelines: Mapping[str, Timeline],
+    format: str,
+    title: str,
+    rate: str | None = None,
+    videos: Mapping[str, str | None] | None = None,
+) -> tuple[str, bytes]:
+    """Write timelines through `stepcut.formats`, tables safe for spreadsheets; gives a file name and its bytes.
+
+    timelines  by the name of their video
+    format     one of `FORMATS`
+    title      what the download is named after
+    rate       frames per second, where the format counts frames and the video does not say it
+    videos     where each video lies, for the programs that open it
+    """
+    chosen = choose("format", format, FORMATS)
+    if rate is not None:
+        as_rate(rate, "rate")
+    if format in LINKED:
+        timelines = {name: replace(t, video=(videos or {}).get(name) or name) for name, t in timelines.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        if chosen.many:
+            path = Path(folder) / f"timelines{chosen.suffix}"
+            write(path, timelines, format, rate, spreadsheet=True)
+            return f"{title}-{format}{chosen.suffix}", path.read_bytes()
+        write_folder(f"{folder}/files", timelines, format, rate, spreadsheet=True)
+        packed = shutil.make_archive(f"{folder}/packed", "zip", f"{folder}/files")
+        return f"{title}-{format}.zip", Path(packed).read_bytes()
 
 
 async def read_body(request: Request) -> dict[str, Any]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import math
-import os
 import signal
 import socket
-import sys
 import threading
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +30,6 @@ from stepcut.show.viewer.security import make_token
 from stepcut.show.viewer.state import Beside, CheckedVideo, Viewer
 from stepcut.timeline import Timeline
 
-log = logging.getLogger("stepcut")
 PATIENCE = 5.0
 """Seconds that a connection may take to say what it wants."""
 
@@ -151,23 +147,6 @@ def _listen(host: str, port: int) -> socket.socket:
             f"host={host!r}, port={port}: cannot serve there ({error}). Choose another --port, or 0 for any free one."
         ) from error
     return listening
-
-
-def view_procedure(
-    procedure: Procedure | str | os.PathLike[str], port: int = 0, browser: bool = True, block: bool | None = None
-) -> Running:
-    """What `stepcut.view` does."""
-    folder = kept(procedure) if isinstance(procedure, Procedure) else Path(procedure)
-    running = Running(folder, port)
-    if browser:
-        open_browser(running.address)
-    if block is None:
-        block = "ipykernel" not in sys.modules  # a notebook goes on
-    if not block:
-        return running.start()
-    log.warning("the viewer is at %s (Ctrl+C ends it); edits are kept in %s", running.address, folder)
-    running.run()
-    return running
 
 
 def kept(shown: Outline) -> Path:

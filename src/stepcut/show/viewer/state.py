@@ -11,6 +11,7 @@ from typing import Any
 from stepcut.colours import colour, ink
 from stepcut.evaluation.agreement import stretches
 from stepcut.files.names import short_names
+from stepcut.formats import FORMATS
 from stepcut.methods.contract import OPEN
 from stepcut.procedure.corrections.document import Document, Part, is_unnamed
 from stepcut.procedure.edits import Edits
@@ -18,8 +19,7 @@ from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back, changes, teach_folder
 from stepcut.progress import Hook, Stage
-from stepcut.show.moments import picture_at
-from stepcut.show.viewer.exports import format_list
+from stepcut.show.film import picture_at
 from stepcut.show.viewer.jobs import Jobs
 from stepcut.timeline import Timeline, runs
 from stepcut.version import __version__
@@ -167,7 +167,10 @@ class Viewer:
                 for step in document.steps
             ],
             "videos": videos,
-            "formats": format_list(),
+            "formats": [
+                {"name": form.name, "title": form.title, "frames": form.capabilities.times == "frames"}
+                for form in FORMATS.values()
+            ],
         }
 
     def _taught(self, name: str) -> list[tuple[float, float]]:
