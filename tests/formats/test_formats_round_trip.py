@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError
 from stepcut.formats import FORMATS, as_read_back, read, read_all, read_folder, write, write_folder
-from stepcut.formats.options import Options
+from stepcut.formats.common import Options
 from stepcut.timeline import Segment, Timeline
 
 RATE = Fraction(30000, 1001)

@@ -11,7 +11,7 @@ from typing import Any
 from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, first_of, plain_name
 from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
-from stepcut.formats.text import fail, read_json, read_text
+from stepcut.formats.common import fail, read_json, read_text
 from stepcut.timeline import Segment
 
 ABOUT = DATASETS["captaincook4d"]

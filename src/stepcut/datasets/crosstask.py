@@ -19,7 +19,7 @@ from stepcut.datasets.dataset import (
 )
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import AnnotationError
-from stepcut.formats.text import fail, read_text
+from stepcut.formats.common import fail, read_text
 
 ABOUT = DATASETS["crosstask"]
 GIVEN = "crosstask"  # what the published features are called here

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import AnnotationError, DataError, VideoError
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.common import build_segment, fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 

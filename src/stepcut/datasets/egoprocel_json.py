@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from stepcut.datasets.dataset import DATASETS, Loaded
 from stepcut.datasets.task import Task, TaskVideo
-from stepcut.formats.text import fail, read_json, read_text
+from stepcut.formats.common import fail, read_json, read_text
 from stepcut.timeline import Segment, Timeline
 
 RATE = Fraction(10)

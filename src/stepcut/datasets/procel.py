@@ -19,8 +19,8 @@ from stepcut.datasets.dataset import (
 )
 from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
+from stepcut.formats.common import build_segment, fail, read_text
 from stepcut.formats.mstcn import read_mapping
-from stepcut.formats.text import build_segment, fail, read_text
 from stepcut.timeline import Segment
 
 ABOUT = DATASETS["procel"]

@@ -16,10 +16,9 @@ from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
 from stepcut.files.names import safe_name, same_video, short_names, video_name
-from stepcut.formats.capabilities import actual_losses, as_read_back, check_writable
+from stepcut.formats.capabilities import actual_losses, as_read_back, as_written, check_writable
+from stepcut.formats.common import Options, as_columns, frame_rate, refusals
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
-from stepcut.formats.options import Options, as_columns, frame_rate
-from stepcut.formats.text import refusals
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
@@ -137,7 +136,8 @@ def write(
         twice = next(video for video in videos if videos.count(video) > 1)
         raise AnnotationError(f"{place}: two timelines are of the video {twice!r}. Name the videos apart.")
     check_writable(timelines, chosen.capabilities, chosen.name)
-    chosen.write(place, timelines, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
+    written = [as_written(each, chosen.capabilities) for each in timelines]
+    chosen.write(place, written, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
 
 
 def write_folder(

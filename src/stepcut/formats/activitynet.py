@@ -8,8 +8,7 @@ from typing import Any
 
 from stepcut.files.atomic import write_json
 from stepcut.formats.capabilities import Capabilities
-from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, number, optional
+from stepcut.formats.common import NONE, Options, build_segment, number, optional
 from stepcut.timeline import Timeline
 
 CAN = Capabilities(steps="order")

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
-from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, fail, seconds
+from stepcut.formats.capabilities import Capabilities
+from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
 from stepcut.timeline import Timeline
 
 CAN = Capabilities(
@@ -37,11 +36,7 @@ def read(content: str, path: Path, _options: Options = NONE) -> list[Timeline]:
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a label track."""
     (timeline,) = timelines
-    lines = []
-    for segment in timeline:
-        start, end = (units / UNIT["micro"] for units in whole_units(segment, UNIT["micro"]))
-        lines.append(f"{start:.6f}\t{end:.6f}\t{written_name(segment.step, CAN)}\n")
-    write_text(path, "".join(lines))
+    write_text(path, "".join(f"{s.start:.6f}\t{s.end:.6f}\t{s.step}\n" for s in timeline))
 
 
 def matches(text: str) -> bool:

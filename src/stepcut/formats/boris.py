@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import Capabilities, without_overlap, written_name
-from stepcut.formats.options import NONE, Options
+from stepcut.formats.capabilities import Capabilities, without_overlap
+from stepcut.formats.common import NONE, Options, build_segment, fail, number, optional
 from stepcut.formats.tables import Row, parse_time, plain, simplify, write_rows
-from stepcut.formats.text import build_segment, fail, number, optional
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(confidence=False)
@@ -140,8 +139,7 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
     for timeline in timelines:
         for event, status in _events(timeline):
             who = event.subject or "No focal subject"
-            code = written_name(event.code, EVENTS)
-            rows.append([video_name(timeline.video), timeline.video, who, code, status, plain(event.time)])
+            rows.append([video_name(timeline.video), timeline.video, who, event.code, status, plain(event.time)])
     write_rows(path, rows, "\t", options.spreadsheet)
 
 

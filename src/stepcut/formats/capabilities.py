@@ -6,7 +6,7 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -15,8 +15,7 @@ import numpy as np
 
 from stepcut.errors import AnnotationError
 from stepcut.files.names import video_name
-from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import LONGEST
+from stepcut.formats.common import LONGEST, NONE, Options
 from stepcut.timeline import Segment, Timeline
 
 
@@ -54,12 +53,14 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
     stem     the name of the label file, without suffix
     options  with which it is written and read
     """
+    timeline = as_written(timeline, can)
     if not can.overlaps:
         timeline = per_frame(timeline, options.frame_rate("frames"))
-    names = {step: written_name(step, can) for step in timeline.steps}
-    segments = [_written_segment(segment, can, options, names) for segment in timeline.segments]
+    elif can.times == "frames":
+        timeline = _rounded(timeline, options.frame_rate("frames"), can.instants)
+    segments = [segment if can.confidence else replace(segment, confidence=None) for segment in timeline]
     occurring = Timeline(segments).steps
-    vocabulary = tuple(dict.fromkeys(names.values()))
+    vocabulary = timeline.steps
     if can.steps == "none":
         vocabulary = occurring
     elif can.steps == "order":
@@ -69,17 +70,17 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
     return Timeline(segments, duration, vocabulary, videos[can.video])
 
 
-def _written_segment(segment: Segment, can: Capabilities, options: Options, names: dict[str, str]) -> Segment:
-    start, end = segment.start, segment.end
-    if can.times in UNIT:
-        first, last = whole_units(segment, UNIT[can.times], can.instants)
-        start, end = first / UNIT[can.times], last / UNIT[can.times]
-    elif can.times == "frames" and can.overlaps:
-        rate = options.frame_rate("frames")
-        first, last = whole_units(segment, rate, can.instants)
-        start, end = float(first / rate), float(last / rate)
-    confidence = segment.confidence if can.confidence else None
-    return replace(segment, start=start, end=end, step=names[segment.step], confidence=confidence)
+def as_written(timeline: Timeline, can: Capabilities) -> Timeline:
+    """The `timeline` with the names and, unless it counts frames, the times of a format that `can` hold so much."""
+    named = timeline.rename({step: written_name(step, can) for step in timeline.steps})
+    return _rounded(named, Fraction(UNIT[can.times]), can.instants) if can.times in UNIT else named
+
+
+def _rounded(timeline: Timeline, unit: Fraction, instants: bool) -> Timeline:
+    """The `timeline` with times of whole units, of which there are `unit` a second."""
+    units = [(segment, whole_units(segment, unit, instants)) for segment in timeline]
+    segments = [replace(each, start=float(first / unit), end=float(last / unit)) for each, (first, last) in units]
+    return Timeline(segments, timeline.duration, timeline.steps, timeline.video)
 
 
 def whole_units(segment: Segment, unit: int | Fraction, instants: bool = True) -> tuple[int, int]:
@@ -92,25 +93,18 @@ def whole_units(segment: Segment, unit: int | Fraction, instants: bool = True) -
     return first, last if instants else max(last, first + 1)
 
 
-def without_overlap(
-    timeline: Timeline, ends: Callable[[Segment], tuple[float, float]] = lambda s: (s.start, s.end)
-) -> list[list[Segment]]:
-    """The segments in as few rows as do not overlap, each in the order of time; at least one row.
-
-    timeline  whose segments
-    ends      start and end of a segment in the format's own unit
-    """
+def without_overlap(timeline: Timeline) -> list[list[Segment]]:
+    """The segments of a `timeline` in as few rows as do not overlap, each in the order of time; at least one row."""
     rows: list[list[Segment]] = [[]]
     busy: list[tuple[float, int]] = [(-math.inf, 0)]  # until when, and which row
     for segment in timeline:
-        start, end = ends(segment)
-        if busy[0][0] <= start:
+        if busy[0][0] <= segment.start:
             row = heapq.heappop(busy)[1]
         else:
             row = len(rows)
             rows.append([])
         rows[row].append(segment)
-        heapq.heappush(busy, (end, row))
+        heapq.heappush(busy, (segment.end, row))
     return rows
 
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepcut.formats.capabilities import Capabilities, written_name
-from stepcut.formats.options import NONE, Options
+from stepcut.formats.capabilities import Capabilities
+from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
 from stepcut.formats.tables import Row, is_header, parse_time, plain, read_rows, write_rows
-from stepcut.formats.text import build_segment, fail, seconds
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
@@ -40,7 +39,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
     """Write one video's steps; a step's number is its place in the vocabulary, counted from 1."""
     (timeline,) = timelines
     number = {step: k for k, step in enumerate(timeline.steps, start=1)}
-    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {written_name(s.step, CAN)}"] for s in timeline]
+    rows = [[plain(s.start), plain(s.end), f"{number[s.step]} {s.step}"] for s in timeline]
     write_rows(path, rows)
 
 

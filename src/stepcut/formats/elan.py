@@ -15,9 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_text
 from stepcut.files.names import VIDEO_SUFFIXES, video_name
-from stepcut.formats.capabilities import UNIT, Capabilities, check_writable, whole_units, without_overlap, written_name
-from stepcut.formats.options import NONE, PROPOSAL, Options, choose_tier
-from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.capabilities import UNIT, Capabilities, as_written, check_writable, without_overlap
+from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(times="milli", names="line", instants=False, confidence=False)
@@ -78,15 +77,16 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
     videos = {timeline.video for timeline in tiers.values()}
     if len(videos) != 1:
         raise AnnotationError(f"{path}: an .eaf file is of one video; got {sorted(videos)}. Write a file for each.")
+    tiers = {name: as_written(timeline, CAN) for name, timeline in tiers.items()}
     rows = [
         (name if place == 0 else f"{name} ({place + 1})", name, row)
         for name, timeline in tiers.items()
-        for place, row in enumerate(without_overlap(timeline, _milliseconds))
+        for place, row in enumerate(without_overlap(timeline))
     ]
-    times = [_milliseconds(segment) for _, _, row in rows for segment in row]
+    times = [[round(UNIT["milli"] * t) for t in (s.start, s.end)] for _, _, row in rows for s in row]
     ends = sorted((times[i][side], 1 - side, i) for i in range(len(times)) for side in (0, 1))
     slots = {(i, 1 - starts): place for place, (_, starts, i) in enumerate(ends, start=1)}
-    steps = dict.fromkeys(written_name(step, CAN) for timeline in tiers.values() for step in timeline.steps)
+    steps = dict.fromkeys(step for timeline in tiers.values() for step in timeline.steps)
     lines = [HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00"))]
     lines += _header(path, next(iter(tiers.values())), len(times))
     lines.append("</HEADER>\n<TIME_ORDER>")
@@ -98,7 +98,7 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
         lines.append(f'<TIER {who} LINGUISTIC_TYPE_REF="step">')
         for segment in row:
             place = f'TIME_SLOT_REF1="ts{slots[number, 0]}" TIME_SLOT_REF2="ts{slots[number, 1]}"'
-            value = escape(written_name(segment.step, CAN))
+            value = escape(segment.step)
             number += 1
             lines.append(
                 f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{number}" {place}>'
@@ -141,10 +141,6 @@ def _media(path: Path, video: str) -> Path | None:
         return Path(video).resolve() if Path(video).exists() else (here / video).resolve()
     beside = [here / f"{video}.{suffix}" for suffix in sorted(VIDEO_SUFFIXES)]
     return next((file for file in beside if file.exists()), here / f"{video}.mp4")
-
-
-def _milliseconds(segment: Segment) -> tuple[int, int]:
-    return whole_units(segment, UNIT["milli"], CAN.instants)
 
 
 def _parse(path: Path, text: str) -> etree.Element:

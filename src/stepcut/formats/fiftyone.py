@@ -10,8 +10,7 @@ from typing import Any
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities
-from stepcut.formats.options import NONE, Options, frame_rate
-from stepcut.formats.text import build_segment, fail, number, optional
+from stepcut.formats.common import NONE, Options, build_segment, fail, frame_rate, number, optional
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(duration=False, video="name")

@@ -26,8 +26,7 @@ from stepcut.formats import (
     xes,
 )
 from stepcut.formats.capabilities import Capabilities, stated_losses
-from stepcut.formats.options import Options
-from stepcut.formats.text import fail, read_json, read_text
+from stepcut.formats.common import Options, fail, read_json, read_text
 from stepcut.timeline import Timeline
 
 Reader = Callable[[Any, Path, Options], list[Timeline]]

@@ -16,8 +16,7 @@ from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats.capabilities import Capabilities, whole_units
-from stepcut.formats.options import NONE, Options, frame_rate
-from stepcut.formats.text import build_segment, fail, number, optional
+from stepcut.formats.common import NONE, Options, build_segment, fail, frame_rate, number, optional
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(times="frames", instants=False)

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Capabilities, as_read_back, per_frame, written_name
-from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import fail, read_text
+from stepcut.formats.capabilities import Capabilities, per_frame
+from stepcut.formats.common import NONE, Options, fail, read_text
 from stepcut.timeline import BACKGROUND, Timeline
 
 CAN = Capabilities(times="frames", names="word", video="file", instants=False, overlaps=False, confidence=False)
@@ -40,19 +39,18 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     """Write one video's frames, and its steps into `mapping.txt`; numbers that are there already stay."""
     (timeline,) = timelines
     rate = options.frame_rate(str(path))
-    taken = [step for step in timeline.steps if written_name(step, CAN) in NOTHING]
+    taken = [step for step in timeline.steps if step in NOTHING]
     if taken:
         fail(path, f"the step {taken[0]!r} has the name of the background", "Rename the step first")
-    steps = as_read_back(timeline, CAN, options=options).steps
     framed = per_frame(timeline, rate)
     if not framed.duration:
         fail(path, "the timeline has no length, so there is no frame to write", "Give its duration")
     count = round(framed.duration * float(rate))
     numbers = framed.labels((np.arange(count) + 0.5) / float(rate))
-    frames = [NOTHING[0] if number == BACKGROUND else steps[number] for number in numbers.tolist()]
+    frames = [NOTHING[0] if number == BACKGROUND else timeline.steps[number] for number in numbers.tolist()]
     mapping = find_mapping(path) or mapping_place(path)
     known = read_mapping(mapping) if mapping.is_file() else []
-    every = [NOTHING[0], *dict.fromkeys([*known, *steps])]
+    every = [NOTHING[0], *dict.fromkeys([*known, *timeline.steps])]
     write_text(mapping, "".join(f"{number} {step}\n" for number, step in enumerate(every)))
     write_text(path, "".join(f"{frame}\n" for frame in frames))
 

@@ -9,8 +9,7 @@ from typing import Any
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_json
 from stepcut.formats.capabilities import Capabilities
-from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import fail, number, optional
+from stepcut.formats.common import NONE, Options, fail, number, optional
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities()

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
-from stepcut.formats.options import NONE, Options
-from stepcut.formats.text import build_segment, fail, seconds
+from stepcut.formats.capabilities import Capabilities
+from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
 from stepcut.timeline import Segment, Timeline
 
 VTT = Capabilities(
@@ -32,7 +31,7 @@ def read_vtt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
 def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a cue per segment."""
     (timeline,) = timelines
-    cues = [f"{_times(s, '.')}\n{html.escape(written_name(s.step, VTT), quote=False)}\n" for s in timeline]
+    cues = [f"{_times(s, '.')}\n{html.escape(s.step, quote=False)}\n" for s in timeline]
     write_text(path, "\n".join(["WEBVTT\n", *cues]))
 
 
@@ -44,7 +43,7 @@ def read_srt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
 def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a numbered cue per segment."""
     (timeline,) = timelines
-    cues = [f"{i}\n{_times(s, ',')}\n{written_name(s.step, SRT)}\n" for i, s in enumerate(timeline, start=1)]
+    cues = [f"{i}\n{_times(s, ',')}\n{s.step}\n" for i, s in enumerate(timeline, start=1)]
     write_text(path, "\n".join(cues))
 
 
@@ -78,9 +77,9 @@ def _timelines(path: Path, cues: Sequence[tuple[float, float, str, int]]) -> lis
 
 
 def _times(segment: Segment, mark: str) -> str:
-    return " --> ".join(_clock(units, mark) for units in whole_units(segment, UNIT["milli"], instants=False))
+    return " --> ".join(_clock(time, mark) for time in (segment.start, segment.end))
 
 
-def _clock(milliseconds: int, mark: str) -> str:
-    whole, rest = divmod(milliseconds, 1000)
+def _clock(time: float, mark: str) -> str:
+    whole, rest = divmod(round(1000 * time), 1000)
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}{mark}{rest:03d}"

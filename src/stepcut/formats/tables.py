@@ -10,9 +10,8 @@ from pathlib import Path
 
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Capabilities, written_name
-from stepcut.formats.options import NONE, Options, choose_tier
-from stepcut.formats.text import build_segment, fail, read_text, seconds
+from stepcut.formats.capabilities import Capabilities
+from stepcut.formats.common import NONE, Options, build_segment, choose_tier, fail, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="none", duration=False, video="file")
@@ -237,7 +236,7 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, de
 def _rows(timelines: Iterable[Timeline], many: bool, sure: bool) -> Iterable[list[str]]:
     for timeline in timelines:
         for segment in timeline:
-            row = [plain(segment.start), plain(segment.end), written_name(segment.step, CAN)]
+            row = [plain(segment.start), plain(segment.end), segment.step]
             if many:
                 row.insert(0, timeline.video)
             if sure:

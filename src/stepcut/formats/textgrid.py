@@ -8,9 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Capabilities, without_overlap, written_name
-from stepcut.formats.options import NONE, PROPOSAL, Options, choose_tier
-from stepcut.formats.text import build_segment, fail, seconds
+from stepcut.formats.capabilities import Capabilities, without_overlap
+from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, seconds
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="none", video="file", duration="end", confidence=False)
@@ -76,7 +75,7 @@ def _intervals(row: Sequence[Segment], length: float) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    return '"' + written_name(text, CAN).replace('"', '""') + '"'
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _values(content: str, path: Path) -> Iterator[str]:

@@ -9,8 +9,8 @@ from xml.sax.saxutils import quoteattr
 
 from stepcut.files.atomic import write_text
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import UNIT, Capabilities, whole_units, written_name
-from stepcut.formats.options import NONE, Options
+from stepcut.formats.capabilities import Capabilities
+from stepcut.formats.common import NONE, Options
 from stepcut.timeline import Timeline
 
 CAN = Capabilities(times="micro", names="line", steps="none", video="name", duration=False)
@@ -29,15 +29,15 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
         lines += ["<trace>", _value("string", "concept:name", video_name(timeline.video) or f"video{place}")]
         events = []
         for number, segment in enumerate(timeline):
-            for side, units in enumerate(whole_units(segment, UNIT["micro"])):
-                events.append((units, number, side))
-        for units, number, side in sorted(events, key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2])):
+            for side, time in enumerate((segment.start, segment.end)):
+                events.append((time, number, side))
+        for time, number, side in sorted(events, key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2])):
             segment = timeline.segments[number]
             lines += [
                 "<event>",
-                _value("string", "concept:name", written_name(segment.step, CAN)),
+                _value("string", "concept:name", segment.step),
                 _value("string", "lifecycle:transition", "complete" if side else "start"),
-                _value("date", "time:timestamp", (EPOCH + timedelta(microseconds=units)).isoformat()),
+                _value("date", "time:timestamp", (EPOCH + timedelta(seconds=time)).isoformat()),
                 _value("string", "concept:instance", str(number)),
             ]
             if segment.confidence is not None:
