@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from stepcut.datasets import load
-from stepcut.datasets.toy.features import toy_features
+from stepcut.datasets.toy import toy_features
 from stepcut.timeline import Timeline
 
 DIMENSIONS = 64

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepcut.datasets import DATASETS, Task, TaskVideo, egoprocel, examine, load
-from stepcut.datasets.egoprocel_json import Frames, collapse_views, fullest
+from stepcut.datasets.egoprocel import Frames, collapse_views, fullest
 from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
 from stepcut.formats import write
 from stepcut.timeline import Segment, Timeline

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.formats import FORMATS, losses, read, read_folder, text, write, write_folder
+from stepcut.formats import FORMATS, common, losses, read, read_folder, write, write_folder
 from stepcut.timeline import Segment, Timeline
 
 CREPE = (Segment(0.0, 2.5, "flip crêpe"),)
@@ -76,7 +76,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_huge_file_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
     with path.open("wb") as file:
-        os.truncate(file.fileno(), text.LIMIT + 1)  # sparse: it takes no space
+        os.truncate(file.fileno(), common.LIMIT + 1)  # sparse: it takes no space
     with pytest.raises(AnnotationError, match=r"has 256 MB; a label file has at most 256 MB\. Is it a video\?"):
         read(path, name, rate=2)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
 from stepcut.datasets.dataset import (
     DATASETS,
@@ -17,21 +16,12 @@ from stepcut.datasets.dataset import (
     read_numbered,
     tell_apart,
 )
-from stepcut.datasets.task import Task, TaskVideo
-from stepcut.errors import AnnotationError
+from stepcut.datasets.task import Task
 from stepcut.formats.common import fail, read_text
 
 ABOUT = DATASETS["crosstask"]
 GIVEN = "crosstask"  # what the published features are called here
 RATE = Fraction(1)
-
-
-class Entry(NamedTuple):
-    """One task of `tasks_primary.txt`."""
-
-    number: str
-    title: str
-    steps: tuple[str, ...]
 
 
 def read(root: str | Path) -> Loaded:
@@ -49,40 +39,39 @@ def read(root: str | Path) -> Loaded:
     if not folder.is_dir():
         loaded.missing.append(f"{folder}/: absent. It holds a CSV per annotated video.")
         return loaded
-    entries = {entry.number: entry for entry in read_tasks(release)}
-    files: dict[str, list[Path]] = {number: [] for number in entries}
+    tasks = read_tasks(release)
     for path in sorted(folder.glob("*.csv")):
         number = path.stem.partition("_")[0]
-        if number in files:
-            files[number].append(path)
-        else:
+        if number not in tasks:
             loaded.problems.append(f"{path}: the task {number} is not in {release.name}.")
     listed = _listed(release.parent, loaded)
     shelf = Shelf(place)
     for path in sorted((place / "crosstask_features").glob("*.npy")):
         shelf.features.setdefault(path.stem, {})[GIVEN] = path
-    for number, entry in entries.items():
-        task_videos = [_video(path, entry, shelf, loaded) for path in files[number]]
-        loaded.tasks.append(Task(entry.title, task_videos, entry.steps))
-        expected = ABOUT.tasks.get(entry.title, TaskInfo()).videos
-        if expected and len(task_videos) < expected:
-            loaded.missing.append(f"{folder}/{number}_*.csv: {len(task_videos)} of {expected} files of {entry.title}.")
+    for number, (title, steps) in tasks.items():
+        files, videos = sorted(folder.glob(f"{number}_*.csv")), []
+        for path in files:
+            names = [path.stem, path.stem.partition("_")[2]]
+            rate = RATE if GIVEN in shelf.find(names)[1] else None
+            videos.append(shelf.video(names, read_numbered(path, steps, loaded), steps, rate))
+        loaded.tasks.append(Task(title, videos, steps))
+        expected = ABOUT.tasks.get(title, TaskInfo()).videos
+        if expected and len(files) < expected:
+            loaded.missing.append(f"{folder}/{number}_*.csv: {len(files)} of {expected} files of {title}.")
         if listed:
-            loaded.problems += [f"{p}: the video is not in videos.csv." for p in files[number] if p.stem not in listed]
+            loaded.problems += [f"{p}: the video is not in videos.csv." for p in files if p.stem not in listed]
     known = {video.name for task in loaded.tasks for video in task}
-    names = known | {name.partition("_")[2] for name in known}
-    loaded.problems += [
-        f"{path}: a video without annotations." for name, path in shelf.videos.items() if name not in names
-    ]
+    either = known | {name.partition("_")[2] for name in known}
+    loaded.problems += [f"{shelf.videos[n]}: a video without annotations." for n in shelf.videos if n not in either]
     bare = [v.name for task in loaded.tasks for v in task if v.path is None and not v.features]
     if bare:
         loaded.missing.append(f"{place}/videos/: {len(bare)} of {len(known)} videos have neither video nor features.")
     return loaded
 
 
-def read_tasks(path: Path) -> list[Entry]:
-    """The tasks of the task list at `path`, in blocks of six lines."""
-    entries = []
+def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Number -> title and steps of the tasks in the list at `path`, in blocks of six lines."""
+    tasks = {}
     lines = read_text(path).split("\n")
     for first in range(0, len(lines), 6):
         block = [line.strip() for line in lines[first : first + 5]]
@@ -93,18 +82,8 @@ def read_tasks(path: Path) -> list[Entry]:
         steps = tell_apart([" ".join(step.split()) for step in block[4].split(",")])
         if len(steps) != int(block[3]):
             fail(path, f"{block[1]} says {block[3]} steps and names {len(steps)}", "Copy the file again", first + 5)
-        entries.append(Entry(block[0], block[1], steps))
-    return entries
-
-
-def _video(path: Path, entry: Entry, shelf: Shelf, loaded: Loaded) -> TaskVideo:
-    try:
-        segments = read_numbered(path, entry.steps, loaded)
-    except AnnotationError as error:
-        loaded.problems.append(str(error))
-        segments = []
-    names = [path.stem, path.stem.partition("_")[2]]
-    return shelf.video(names, segments, entry.steps, RATE if GIVEN in shelf.find(names)[1] else None)
+        tasks[block[0]] = block[1], steps
+    return tasks
 
 
 def _listed(folder: Path, loaded: Loaded) -> set[str]:

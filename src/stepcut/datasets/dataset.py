@@ -209,7 +209,7 @@ def plain_name(text: str) -> str:
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
     """The segments of the file at `path`, whose lines hold a number in `steps`, start and end.
 
-    A number that no step has, and times that make no sense, are reported in `loaded` and left out.
+    A line that makes no sense, and a number that no step has, are reported in `loaded` and left out.
     """
     segments = []
     for line, text in enumerate(read_text(path).split("\n"), start=1):
@@ -217,14 +217,12 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
             continue
         cells = [cell.strip() for cell in text.split(",")]
         times = [seconds(cell) for cell in cells[1:3]]
-        if len(times) != 2 or None in times or not re.fullmatch("[0-9]{1,9}", cells[0]):
-            fail(path, f"{text!r} is not 'step number,start,end'", "Copy the file again", line)
-        number = int(cells[0])
-        if not 1 <= number <= len(steps):
-            loaded.problems.append(f"{path}, line {line}: step {number} is not known; the task has {len(steps)}.")
-            continue
         try:
-            segments.append(build_segment(times[0] or 0.0, times[1] or 0.0, steps[number - 1], path, line))
+            if len(times) != 2 or None in times or not re.fullmatch("[0-9]{1,9}", cells[0]):
+                fail(path, f"{text!r} is not 'step number,start,end'", "Copy the file again", line)
+            if not 1 <= int(cells[0]) <= len(steps):
+                fail(path, f"step {cells[0]} is not known; the task has {len(steps)}", "Copy the file again", line)
+            segments.append(build_segment(times[0] or 0.0, times[1] or 0.0, steps[int(cells[0]) - 1], path, line))
         except AnnotationError as error:
             loaded.problems.append(str(error))
     return segments

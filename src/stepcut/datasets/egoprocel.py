@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from stepcut.datasets.dataset import (
-    DATASETS,
-    Loaded,
-    Shelf,
-    existing_root,
-    find_videos,
-    match_videos,
-    plain_name,
-)
-from stepcut.datasets.egoprocel_json import read_json_form
-from stepcut.datasets.task import Task
-from stepcut.errors import OptionError, unknown
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, match_videos, plain_name
+from stepcut.datasets.task import Task, TaskVideo
+from stepcut.errors import choose
+from stepcut.formats.common import fail, read_json
 from stepcut.formats.egoprocel import Numbered, name_numbers, parse
-from stepcut.timeline import Segment
+from stepcut.formats.mstcn import read_numbered_names
+from stepcut.timeline import Segment, Timeline
 
 TASKS = DATASETS["egoprocel"].tasks
 # The cameras of CMU-MMAC by the number in a file's name.
 VIEWS = {"egocentric": "7150991", "top": "7151020", "back": "6510211", "left": "8421130", "right": "7151062"}
 TENT_ENDING = ".egoprocel.ann"
+RATE = Fraction(10)
+"""Frames per second of the JSON file: every video's last frame ends in 9, a whole number of seconds at ten a second,
+and MECCANO's mean length comes out as the 20.7 minutes of its own publication."""
+MOST_VIEWS = 6  # no recording has more lists in the JSON file than this
+SLACK = 50  # frames: how far the starts of one step lie apart in two views of a recording
+BACKGROUND = "0"
 
 
 def read(root: str | Path, view: str = "egocentric") -> Loaded:
@@ -34,32 +34,10 @@ def read(root: str | Path, view: str = "egocentric") -> Loaded:
     `view` is the camera of CMU-MMAC that is wanted: egocentric, top, back, left or right.
     """
     place = existing_root(root, "egoprocel")
-    if view not in VIEWS:
-        raise OptionError(unknown("view", view, VIEWS))
+    choose("view", view, VIEWS)
     if (place / "egoprocel.json").is_file():
-        return _with_videos(place, read_json_form(place), view)
+        return _read_json(place, view)
     return _read_tree(place, view)
-
-
-def _with_videos(root: Path, loaded: Loaded, view: str) -> Loaded:
-    """The tasks of the JSON file with the videos and features that lie beside it."""
-    shelf = Shelf(root)
-    tasks = []
-    for task in loaded.tasks:
-        shelf.videos = _part_videos(root, TASKS[task.name].folder)
-        videos = []
-        for video in task:
-            # A recording of CMU-MMAC has a file per camera, whose name begins with the recording's.
-            of_view = [
-                n for n in (*shelf.videos, *shelf.features) if n.startswith(video.name) and camera_view(n) == view
-            ]
-            film, features, length = shelf.find([video.name, *of_view])
-            videos.append(replace(video, path=film, features=features, duration=length or video.duration))
-        tasks.append(replace(task, videos=videos))
-    loaded.tasks = tasks
-    if not any(video.path or video.features for task in tasks for video in task):
-        loaded.missing.append(f"{root}: no videos/ and no features/ beside egoprocel.json.")
-    return loaded
 
 
 def _part_videos(root: Path, place: str) -> dict[str, Path]:
@@ -161,3 +139,113 @@ def _same_folder(root: Path, place: str) -> Path | None:
             return None
         here = matches[0]
     return here
+
+
+# ---------------------------------------------------------------------- the JSON file of frame lists
+
+
+class Frames(NamedTuple):
+    """One list of the file: who does what between which frames, background included."""
+
+    actions: Sequence[str]
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+    def steps(self) -> list[tuple[str, int, int]]:
+        """(action, start, end) without the background."""
+        return [each for each in zip(self.actions, self.starts, self.ends, strict=True) if each[0] != BACKGROUND]
+
+
+def _read_json(root: Path, view: str) -> Loaded:
+    """Read all tasks of `egoprocel.json`, with the videos and features beside it."""
+    loaded, shelf, path = Loaded(), Shelf(root), root / "egoprocel.json"
+    names = {}
+    if (root / "id2action.txt").is_file():
+        numbered = read_numbered_names(root / "id2action.txt")
+        names = {str(number): name.replace("_", " ") for number, name in numbered}
+    else:
+        loaded.missing.append(f"{root / 'id2action.txt'}: absent; steps have numbers instead of names.")
+    record = read_json(path)
+    if not isinstance(record, dict):
+        fail(path, "it must be an object with a task per key", "Copy the file again")
+    for title, info in TASKS.items():
+        if info.key in record:
+            shelf.videos = _part_videos(root, info.folder)
+            loaded.tasks.append(_read_lists(title, record[info.key], names, path, shelf, view))
+        else:
+            loaded.missing.append(f"{path}: the task {info.key!r} ({title}) is not in it.")
+    for key in sorted(set(record) - {info.key for info in TASKS.values()}):
+        loaded.problems.append(f"{path}: the task {key!r} is not known.")
+    if not any(video.path or video.features for task in loaded.tasks for video in task):
+        loaded.missing.append(f"{root}: no videos/ and no features/ beside egoprocel.json.")
+    return loaded
+
+
+def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
+    """Group the lists by recording: neighbours with the same steps at nearly the same times are views of one.
+
+    A camera may have stopped early, so the shorter of two lists need only be the beginning of the longer.
+    """
+    groups: list[list[Frames]] = []
+    for frames in lists:
+        if groups and len(groups[-1]) < MOST_VIEWS and _same_recording(fullest(groups[-1]).steps(), frames.steps()):
+            groups[-1].append(frames)
+        else:
+            groups.append([frames])
+    # A view with nothing in it (a camera that stopped at once) belongs to the neighbour that has fewer views.
+    for place in range(len(groups) - 1, -1, -1):
+        if len(groups) > 1 and not any(frames.steps() for frames in groups[place]):
+            empty = groups.pop(place)
+            beside = groups[max(place - 1, 0) : place + 1]
+            min(beside, key=len).extend(empty)
+    return groups
+
+
+def fullest(views: Sequence[Frames]) -> Frames:
+    """The one of `views` with the most steps, the first of them when several are alike."""
+    return max(views, key=lambda frames: len(frames.steps()))
+
+
+def _same_recording(one: list[tuple[str, int, int]], other: list[tuple[str, int, int]]) -> bool:
+    shared = min(len(one), len(other))
+    pairs = zip(one[:shared], other[:shared], strict=True)
+    return shared > 0 and all(a[0] == b[0] and abs(a[1] - b[1]) <= SLACK for a, b in pairs)
+
+
+def _read_lists(
+    title: str, entry: Mapping[str, Any], names: Mapping[str, str], path: Path, shelf: Shelf, view: str
+) -> Task:
+    """One task of the file; the views of a recording become one timeline."""
+    try:
+        lists = [
+            Frames([str(a) for a in actions], starts, ends)
+            for actions, starts, ends in zip(
+                entry["hdl_actions"], entry["hdl_start_times"], entry["hdl_end_times"], strict=True
+            )
+        ]
+        handles = [str(handle) for handle in entry["handles"]]
+    except (KeyError, TypeError, ValueError) as error:
+        fail(
+            path, f"{title}: handles, hdl_actions, hdl_start_times, hdl_end_times do not fit ({error})", "Copy it again"
+        )
+    views = collapse_views(lists) if len(lists) != len(handles) else [[frames] for frames in lists]
+    defects = list(TASKS[title].defects)
+    if len(lists) != len(handles):
+        defects.append(f"{len(lists)} lists of camera views were collapsed to {len(views)} recordings")
+    if len(views) != len(handles):
+        defects.append(f"{len(handles)} video names for {len(views)} recordings, so these are numbered")
+        handles = [f"{title} {place + 1:02d}" for place in range(len(views))]
+    used = {action for group in views for frames in group for action, _, _ in frames.steps()}
+    steps = tuple(names.get(action, action) for action in sorted(used, key=lambda a: (len(a), a)))
+    videos = []
+    for name, group in zip(handles, views, strict=True):
+        frames = fullest(group)
+        length = float((frames.ends[-1] + 1) / RATE)
+        segments = [Segment(float(s / RATE), float(e / RATE), names.get(a, a)) for a, s, e in frames.steps()]
+        timeline = Timeline(segments, length, steps, name)
+        # A recording of CMU-MMAC has a file per camera, whose name begins with the recording's.
+        files = [n for n in (*shelf.videos, *shelf.features) if n.startswith(name) and camera_view(n) == view]
+        film, features, listed = shelf.find([name, *files])
+        about = {"views": str(len(group))}
+        videos.append(TaskVideo(name, film, features, None, listed or length, timeline, about))
+    return Task(title, videos, steps, defects=tuple(defects))

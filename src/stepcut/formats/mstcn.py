@@ -57,6 +57,11 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 
 def read_mapping(path: Path) -> list[str]:
     """The steps of the `mapping.txt` at `path` in the order of their numbers, without the background."""
+    return [step for _, step in read_numbered_names(path) if step not in NOTHING]
+
+
+def read_numbered_names(path: Path) -> list[tuple[int, str]]:
+    """The numbers and names in the lines `NUMBER name` of the file at `path`, in the order of the numbers."""
     numbered = []
     for line, text in enumerate(read_text(path).split("\n"), start=1):
         number, _, step = text.strip().partition(" ")
@@ -65,7 +70,7 @@ def read_mapping(path: Path) -> list[str]:
         if not re.fullmatch("[0-9]{1,9}", number) or not step.strip():
             fail(path, f"{text!r} is not 'NUMBER step'", "Correct the line", line)
         numbered.append((int(number), step.strip()))
-    return [step for _, step in sorted(numbered) if step not in NOTHING]
+    return sorted(numbered)
 
 
 def find_mapping(path: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""A kitchen that films itself: first-person videos of breakfast being made, with exact ground truth.
+"""A kitchen that films itself: first-person videos of breakfast being made, or features of them, with exact truth.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
-from stepcut.datasets.toy.features import toy_features
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+
 from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Script, ScriptSettings, write_script
 from stepcut.errors import DataError, choose
 from stepcut.files.atomic import read_json, write_json
@@ -80,6 +83,8 @@ def make_kitchen(
 
     Same arguments, same videos. What is there already is kept; an interrupted kitchen is completed by the same call.
     """
+    from stepcut.datasets.toy.render import is_filmed, render_video  # PIL: only when needed
+
     choose("view", view, VIEWS)
     check_number("videos", videos, 1, whole=True)
     scripts = [write_script(seed, video, **plan) for video in range(videos)]
@@ -94,17 +99,54 @@ def make_kitchen(
     paths = tuple(root / "videos" / f"{script.name}.mp4" for script in scripts)
     with Stage(progress, "film", total=videos, unit="videos") as stage:
         for script, path in zip(scripts, paths, strict=True):
-            _film(script, path, view)
+            if not is_filmed(script, path):
+                render_video(script, path, view)
             stage.advance(item=path.name)
     return ToyKitchen(root, paths, {script.name: script.timeline for script in scripts}, view, flaws=flaws)
 
 
-def _film(script: Script, path: Path, view: str) -> None:
-    """Render a video unless it is there and whole."""
-    from stepcut.datasets.toy.render import is_filmed, render_video  # PIL and scipy: only when needed
+def toy_features(
+    videos: int = 6,
+    seed: int = 0,
+    dim: int = 32,
+    rate: float = 1.0,
+    *,
+    noise: float = 0.5,
+    offset: float = 2.0,
+    drift: float = 0.5,
+    **plan: Unpack[ScriptSettings],
+) -> tuple[list[NDArray[np.float32]], list[Timeline]]:
+    """Features of `videos` breakfasts that nobody filmed, `(T, dim)` at `rate` rows a second, and the true timelines.
 
-    if not is_filmed(script, path):
-        render_video(script, path, view)
+    Row = the step's prototype (of length about 1, the same in all videos; a vector of its own for each stretch of
+    background) + `offset` x what is particular to the video + `drift` x something that changes slowly + `noise`.
+    `plan` is what `write_script` takes.
+
+    >>> rows, timelines = toy_features(videos=2, rate=2)
+    >>> len(rows[0]) == round(2 * timelines[0].end)
+    True
+    """
+    check_number("videos", videos, 1, whole=True)
+    check_number("dim", dim, 1, whole=True)
+    check_number("rate", rate, 0, 1000, above=True)
+    prototypes = np.random.default_rng([seed, 5]).standard_normal((len(STEPS), dim)) / np.sqrt(dim)
+    rows, timelines = [], []
+    for video in range(videos):
+        script = write_script(seed, video, **plan)
+        rng = np.random.default_rng([seed, video, 6])
+        count = max(1, round(script.duration * rate))
+        times = np.arange(count) / rate
+        clean = np.empty((count, dim))
+        for shot in script.shots:
+            own = rng.standard_normal(dim) / np.sqrt(dim)
+            clean[times >= shot.start] = prototypes[STEPS.index(shot.step)] if shot.step else own
+        slow = gaussian_filter1d(rng.standard_normal((count, dim)), 10 * rate, axis=0, mode="nearest")
+        slow /= max(float(np.sqrt((slow**2).sum(1).mean())), 1e-9)
+        particular = rng.standard_normal(dim) / np.sqrt(dim)
+        shaken = noise * rng.standard_normal((count, dim)) / np.sqrt(dim)
+        rows.append((clean + offset * particular + drift * slow + shaken).astype(np.float32))
+        timelines.append(script.timeline)
+    return rows, timelines
 
 
 def _claim(root: Path, settings: dict[str, Any]) -> None:
