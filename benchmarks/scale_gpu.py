@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from stepcut.features import extract as extraction
 from stepcut.features.backbones import HeldBackbone, load_backbone, open_backbone
 from stepcut.features.contract import Features
-from stepcut.features.extract import extract
 from stepcut.parallel.contract import count_cores
 from stepcut.parallel.ray import Ray
 from stepcut.version import __version__
@@ -39,7 +39,8 @@ def main() -> int:
     args = parser.parse_args()
 
     begin = time.perf_counter()
-    engine = Ray(piece=args.piece, holders=args.actors)
+    extraction.PIECE = args.piece
+    engine = Ray(holders=args.actors)
     there, _ = open_backbone("efficientnet-lite0", device=args.device, engine=engine)
     start = time.perf_counter() - begin
     if not isinstance(there, HeldBackbone):
@@ -54,7 +55,7 @@ def main() -> int:
             for way, (backbone, where) in ways.items():
                 begin = time.perf_counter()
                 cache = Path(folder, f"{turn}-{way}")
-                found[way], failures = extract(args.videos, backbone, args.fps, cache, engine=where)
+                found[way], failures = extraction.extract(args.videos, backbone, args.fps, cache, engine=where)
                 seconds[way] += [time.perf_counter() - begin] if turn else []
                 assert not failures, failures
         pairs = list(zip(found["one process"], found["Ray"], strict=True))

@@ -15,14 +15,15 @@ from parallel_kit import Logged, pids, seen
 
 from stepcut.errors import FeatureError, VideoError
 from stepcut.features.extract import extract
-from stepcut.features.jobs import Carried, compute_job, join, look
+from stepcut.features.jobs import Carried, compute_job, join, look, unpack
 from stepcut.parallel.local import Local
 from stepcut.progress import Event
 
 
 @pytest.fixture
-def engine() -> Iterator[Local]:
-    engine = Local(2, piece=3.0)
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
+    monkeypatch.setattr("stepcut.features.extract.PIECE", 3.0)
+    engine = Local(2)
     yield engine
     engine.close()
 
@@ -128,4 +129,4 @@ def test_a_full_disk(films: Path, tmp_path: Path) -> None:
 
 def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"):
-        Carried("logged 2", pickle.dumps(Logged(tmp_path))).open()
+        unpack(Carried("logged 2", pickle.dumps(Logged(tmp_path))))

@@ -38,11 +38,13 @@ import sys
 sys.path[:0] = sys.argv[1:3]
 from pathlib import Path
 from parallel_kit import Logged
+from stepcut.features import extract as extraction
 from stepcut.parallel import ENGINES
-from stepcut.features.extract import extract
 if __name__ == "__main__":
-    engine = ENGINES[sys.argv[5]](workers=2, piece=1.0)
-    extract(sys.argv[3], Logged(Path(sys.argv[4]) / "log", wait=0.1), fps=5, cache=sys.argv[4], engine=engine)
+    extraction.PIECE = 1.0
+    engine = ENGINES[sys.argv[5]](workers=2)
+    backbone = Logged(Path(sys.argv[4]) / "log", wait=0.1)
+    extraction.extract(sys.argv[3], backbone, fps=5, cache=sys.argv[4], engine=engine)
 """
 
 

@@ -30,8 +30,10 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Ray]:
-    engine = Ray(workers=2, piece=3.0)
-    yield engine
+    engine = Ray(workers=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stepcut.features.extract.PIECE", 3.0)
+        yield engine
     engine.close()
     import ray
 

@@ -36,10 +36,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     cluster.shutdown()
 
 
-def test_a_lost_node(cluster: Any, films: Path, tmp_path: Path) -> None:
+def test_a_lost_node(cluster: Any, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.features.extract.PIECE", 1.0)
     node = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    engine = Ray(address=cluster.address, piece=1.0)
+    engine = Ray(address=cluster.address)
     try:
         assert engine.workers == 2
         backbone = Logged(tmp_path / "log", wait=0.2)

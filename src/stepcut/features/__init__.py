@@ -1,3 +1,3 @@
-"""See: from video files to features, one row per sampled time. Knows nothing of steps."""
+"""From video files to features, one row per sampled time. Knows nothing of steps."""
 
 from __future__ import annotations

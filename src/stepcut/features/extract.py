@@ -30,6 +30,8 @@ from stepcut.parallel.local import map_threads
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate, as_rate
 
+PIECE = 600.0
+"""Seconds: a video of twice this length or more is split, so that several workers see it at once."""
 _MOST_WORKERS = 16
 """Videos decoded side by side at most: each holds its decoder's frames in memory."""
 
@@ -92,7 +94,7 @@ def extract(
         looked = map_threads(lambda item, tell: find(item, tell=tell), items, found, told)
     else:
         # A clip reaches over the border of a part, so that its video stays whole.
-        looked = engine.map(partial(find, piece=engine.piece if clip_length(network) == 1 else None), items, found)
+        looked = engine.map(partial(find, piece=PIECE if clip_length(network) == 1 else None), items, found)
     jobs: dict[int, Extraction] = {}
     for number, answer in enumerate(looked):
         if isinstance(answer, Extraction):

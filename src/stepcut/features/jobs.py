@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,9 +24,6 @@ from stepcut.files.addresses import Address
 from stepcut.files.cache import local
 from stepcut.rate import Rate, as_rate
 
-_HERE: dict[bytes, Backbone] = {}
-"""The backbones that this process has opened."""
-
 
 @dataclass(frozen=True)
 class Carried:
@@ -34,17 +32,17 @@ class Carried:
     fingerprint: str
     packed: bytes
 
-    def open(self) -> Backbone:
-        """The backbone; one that would give other features than the sender's is refused."""
-        if self.packed not in _HERE:
-            opened = pickle.loads(self.packed)  # from our own driver, never from a file
-            if opened.fingerprint != self.fingerprint:
-                raise FeatureError(
-                    f"this worker's backbone is {opened.fingerprint!r}, the driver's {self.fingerprint!r}; their "
-                    "features differ. Install the same packages on all machines, or name the device: --device cpu."
-                )
-            _HERE[self.packed] = opened
-        return _HERE[self.packed]
+
+@cache
+def unpack(carried: Carried) -> Backbone:
+    """The backbone that is `carried`; one that would give other features than the sender's is refused."""
+    backbone: Backbone = pickle.loads(carried.packed)  # from our own driver, never from a file
+    if backbone.fingerprint != carried.fingerprint:
+        raise FeatureError(
+            f"this worker's backbone is {backbone.fingerprint!r}, the driver's {carried.fingerprint!r}; their features "
+            "differ. Install the same packages on all machines, or name the device: --device cpu."
+        )
+    return backbone
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ def compute_job(
     tell      hears of every batch; what it raises stops the work
     """
     if not job.target.exists():
-        opened = backbone.open() if isinstance(backbone, Carried) else backbone
+        opened = unpack(backbone) if isinstance(backbone, Carried) else backbone
         with named(job.path) as file:
             compute_features(file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times)
     return len(read_rows(job.target)[0])

@@ -16,8 +16,6 @@ Answer = TypeVar("Answer")
 Done = Callable[[int, Answer | Exception], None]
 """Hears, in the caller's process, the number of an item and its answer."""
 
-PIECE = 600.0
-"""Seconds: a video of twice this length or more is split, so that several workers see it at once."""
 TRIES = 2
 """How often an item is begun before a worker that dies on it is taken to be the item's fault."""
 
@@ -50,11 +48,6 @@ class Holder:
 
 class Engine(Protocol):
     """Where work is done. Leave it with `close`."""
-
-    workers: int
-    """How many items are worked on at once."""
-    piece: float
-    """Seconds of video that one worker sees at a time."""
 
     def map(
         self, work: Callable[[Item], Answer], items: Sequence[Item], done: Done[Answer] | None = None, gpu: bool = False

@@ -14,7 +14,7 @@ from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 from stepcut.errors import OptionError, WorkerDied
-from stepcut.parallel.contract import PIECE, TRIES, Answer, Done, Item, attempt, count_cores, share_cores
+from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_cores, share_cores
 
 _MEMORY = 2**30
 """Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
@@ -37,16 +37,14 @@ class _Worker:
 class Local:
     """Worker processes on this machine. They start with the first work and stay until `close`.
 
-    `workers`: how many, as `open_engine` takes it; `piece`: seconds of video that one sees at a time; an `address` is
-    refused.
+    `workers`: how many, as `open_engine` takes it; an `address` is refused.
     """
 
-    def __init__(self, workers: int | None = None, address: str | None = None, piece: float = PIECE) -> None:
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if address is not None:
             raise OptionError(f"address={address!r} is that of a Ray cluster; give engine='ray' (--engine ray) too.")
         cores = count_cores()
         self.workers = workers or max(1, min(cores, int(free_memory() / _MEMORY)))
-        self.piece = piece
         self.threads = max(1, cores // self.workers)
         self._idle: list[_Worker] = []
 

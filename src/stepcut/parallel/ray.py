@@ -15,7 +15,6 @@ from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
 from stepcut.parallel.contract import (
-    PIECE,
     TRIES,
     Answer,
     Done,
@@ -34,19 +33,12 @@ _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 class Ray:
     """A Ray cluster: the one at `address`, or one that is started on this machine and ends with `close`.
 
-    `workers`: how many tasks at once, as `open_engine` takes it; `piece`: seconds of video that one sees at a time;
-    `holders`: how many actors hold an object for the workers; left out, one on every GPU, and none on CPUs: there each
-    worker has its own.
+    `workers`: how many tasks at once, as `open_engine` takes it; `holders`: how many actors hold an object for the
+    workers; left out, one on every GPU, and none on CPUs: there each worker has its own.
     """
 
-    def __init__(
-        self,
-        workers: int | None = None,
-        address: str | None = None,
-        piece: float = PIECE,
-        holders: int | None = None,
-    ) -> None:
-        self.piece, self.address, self.holders = piece, address, holders
+    def __init__(self, workers: int | None = None, address: str | None = None, holders: int | None = None) -> None:
+        self.address, self.holders = address, holders
         self._ray, self._began = import_ray(alone=address is None), False
         self._files = ""
         if not self._ray.is_initialized():
