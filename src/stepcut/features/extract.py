@@ -1,43 +1,46 @@
-"""Features of many videos: found in the store, or computed with decoding and backbone side by side."""
+"""Features of what a user hands over: arrays, feature files, or videos, whose features are stored or computed."""
 
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepcut.errors import VideoError
-from stepcut.features.backbones import HeldBackbone, open_backbone
+from stepcut.errors import FeatureError, OptionError, VideoError
+from stepcut.features.backbones import open_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import batch_size, clip_length
-from stepcut.features.contract import Failure, Features
+from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.files import clear_leftovers, load_features, read_rows, save_rows
-from stepcut.features.find import Source, find_videos, name_videos
-from stepcut.features.jobs import Carried, Extraction, compute_job, join, look, video_error
-from stepcut.features.spec import VECTORS, FeatureSpec
+from stepcut.features.find import Source as Videos
+from stepcut.features.find import feature_files, find_videos, name_videos
+from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
+from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.contract import Engine, Holder, count_cores
+from stepcut.parallel.contract import Engine
 from stepcut.parallel.local import map_threads
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate, as_rate
 
+Array = NDArray[Any]
+Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]
 PIECE = 600.0
 """Seconds: a video of twice this length or more is split, so that several workers see it at once."""
-_MOST_WORKERS = 16
-"""Videos decoded side by side at most: each holds its decoder's frames in memory."""
 
 
 def extract(
-    videos: Source,
+    videos: Videos,
     backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
     fps: Rate | None = None,
     cache: AnyPath | None = None,
@@ -73,7 +76,7 @@ def extract(
 
     # A worker may have another working folder.
     items = [(name, path if engine is None else path.absolute()) for name, path in zip(names, paths, strict=True)]
-    find = partial(
+    look_at = partial(
         look,
         fingerprint=network.fingerprint,
         fps=spec.fps,
@@ -91,10 +94,10 @@ def extract(
 
     looked: list[Extraction | Exception]
     if engine is None:
-        looked = map_threads(lambda item, tell: find(item, tell=tell), items, found, told)
+        looked = map_threads(lambda item, tell: look_at(item, tell=tell), items, found, told)
     else:
         # A clip reaches over the border of a part, so that its video stays whole.
-        looked = engine.map(partial(find, piece=PIECE if clip_length(network) == 1 else None), items, found)
+        looked = engine.map(partial(look_at, piece=PIECE if clip_length(network) == 1 else None), items, found)
     jobs: dict[int, Extraction] = {}
     for number, answer in enumerate(looked):
         if isinstance(answer, Extraction):
@@ -106,7 +109,7 @@ def extract(
         if place != folder:  # the features of this run alone
             missing = {number: replace(job, target=place / job.target.name) for number, job in missing.items()}
             jobs |= missing
-        for number, error in _compute_all(missing, network, progress, strict, engine).items():
+        for number, error in compute_jobs(missing, network, progress, strict, engine).items():
             note(number, error)
         done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in failures]
         if place != folder:
@@ -137,58 +140,105 @@ def _read(job: Extraction, given: Path | Address, spec: FeatureSpec) -> Features
     return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]), spec)
 
 
-def _compute_all(
-    jobs: Mapping[int, Extraction], backbone: Backbone, progress: Hook, strict: bool, engine: Engine | None
-) -> dict[int, VideoError]:
-    """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
+def read_source(
+    source: Source,
+    rate: Rate = 1,
+    spec: FeatureSpec | None = DEFAULT,
+    cache: AnyPath | None = None,
+    strict: bool = False,
+    progress: Hook = silent,
+    engine: Engine | None = None,
+    device: str = "auto",
+    backbone: Backbone | None = None,
+) -> tuple[list[Features], list[Failure]]:
+    """The features of everything in `source`, and what could not be used.
 
-    Videos with the same content are computed once; parts that an earlier run has finished are not computed again. The
-    hook is called in the caller's thread, and whatever it raises (or Ctrl-C) stops the workers.
+    source    a folder, files, globs or addresses of videos, or of feature files; or arrays, as a list or by name
+    rate      rows per second of features that do not say it themselves
+    spec      how features are made of videos; None: they cannot be, the procedure was learned from given features
+    cache     where features of videos are kept
+    strict    stop at the first video that cannot be used
+    progress  hears how far the work is
+    engine    whose workers compute; left out, this process does
+    device    auto, cpu or cuda
+    backbone  the network itself, where it is at hand
     """
-    owners: dict[Path | Address, list[int]] = {}
-    for number, job in jobs.items():
-        owners.setdefault(job.target, []).append(number)
-    if not owners:
-        return {}
-    first = {numbers[0]: jobs[numbers[0]] for numbers in owners.values()}
-    work = [(number, part) for number, job in first.items() for part in job.parts()]
-    if engine is not None:  # the longest first: begun last, it would be waited for by all workers but one
-        work.sort(key=lambda one: one[1].expected or 0, reverse=True)
-    parts = [part for _, part in work]
-    failed: dict[int, VideoError] = {}
-    seen = [0] * len(parts)
-
-    def judge(number: int, answer: object) -> None:
-        """Note the error of a video; raise what is not a video's fault."""
-        if isinstance(answer, Exception):
-            error = video_error(answer, jobs[number].path)
-            if strict:
-                raise error
-            failed[number] = error
-
-    with Stage(progress, "features", sum(part.expected or 0 for part in parts), "frames") as stage:
-
-        def told(place: int, rows: int) -> None:
-            seen[place] += rows
-            stage.advance(rows, item=parts[place].name)
-
-        def done(place: int, answer: int | Exception) -> None:
-            if isinstance(answer, int):
-                told(place, answer - seen[place])
-            elif not first[work[place][0]].cuts or not isinstance(answer, VideoError):
-                judge(work[place][0], answer)  # what goes wrong with one part of several is seen again in one pass
-            stage.total = (stage.total or 0) + seen[place] - (parts[place].expected or 0)
-
-        if engine is None:
-            workers = min(len(parts), max(2, count_cores()), _MOST_WORKERS)
-            compute = partial(
-                compute_job, backbone=HeldBackbone(Holder(backbone)), threads=max(1, count_cores() // workers)
-            )
-            map_threads(lambda part, tell: compute(part, tell=tell), parts, done, told, workers)
+    failures: list[Failure] = []
+    places = find_places(source)
+    if places is None:
+        features = _from_arrays(source, rate)
+    else:
+        given = [feature_files(place) for place in places]
+        if all(given) and given:
+            features = load_features([file for files in given for file in files], rate)
+        elif any(given):
+            video = next(place for place, files in zip(places, given, strict=True) if not files)
+            held = next(place for place, files in zip(places, given, strict=True) if files)
+            raise OptionError(f"{held} holds features and {video} does not; give all of one kind.")
         else:
-            carried = Carried(backbone.fingerprint, pickle.dumps(backbone))
-            engine.map(partial(compute_job, backbone=carried), parts, done)
-            split = [number for number, job in first.items() if job.cuts and number not in failed]
-            wholes = [first[number] for number in split]
-            engine.map(partial(join, backbone=carried), wholes, lambda place, made: judge(split[place], made))
-    return {number: failed[numbers[0]] for numbers in owners.values() if numbers[0] in failed for number in numbers}
+            videos = find_videos(places)
+            spec = need_spec(spec)
+            features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine)
+            if not features:
+                raise VideoError(f"none of the {len(videos)} videos could be used{_reasons(failures)}.")
+    return features, failures
+
+
+def read_like(
+    video: Any,
+    rate: Fraction,
+    shape: Sequence[int],
+    spec: FeatureSpec | None,
+    device: str = "auto",
+    progress: Hook = silent,
+) -> Features:
+    """The features of one more video, made as those that a procedure was learned from.
+
+    video     a video, a feature file, an array, or features
+    rate      rows per second that the procedure was learned at
+    shape     the shape of a row that it was learned from
+    spec      how its features were made; None where they were given
+    device    auto, cpu or cuda
+    progress  hears how far the work is
+    """
+    if isinstance(video, Features):
+        features = video
+    else:
+        source = [video] if isinstance(video, str | os.PathLike | Address) else {"video": video}
+        found, failures = read_source(source, rate, spec, strict=True, progress=progress, device=device)
+        if len(found) != 1:
+            raise OptionError(f"{video} holds {len(found)} videos{_reasons(failures)}; give one at a time.")
+        features = found[0]
+    if features.rate != rate:
+        raise FeatureError(f"{features.name}: {features.rate} rows per second; this procedure was learned at {rate}.")
+    if list(features.rows.shape[1:]) != list(shape):
+        raise FeatureError(
+            f"{features.name}: a row has shape {list(features.rows.shape[1:])}; this procedure was learned from "
+            f"{list(shape)}. Use the same backbone."
+        )
+    return features
+
+
+def find_places(source: Source) -> list[AnyPath] | None:
+    """The files and folders that a `source` names; None where it is arrays."""
+    if isinstance(source, str | os.PathLike | Address):
+        return [source]
+    if isinstance(source, Mapping):
+        return None
+    places = [one for one in source if isinstance(one, str | os.PathLike | Address)]
+    return places if len(places) == len(source) else None
+
+
+def _from_arrays(source: Any, rate: Rate) -> list[Features]:
+    named = source if isinstance(source, Mapping) else {str(i): one for i, one in enumerate(source)}
+    per_second = as_rate(rate, "rate")
+    features = []
+    for name, one in named.items():
+        rows = check_rows(one, str(name))
+        features.append(Features(rows, per_second, len(rows) / float(per_second), str(name)))
+    check_alike(features)
+    return features
+
+
+def _reasons(failures: Sequence[Failure]) -> str:
+    return "".join("; " + " ".join(str(failure.error).split()).rstrip(".") for failure in failures)

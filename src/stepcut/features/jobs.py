@@ -1,4 +1,4 @@
-"""One video as a piece of work for any process: looked at, computed whole or in parts, the parts joined.
+"""Videos as pieces of work for any process: looked at, computed whole or in parts, the parts joined.
 
 Long videos are split at key frames for several workers; joined, the parts are the very rows of one pass.
 """
@@ -6,15 +6,16 @@ Long videos are split at key frames for several workers; joined, the parts are t
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
 from stepcut.errors import FeatureError, VideoError, WorkerDied
+from stepcut.features.backbones import HeldBackbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
 from stepcut.features.files import content_hash, feature_file, read_rows, write_rows
@@ -22,7 +23,13 @@ from stepcut.features.video import key_times, probe
 from stepcut.features.video.container import JUMP, blame, check_file
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
+from stepcut.parallel.contract import Engine, Holder, count_cores
+from stepcut.parallel.local import map_threads
+from stepcut.progress import Hook, Stage
 from stepcut.rate import Rate, as_rate
+
+_MOST_WORKERS = 16
+"""Videos decoded side by side at most: each holds its decoder's frames in memory."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +194,68 @@ def _join_exactly(job: Extraction, backbone: Backbone | Carried) -> bool:
             writer.append_all(rows)
         writer.finish(said)
     return True
+
+
+def compute_jobs(
+    jobs: Mapping[int, Extraction], backbone: Backbone, progress: Hook, strict: bool, engine: Engine | None
+) -> dict[int, VideoError]:
+    """Compute and store what is missing, several videos side by side; gives the errors of those that failed.
+
+    Videos with the same content are computed once; parts that an earlier run has finished are not computed again.
+
+    jobs      the videos, by number
+    backbone  makes the rows
+    progress  is called in the caller's thread; whatever it raises (or Ctrl-C) stops the workers
+    strict    raise the first error
+    engine    whose workers compute; None: threads of this process
+    """
+    owners: dict[Path | Address, list[int]] = {}
+    for number, job in jobs.items():
+        owners.setdefault(job.target, []).append(number)
+    if not owners:
+        return {}
+    first = {numbers[0]: jobs[numbers[0]] for numbers in owners.values()}
+    work = [(number, part) for number, job in first.items() for part in job.parts()]
+    if engine is not None:  # the longest first: begun last, it would be waited for by all workers but one
+        work.sort(key=lambda one: one[1].expected or 0, reverse=True)
+    parts = [part for _, part in work]
+    failed: dict[int, VideoError] = {}
+    seen = [0] * len(parts)
+
+    def judge(number: int, answer: object) -> None:
+        """Note the error of a video; raise what is not a video's fault."""
+        if isinstance(answer, Exception):
+            error = video_error(answer, jobs[number].path)
+            if strict:
+                raise error
+            failed[number] = error
+
+    with Stage(progress, "features", sum(part.expected or 0 for part in parts), "frames") as stage:
+
+        def told(place: int, rows: int) -> None:
+            seen[place] += rows
+            stage.advance(rows, item=parts[place].name)
+
+        def done(place: int, answer: int | Exception) -> None:
+            if isinstance(answer, int):
+                told(place, answer - seen[place])
+            elif not first[work[place][0]].cuts or not isinstance(answer, VideoError):
+                judge(work[place][0], answer)  # what goes wrong with one part of several is seen again in one pass
+            stage.total = (stage.total or 0) + seen[place] - (parts[place].expected or 0)
+
+        if engine is None:
+            workers = min(len(parts), max(2, count_cores()), _MOST_WORKERS)
+            compute = partial(
+                compute_job, backbone=HeldBackbone(Holder(backbone)), threads=max(1, count_cores() // workers)
+            )
+            map_threads(lambda part, tell: compute(part, tell=tell), parts, done, told, workers)
+        else:
+            carried = Carried(backbone.fingerprint, pickle.dumps(backbone))
+            engine.map(partial(compute_job, backbone=carried), parts, done)
+            split = [number for number, job in first.items() if job.cuts and number not in failed]
+            wholes = [first[number] for number in split]
+            engine.map(partial(join, backbone=carried), wholes, lambda place, made: judge(split[place], made))
+    return {number: failed[numbers[0]] for numbers in owners.values() if numbers[0] in failed for number in numbers}
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.read import Source, find_places, read_source
+from stepcut.features.extract import Source, find_places, read_source
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir

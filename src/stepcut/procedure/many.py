@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import DataError, StepcutError, VideoError
+from stepcut.features.extract import read_source
 from stepcut.features.find import feature_files, find_videos, natural
-from stepcut.features.read import read_source
 from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.parallel.contract import Engine, attempt

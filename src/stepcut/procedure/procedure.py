@@ -16,7 +16,7 @@ from stepcut.checking.severity import parse_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, unknown
 from stepcut.features.contract import Features
-from stepcut.features.read import Source, read_like, read_source
+from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, whole_path
 from stepcut.guidance.guide import Guide

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from stepcut.errors import OptionError, OutputError
-from stepcut.features.read import Source
+from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import output_errors
 from stepcut.files.cache import cache_dir

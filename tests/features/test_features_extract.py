@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepcut.errors import FeatureError, OptionError, VideoError
-from stepcut.features.read import read_like, read_source
+from stepcut.features.extract import read_like, read_source
 
 
 def rows(seed: int, length: int = 5, width: int = 4) -> np.ndarray:
