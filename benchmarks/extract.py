@@ -32,7 +32,7 @@ from stepcut.features.backbones.contract import Backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
 from stepcut.features.spec import TIMES
-from stepcut.features.video import sample_frames
+from stepcut.features.video.sample import sample_frames
 
 FPS = 2
 ROOT = Path(__file__).resolve().parent.parent

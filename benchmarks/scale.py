@@ -34,7 +34,7 @@ import numpy as np
 from extract import make_films, make_long_film, peak_resident
 from scale_tables import FPS, TABLES, fill
 from stepcut.features.extract import extract
-from stepcut.features.video import sample_frames
+from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import write_json, write_text
 from stepcut.parallel.contract import Engine, count_cores
 from stepcut.parallel.local import Local

@@ -21,7 +21,7 @@ from stepcut.methods.cnc.tune import TunableBackbone
 
 
 def decode(videos: list[Path], out: Path, rate: float) -> None:
-    from stepcut.features.video import sample_frames
+    from stepcut.features.video.sample import sample_frames
 
     frames = {}
     for video in videos:

@@ -8,7 +8,8 @@ import pytest
 from features_films import make_film, make_sound, number_of
 
 from stepcut.errors import VideoError
-from stepcut.features.video import probe, sample_frames
+from stepcut.features.video.probe import probe
+from stepcut.features.video.sample import sample_frames
 
 
 def read_all(path: Path) -> list[int]:

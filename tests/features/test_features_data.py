@@ -14,7 +14,8 @@ from stepcut.features.extract import extract
 from stepcut.features.files import read_rows
 from stepcut.features.find import find_videos
 from stepcut.features.jobs import split_times
-from stepcut.features.video import key_times, probe, sample_frames
+from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.sample import sample_frames
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 BOTTLE = DATA / "g1_bottle" / "videos"

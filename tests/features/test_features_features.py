@@ -23,7 +23,8 @@ from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import extract, load_features
 from stepcut.features.files import read_rows
 from stepcut.features.jobs import split_times
-from stepcut.features.video import key_times, probe, sample_frames
+from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.sample import sample_frames
 from stepcut.files.cache import cache_dir
 from stepcut.progress import Event
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import export, extract, load_features
-from stepcut.features.video import key_times, probe, sample_frames
+from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.sample import sample_frames
 
 
 class Grey:

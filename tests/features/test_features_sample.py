@@ -16,7 +16,8 @@ from PIL import Image
 
 from stepcut.errors import OptionError, VideoError
 from stepcut.features.jobs import split_times
-from stepcut.features.video import key_times, probe, sample_frames
+from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.sample import sample_frames
 from stepcut.rate import as_rate
 
 FILMS = {

@@ -16,7 +16,7 @@ from stepcut.errors import OptionError
 from stepcut.features.extract import extract
 from stepcut.features.files import read_rows
 from stepcut.features.spec import FeatureSpec
-from stepcut.features.video import sample_frames
+from stepcut.features.video.sample import sample_frames
 from stepcut.features.video.skip import needed
 
 FILMS: dict[str, dict[str, Any]] = {

@@ -233,7 +233,7 @@ def wait(page: Page, path: str, body: Any = None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_a_copy_for_browsers_is_made_once(page: Page, kind: str) -> None:
-    from stepcut.features.video import probe
+    from stepcut.features.video.probe import probe
 
     assert page.get(f"api/proxy/0/{kind}").status == 404
     assert wait(page, f"api/proxy/0/{kind}")["state"] == "done"

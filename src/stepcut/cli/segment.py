@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     for video, timeline in answers:
         if args.output:
             place = args.output.replace("{name}", str(safe_name(timeline.video or "video")))
-            film = Path(video).suffix[1:].lower() in VIDEO_SUFFIXES
+            film = Path(video).suffix.lower() in VIDEO_SUFFIXES
             write(place, replace(timeline, video=video) if film else timeline)  # ELAN links the film itself
         else:
             print(timeline)

@@ -15,7 +15,7 @@ from typing import Any
 
 from stepcut.cli import say
 from stepcut.errors import OptionError, OutputError, StepcutError
-from stepcut.features.find import SUFFIXES
+from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.procedure import load
 
 JOURNAL = ".stepcut-watch.jsonl"
@@ -99,7 +99,7 @@ class Watch:
         """The videos that have not been checked as they are now, in the order of arrival."""
         found = []
         for path in self.folder.rglob("*"):
-            if path.suffix.lower() not in SUFFIXES or path.name.startswith("."):
+            if path.suffix.lower() not in VIDEO_SUFFIXES or path.name.startswith("."):
                 continue
             try:
                 state = path.stat()

@@ -141,7 +141,7 @@ def find_videos(root: Path) -> dict[str, Path]:
     """Video name (without suffix) -> file, for all videos below the folder `root`."""
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("*")):
-        if path.suffix[1:].lower() in VIDEO_SUFFIXES and path.is_file():
+        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
             found.setdefault(path.name[: -len(path.suffix)], path)
     return found
 

@@ -16,8 +16,6 @@ from stepcut.files.names import VIDEO_SUFFIXES
 
 Source = AnyPath | Iterable[AnyPath]
 Places = list[Path | Address]
-SUFFIXES = frozenset(f".{suffix}" for suffix in VIDEO_SUFFIXES)
-"""What the names of video files usually end in."""
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
@@ -29,7 +27,7 @@ class _Kind:
     error: type[StepcutError]
 
 
-_VIDEO = _Kind("video", SUFFIXES, ".mp4, .mov, .mkv, .webm, .avi and the like", VideoError)
+_VIDEO = _Kind("video", VIDEO_SUFFIXES, ".mp4, .mov, .mkv, .webm, .avi and the like", VideoError)
 _FEATURES = _Kind("feature file", frozenset(FEATURE_SUFFIXES), ", ".join(FEATURE_SUFFIXES), FeatureError)
 
 

@@ -19,8 +19,8 @@ from stepcut.features.backbones import HeldBackbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
 from stepcut.features.files import content_hash, feature_file, read_rows, write_rows
-from stepcut.features.video import key_times, probe
 from stepcut.features.video.container import JUMP, blame, check_file
+from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
 from stepcut.parallel.contract import Engine, Holder, count_cores
@@ -209,13 +209,12 @@ def compute_jobs(
     strict    raise the first error
     engine    whose workers compute; None: threads of this process
     """
-    owners: dict[Path | Address, list[int]] = {}
-    for number, job in jobs.items():
-        owners.setdefault(job.target, []).append(number)
-    if not owners:
+    if not jobs:
         return {}
-    first = {numbers[0]: jobs[numbers[0]] for numbers in owners.values()}
-    work = [(number, part) for number, job in first.items() for part in job.parts()]
+    first: dict[Path | Address, int] = {}
+    for number, job in jobs.items():
+        first.setdefault(job.target, number)
+    work = [(number, part) for number in first.values() for part in jobs[number].parts()]
     if engine is not None:  # the longest first: begun last, it would be waited for by all workers but one
         work.sort(key=lambda one: one[1].expected or 0, reverse=True)
     parts = [part for _, part in work]
@@ -239,7 +238,7 @@ def compute_jobs(
         def done(place: int, answer: int | Exception) -> None:
             if isinstance(answer, int):
                 told(place, answer - seen[place])
-            elif not first[work[place][0]].cuts or not isinstance(answer, VideoError):
+            elif not jobs[work[place][0]].cuts or not isinstance(answer, VideoError):
                 judge(work[place][0], answer)  # what goes wrong with one part of several is seen again in one pass
             stage.total = (stage.total or 0) + seen[place] - (parts[place].expected or 0)
 
@@ -252,10 +251,10 @@ def compute_jobs(
         else:
             carried = Carried(backbone.fingerprint, pickle.dumps(backbone))
             engine.map(partial(compute_job, backbone=carried), parts, done)
-            split = [number for number, job in first.items() if job.cuts and number not in failed]
-            wholes = [first[number] for number in split]
+            split = [number for number in first.values() if jobs[number].cuts and number not in failed]
+            wholes = [jobs[number] for number in split]
             engine.map(partial(join, backbone=carried), wholes, lambda place, made: judge(split[place], made))
-    return {number: failed[numbers[0]] for numbers in owners.values() if numbers[0] in failed for number in numbers}
+    return {number: failed[first[job.target]] for number, job in jobs.items() if first[job.target] in failed}
 
 
 @contextmanager

@@ -8,10 +8,11 @@ from pathlib import PurePosixPath
 from stepcut.errors import printable
 
 VIDEO_SUFFIXES = frozenset((
-    "mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "m2v", "ts", "mts", "m2ts", "vob", "wmv", "asf", "flv",
-    "f4v", "3gp", "3g2", "ogv", "ogm", "mxf", "divx", "h264", "264", "h265", "265", "hevc", "ivf", "y4m", "dv",
+    ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".mts", ".m2ts", ".vob", ".wmv",
+    ".asf", ".flv", ".f4v", ".3gp", ".3g2", ".ogv", ".ogm", ".mxf", ".divx", ".h264", ".264", ".h265", ".265", ".hevc",
+    ".ivf", ".y4m", ".dv",
 ))  # fmt: skip
-"""What the names of video files usually end in, without the dot."""
+"""What the names of video files usually end in."""
 _MOST = 200
 """Bytes of one part of a name; file systems take 255, and a suffix follows."""
 _REFUSED = '\n\t\\:*?"<>|'
@@ -26,7 +27,7 @@ def video_name(video: str) -> str:
     """
     name = video.replace("\\", "/").rsplit("/", 1)[-1]
     stem, dot, suffix = name.rpartition(".")
-    return stem if dot and suffix.lower() in VIDEO_SUFFIXES else name
+    return stem if dot + suffix.lower() in VIDEO_SUFFIXES else name
 
 
 def same_video(one: str, other: str) -> bool:

@@ -137,9 +137,9 @@ def _media(path: Path, video: str) -> Path | None:
     if not video:
         return None
     here = path.resolve().parent
-    if Path(video).suffix[1:].lower() in VIDEO_SUFFIXES:
+    if Path(video).suffix.lower() in VIDEO_SUFFIXES:
         return Path(video).resolve() if Path(video).exists() else (here / video).resolve()
-    beside = [here / f"{video}.{suffix}" for suffix in sorted(VIDEO_SUFFIXES)]
+    beside = [here / f"{video}{suffix}" for suffix in sorted(VIDEO_SUFFIXES)]
     return next((file for file in beside if file.exists()), here / f"{video}.mp4")
 
 

@@ -25,7 +25,7 @@ from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.backbones.lite0 import LAYOUT, weights_file
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.contract import Features
-from stepcut.features.video import sample_frames
+from stepcut.features.video.sample import sample_frames
 from stepcut.methods.contract import Labels
 from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.features.backbones import openvino_runtime as ov
-from stepcut.features.backbones.contract import Frames, Network, Place, Rows
-from stepcut.features.spec import FeatureSpec
+from stepcut.features.backbones.contract import Frames, Place, Rows
 
 Array = NDArray[np.float32]
 
@@ -79,37 +78,21 @@ def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[
     return (w * s[:, None, None, None]).astype(np.float32), bias.astype(np.float32)
 
 
-def as_network(
-    spec: FeatureSpec, dim: int, size: int, fingerprint: str, make: Callable[[], Graph], place: Place
-) -> Network:
-    """One of stepcut's own networks as a backbone.
-
-    spec         how its features are made
-    dim          numbers of a row, or channels of a map
-    size         side of its frames
-    fingerprint  says which network, weights and precision it has
-    make         gives the network, when it is first used
-    place        device, runtime and threads
-    """
+def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]:
+    """What computes the rows of a `graph` from frames of `size` x `size` at a `place`."""
     device, runtime, threads = place
+    if runtime == "openvino":
+        openvino = ov.import_openvino()
+        shape = (-1, size, size, 3)
+        frames, x = ov.frames_to(shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32)
+        model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs, **graph.options)], [frames], "stepcut")
+        return ov.OpenVinoRuntime(model, threads)
+    from stepcut.features.backbones import torch_runtime
 
-    def build() -> Callable[[Frames], Rows]:
-        graph = make()
-        if runtime == "openvino":
-            openvino = ov.import_openvino()
-            frames, x = ov.frames_to(
-                (-1, size, size, 3), (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32
-            )
-            model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs, **graph.options)], [frames], "stepcut")
-            return ov.OpenVinoRuntime(model, threads)
-        from stepcut.features.backbones import torch_runtime
-
-        convs, layers = torch_runtime.as_tensors(graph.convs, device), torch_runtime.Layers()
-        return torch_runtime.TorchRuntime(
-            lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale, device, threads
-        )
-
-    return Network(spec, spec.backbone, dim, size, fingerprint, build, place)
+    convs, layers = torch_runtime.as_tensors(graph.convs, device), torch_runtime.Layers()
+    return torch_runtime.TorchRuntime(
+        lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale, device, threads
+    )
 
 
 def precision(place: Place) -> str:

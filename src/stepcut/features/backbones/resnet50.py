@@ -14,7 +14,7 @@ import numpy as np
 
 from stepcut.errors import OptionError, choose
 from stepcut.features.backbones.contract import Convs, Network, Place
-from stepcut.features.backbones.graph import Graph, Layers, as_network, fold, precision
+from stepcut.features.backbones.graph import Graph, Layers, fold, precision, run_graph
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
@@ -46,7 +46,7 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     family = spec.family or family_of(arrays, metadata)
     graph = resnet50(arrays, layer, family)  # now, so that a file that does not fit is told of before any decoding
     mark = f"resnet50 {layer} {family} {hash_file(file)[:16]} {precision(place)}"
-    return as_network(spec, channels, SIZE, mark, lambda: graph, place)
+    return Network(spec, spec.backbone, channels, SIZE, mark, lambda: run_graph(graph, SIZE, place), place)
 
 
 def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:

@@ -57,18 +57,14 @@ def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
                 "Copy it again from where it came from, or leave it out."
             )
         if duration is None:
-            duration = scan_duration(path, tell)
+            duration = _scan_duration(path, tell)
         if frames is not None:
             check_length(path, duration, frames)
         return VideoInfo(float(duration), rate, width, height, codec, frames)
 
 
-def scan_duration(path: str | os.PathLike[str], tell: Tell | None = None) -> Fraction:
-    """The length of a video that does not state it: from the timestamps of its packets, or their number.
-
-    path  a video file
-    tell  as in `probe`
-    """
+def _scan_duration(path: str | os.PathLike[str], tell: Tell | None) -> Fraction:
+    """The length of a video that does not state it: from the timestamps of its packets, or their number."""
     first: Fraction | None = None
     last = total = Fraction(0)
     with open_video(path, threads=1) as (container, stream):

@@ -15,7 +15,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import VideoError
+from stepcut.errors import VideoError, choose
+from stepcut.features.spec import TIMES
 from stepcut.features.video.container import (
     JUMP,
     Turn,
@@ -26,7 +27,7 @@ from stepcut.features.video.container import (
     stated_rate,
     turn_of,
 )
-from stepcut.features.video.skip import needed, skip_frames, tolerance_of
+from stepcut.features.video.skip import needed, skip_frames
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import clock
 
@@ -41,7 +42,8 @@ class Samples(Iterator[tuple[float, Picture]]):
 
     def __init__(self, path: str | os.PathLike[str], fps: Fraction, times: str = "exact") -> None:
         self.path, self.fps, self.times = path, fps, times
-        self.tolerance = tolerance_of(times, fps)
+        rows = choose("times", times, TIMES)
+        self.tolerance = None if rows is None else rows / fps
         """Seconds by which a frame may be older than the one that is shown at its time; None: it is that one."""
         self.corrupt = 0
         """Damaged frames so far: the decoder gave none, or said that the one it gave is not right."""

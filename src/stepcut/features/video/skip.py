@@ -7,23 +7,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from stepcut.errors import choose
-from stepcut.features.spec import TIMES
 from stepcut.features.video.container import stated_rate
 
 
-def tolerance_of(times: str, fps: Fraction) -> Fraction | None:
-    """Seconds by which a frame may be older than the sample it stands for.
-
-    times  "exact", "near" (half a row) or "fast" (two rows, and no smoothing of block edges)
-    fps    samples per second
-    """
-    rows = choose("times", times, TIMES)
-    return None if rows is None else rows / fps
-
-
 def skip_frames(stream: Any, times: str, tolerance: Fraction | None) -> None:
-    """Tell the decoder of `stream`, before it begins, what it need not do with these `times` and this `tolerance`."""
+    """Tell the decoder of `stream`, before it begins, what it need not do with these `times` and this `tolerance`.
+
+    With "fast" it does not smooth the edges of blocks either.
+    """
     if tolerance is None:
         return
     # Up to three frames in a row are such that no other refers to them, in what encoders write.

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from stepcut.errors import OptionError, OutputError, StepcutError, choose
 
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
-from stepcut.features.video import probe
+from stepcut.features.video.probe import probe
 from stepcut.formats import FORMATS, write, write_folder
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
