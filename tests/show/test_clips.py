@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from PIL import Image
 from stepcut.errors import VideoError
 from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
-from stepcut.show.clips import contact_sheet, cut_clip, grid_movie, write_clips
+from stepcut.show.clips import cut_clip, grid_movie, side_by_side, write_clips
 from stepcut.timeline import Segment, Timeline
 
 
@@ -75,11 +74,8 @@ def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
 
 
 def test_sheet_and_grid(films: Path, tmp_path: Path) -> None:
-    red, blue = (io.BytesIO() for _ in range(2))
-    Image.new("RGB", (40, 30), "red").save(red, "JPEG")
-    Image.new("RGB", (30, 30), "blue").save(blue, "JPEG")
-    sheet = Image.open(io.BytesIO(contact_sheet([red.getvalue(), blue.getvalue(), red.getvalue()], width=2)))
-    assert sheet.size == (80, 60)
+    red, blue = Image.new("RGB", (40, 30), "red"), Image.new("RGB", (30, 30), "blue")
+    assert side_by_side([red, blue, red], 2).size == (80, 60)
     parts = [(str(films / "v3.mp4"), Segment(0, 2, "pour")), (str(films / "v2.mp4"), Segment(0, 1, "pour"))]
     grid_movie(parts, tmp_path / "grid.mp4")
     info = probe(tmp_path / "grid.mp4")

@@ -15,7 +15,7 @@ from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.film import picture_at
-from stepcut.show.report import best_times, find_moments, make_report
+from stepcut.show.report import find_moments, make_report
 from stepcut.timeline import Segment, Timeline, draw_axis
 
 
@@ -98,7 +98,7 @@ def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
 
 
 def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
-    for step, video, time in best_times(procedure, each=1):
+    for step, video, time, _ in find_moments(procedure, each=1):
         chosen = next(s for s in procedure.timelines[video] if s.start <= time < s.end)
         assert chosen.step == procedure.steps[step]
         every = [s.confidence or 0 for t in procedure.timelines.values() for s in t if s.step == chosen.step]

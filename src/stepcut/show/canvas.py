@@ -57,18 +57,13 @@ def new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, A
 
 def legend(figure: Figure, entries: Mapping[str, str]) -> None:
     """Names under the figure, none of them cut: as many columns as the longest one leaves room for."""
-    marks = [rectangle(0, 0, 1, 1, color=fill) for fill in entries.values()]
+    from matplotlib.patches import Patch
+
+    marks = [Patch(color=fill) for fill in entries.values()]
     longest = max(map(len, entries), default=1)
     width = figure.get_figwidth() / (0.35 + 0.055 * longest)  # inches: the mark, and a letter at 7 points
     columns = max(1, min(6, int(width)))
     figure.legend(marks, list(entries), loc="outside lower center", ncols=columns, fontsize=7)
-
-
-def rectangle(*args: float, **options: Any) -> Any:
-    """A patch: left, bottom, width, height."""
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((args[0], args[1]), args[2], args[3], **options)
 
 
 def short(text: str, most: int) -> str:

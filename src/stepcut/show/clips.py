@@ -28,7 +28,9 @@ NEAR = 0.5
 """Seconds. Where a key frame lies at most so long before a segment, the packets are copied from there on."""
 COPIED = ("h264", "hevc", "av1", "mpeg4")
 """Codecs that an .mp4 may hold; others are encoded anew."""
-TILE = (180, 320)  # height and width of a video in the grid
+TILE = (180, 320)  # height and width of a video in the grid movie
+RATE = 10  # frames a second of it
+ROW = 5  # pictures in a row of a contact sheet
 
 
 def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Sequence[Fraction] | None = None) -> bool:
@@ -53,50 +55,38 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
     return copied
 
 
-def contact_sheet(pictures: Sequence[bytes], width: int = 5) -> bytes:
-    """Pictures side by side as one JPEG.
+def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
+    """Pictures of about one size as one.
 
-    pictures  JPEG files of one height
-    width     how many in a row
+    tiles    the pictures
+    columns  how many in a row
     """
-    tiles = [Image.open(io.BytesIO(picture)) for picture in pictures]
     wide, high = max(tile.width for tile in tiles), max(tile.height for tile in tiles)
-    columns = min(width, len(tiles))
     sheet = Image.new("RGB", (columns * wide, math.ceil(len(tiles) / columns) * high))
     for place, tile in enumerate(tiles):
         sheet.paste(tile, (place % columns * wide, place // columns * high))
-    out = io.BytesIO()
-    sheet.save(out, "JPEG", quality=85)
-    return out.getvalue()
+    return sheet
 
 
-def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path, rate: int = 10) -> None:
+def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
     """Several segments at once, each in a tile; one that has ended stands still.
 
     parts   video file and segment
     target  the .mp4 to write
-    rate    frames per second
     """
-    columns = math.ceil(math.sqrt(len(parts)))
-    height, width = TILE
-    empty = np.zeros((*TILE, 3), dtype=np.uint8)
 
     def frames() -> Iterator[NDArray[np.uint8]]:
-        films = [sample_frames(video, rate, TILE, s.start, max(s.end, s.start + 0.2)) for video, s in parts]
-        last = [empty] * len(films)
+        films = [sample_frames(video, RATE, TILE, s.start, max(s.end, s.start + 0.2)) for video, s in parts]
+        last = [Image.new("RGB", TILE[::-1])] * len(films)
         while True:
             new = [next(film, None) for film in films]
             if all(each is None for each in new):
                 return
-            last = [old if each is None else each[1] for old, each in zip(last, new, strict=True)]
-            sheet = np.zeros((math.ceil(len(parts) / columns) * height, columns * width, 3), dtype=np.uint8)
-            for place, tile in enumerate(last):
-                row, column = divmod(place, columns)
-                sheet[row * height : (row + 1) * height, column * width : (column + 1) * width] = tile
-            yield sheet
+            last = [old if each is None else Image.fromarray(each[1]) for old, each in zip(last, new, strict=True)]
+            yield np.asarray(side_by_side(last, math.ceil(math.sqrt(len(last)))))
 
     with whole_file(target) as temporary:
-        write_film(frames(), Fraction(rate), temporary)
+        write_film(frames(), Fraction(RATE), temporary)
 
 
 def write_clips(
@@ -114,7 +104,7 @@ def write_clips(
     step       only this step; its segments also become `grid.mp4`
     sheet      whether each step gets a `contact-sheet.jpg`
     """
-    pictures: dict[str, list[bytes]] = {}
+    pictures: dict[str, list[Image.Image]] = {}
     parts: list[tuple[str, Segment]] = []
     for name, timeline in timelines.items():
         video = videos.get(name)
@@ -128,14 +118,14 @@ def write_clips(
                 cut_clip(video, segment.start, segment.end, stem.with_suffix(".mp4"), keys)
                 picture = picture_at(video, (segment.start + segment.end) / 2, height=240)
                 write_bytes(stem.with_suffix(".jpg"), picture)
-                pictures.setdefault(segment.step, []).append(picture)
+                pictures.setdefault(segment.step, []).append(Image.open(io.BytesIO(picture)))
                 parts.append((video, segment))
                 yield name, stem.with_suffix(".mp4")
         except VideoError as error:
             yield name, error
-    for done, each in pictures.items():
-        if sheet:
-            write_bytes(folder / flat(done) / "contact-sheet.jpg", contact_sheet(each))
+    for done, tiles in pictures.items() if sheet else ():
+        with whole_file(folder / flat(done) / "contact-sheet.jpg") as temporary:
+            side_by_side(tiles, min(ROW, len(tiles))).save(temporary, "JPEG", quality=85)
     if step is not None and parts:
         grid_movie(parts, folder / flat(step) / "grid.mp4")
     named = [replace(timeline, video=name) for name, timeline in timelines.items()]

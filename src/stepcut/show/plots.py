@@ -8,8 +8,7 @@ The same step has the same colour in all of them, in the report and in the viewe
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +16,8 @@ from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.methods.arithmetic import principal_axes, scatter
 from stepcut.procedure.procedure import Procedure
-from stepcut.show.canvas import WIDTH, legend, new_figure, rectangle, save, short, styled
+from stepcut.show.canvas import WIDTH, legend, new_figure, save, short, styled
 from stepcut.show.truth import Found, compare, steps_of, timelines_of
 from stepcut.timeline import Timeline
 
@@ -73,6 +71,9 @@ def embedding(
     Good steps are islands on the left, and mixed on the right. `features` are the rows of the videos in the order of
     `procedure.timelines`; without them they are computed (or found in the cache). `project` is "pca" or "tsne".
     """
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
     names = list(procedure.timelines)
     rows = list(features) if features is not None else [procedure.features(_path(procedure, n)).rows for n in names]
     if len(rows) != len(names):
@@ -82,11 +83,12 @@ def embedding(
     steps = np.concatenate([procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)])
     videos = np.repeat(np.arange(len(names)), [len(each) for each in embedded])
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
-    ways: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-        "pca": _pca,
-        "tsne": functools.partial(_tsne, seed=seed),
+    perplexity = min(30, max(1, (len(chosen) - 1) // 3))
+    ways = {
+        "pca": PCA(2, random_state=seed),
+        "tsne": TSNE(random_state=seed, perplexity=perplexity, init="pca"),
     }
-    at = choose("project", project, ways)(points[chosen])
+    at = choose("project", project, ways).fit_transform(points[chosen])
     figure, (left, right) = new_figure(WIDTH, 3.3, columns=2)
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[colour(int(step)) for step in steps[chosen]], **dots)
@@ -197,6 +199,8 @@ def hierarchy(procedure: Procedure) -> Figure:
 @styled
 def confusion(found: Found, truth: Any) -> Figure:
     """How the time of each true step is shared among the found steps, in percent; matched pairs are framed."""
+    from matplotlib.patches import Rectangle
+
     evaluation = compare(found, truth).evaluation
     score = evaluation.score
     counts = np.roll(score.confusion, -1, axis=(0, 1))  # background and no step go last
@@ -211,7 +215,7 @@ def confusion(found: Found, truth: Any) -> Figure:
     for cluster, step in score.matching.items():
         if cluster >= 0 and step > 0:
             box = {"fill": False, "edgecolor": colour(cluster), "linewidth": 2}
-            axes.add_patch(rectangle(cluster - 0.46, step - 1.46, 0.92, 0.92, **box))
+            axes.add_patch(Rectangle((cluster - 0.46, step - 1.46), 0.92, 0.92, **box))
     found_as = [*(short(name, 16) for name in evaluation.clusters), "no step"]
     axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
     axes.set_yticks(range(len(counts)), [*(short(name, 28) for name in names), "background"])
@@ -251,18 +255,3 @@ def _path(procedure: Procedure, name: str) -> str:
     if path is None:
         raise OptionError(f"{name}: only its features were given to learn; pass features=[...] in the same order.")
     return path
-
-
-def _pca(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    centred = points - points.mean(axis=0)
-    axes, _ = principal_axes(scatter([centred]), 2)
-    projected: NDArray[np.float64] = centred @ axes
-    return projected
-
-
-def _tsne(points: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    from sklearn.manifold import TSNE
-
-    perplexity = min(30, max(1, (len(points) - 1) // 3))
-    projected: NDArray[np.float64] = TSNE(random_state=seed, perplexity=perplexity, init="pca").fit_transform(points)
-    return projected

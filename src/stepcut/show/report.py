@@ -6,11 +6,11 @@ import base64
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, colour, ink
@@ -123,24 +123,23 @@ def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
     return f'<div class="gallery">{"".join(cards)}</div>'
 
 
-@dataclass(frozen=True)
-class Moment:
-    """One picture of a step: from which video, and when."""
+class Moment(NamedTuple):
+    """One picture of a step: from which video, when, and the picture as a data address."""
 
     step: int
     video: str
     time: float
-    jpeg: bytes
-
-    @property
-    def address(self) -> str:
-        """The picture as a data address, for a page that needs no other file."""
-        return "data:image/jpeg;base64," + base64.b64encode(self.jpeg).decode()
+    address: str
 
 
-def best_times(procedure: Procedure, each: int = 4) -> list[tuple[int, str, float]]:
-    """Up to `each` moments per step as (step, video, time): the middle of its surest segment, in the surest videos."""
-    chosen = []
+def find_moments(procedure: Procedure, each: int = 4, height: int = 120) -> list[Moment]:
+    """The pictures that best show each step: the middle of its surest segment, in the surest videos.
+
+    procedure  whose steps they show; a video that is no longer where it was is passed over
+    each       how many of a step at most
+    height     of a picture, in pixels
+    """
+    moments = []
     for number, step in enumerate(procedure.steps):
         surest: list[tuple[float, str, float]] = []
         for name, timeline in procedure.timelines.items():
@@ -148,21 +147,13 @@ def best_times(procedure: Procedure, each: int = 4) -> list[tuple[int, str, floa
             if mine:
                 best = max(mine, key=lambda segment: (segment.confidence or 0.0, segment.duration))
                 surest.append((-(best.confidence or 0.0), name, (best.start + best.end) / 2))
-        chosen += [(number, name, time) for _, name, time in sorted(surest)[:each]]
-    return chosen
-
-
-def find_moments(procedure: Procedure, each: int = 4, height: int = 120) -> list[Moment]:
-    """The pictures themselves; a video that is no longer where it was is passed over."""
-    moments = []
-    for step, name, time in best_times(procedure, each):
-        path = procedure.videos[name]
-        if path is None or not Path(path).exists():
-            continue
-        try:
-            moments.append(Moment(step, name, time, picture_at(path, time, height)))
-        except VideoError:
-            continue
+        for _, name, time in sorted(surest)[:each]:
+            path = procedure.videos[name]
+            if path is None or not Path(path).exists():
+                continue
+            with suppress(VideoError):
+                picture = base64.b64encode(picture_at(path, time, height)).decode()
+                moments.append(Moment(number, name, time, f"data:image/jpeg;base64,{picture}"))
     return moments
 
 

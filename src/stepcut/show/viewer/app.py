@@ -207,8 +207,8 @@ def export(
     timelines: Mapping[str, Timeline],
     format: str,
     title: str,
-    rate: str | None = None,
-    videos: Mapping[str, str | None] | None = None,
+    rate: str | None,
+    videos: Mapping[str, str | None],
 ) -> tuple[str, bytes]:
     """Write timelines through `stepcut.formats`, tables safe for spreadsheets; gives a file name and its bytes.
 
@@ -222,7 +222,7 @@ def export(
     if rate is not None:
         as_rate(rate, "rate")
     if format in LINKED:
-        timelines = {name: replace(t, video=(videos or {}).get(name) or name) for name, t in timelines.items()}
+        timelines = {name: replace(t, video=videos.get(name) or name) for name, t in timelines.items()}
     with tempfile.TemporaryDirectory() as folder:
         if chosen.many:
             path = Path(folder) / f"timelines{chosen.suffix}"
