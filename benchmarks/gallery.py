@@ -24,7 +24,7 @@ from stepcut.progress import Bar
 from stepcut.show import plots
 from stepcut.show.report import write_report
 from stepcut.show.viewer.server import Running
-from stepcut.show.viewer.state import Beside
+from stepcut.show.viewer.state import Beside, Viewer
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SEED = 0
@@ -96,7 +96,7 @@ def photograph_report(page: Any, report: Path, images: Path) -> None:
 
 def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> None:
     """The whole page, and one step in all videos."""
-    running = Running(procedure).start()
+    running = Running(Viewer(procedure)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
     page.locator("#stage .segments button").nth(1).click()
@@ -111,7 +111,7 @@ def photograph_viewer(page: Any, procedure: Path, images: Path, name: str) -> No
 
 def photograph_beside(page: Any, procedure: Path, other: Beside, images: Path) -> None:
     """Two timelines, one above the other, at a difference."""
-    running = Running(procedure, beside=other).start()
+    running = Running(Viewer(procedure, beside=other)).start()
     page.goto(running.address)
     page.wait_for_selector("body.ready")
     page.keyboard.press("d")

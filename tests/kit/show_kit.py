@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from stepcut.procedure.edits import Edits
 from stepcut.show.viewer.server import Running
-from stepcut.show.viewer.state import Beside, CheckedVideo
+from stepcut.show.viewer.state import Beside, CheckedVideo, Viewer
 
 
 def parts_of(edits: Edits, video: str = "one") -> list[tuple[float, float, int]]:
@@ -40,7 +40,7 @@ class Page:
     """A running viewer, asked as its own page asks it; paths go out exactly as they are written here."""
 
     def __init__(self, folder: Path, checked: Sequence[CheckedVideo] = (), beside: Beside | None = None) -> None:
-        self.running = Running(folder, checked=checked, beside=beside)
+        self.running = Running(Viewer(folder, checked, beside=beside))
         self.viewer = self.running.viewer
         address = urlsplit(self.running.address)
         self.host, self.token = address.netloc, address.path.strip("/")

@@ -14,7 +14,7 @@ from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
 from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
-from stepcut.show.viewer.state import Beside, look
+from stepcut.show.viewer.state import Beside, Viewer, look
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         there_too = ", ".join(list(beside.timelines)[:5])
         raise OptionError(f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}.")
 
-    running = Running(folder, args.port, args.host, checked, args.trust, there, beside)
+    running = Running(Viewer(folder, checked, args.trust, there, beside), args.port, args.host)
     address = running.address + (f"#{quote(args.at)}" if args.at else "")
     print(address, flush=True)
     if not args.no_browser:

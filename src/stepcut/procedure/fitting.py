@@ -25,9 +25,6 @@ from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
-Given = Sequence[Labels | None] | None
-"""Labels by video, in the order of the features, where a person gave some."""
-
 
 def fit(
     features: Sequence[Features],
@@ -109,7 +106,9 @@ def fit(
     )
 
 
-def _assess(method: Method, rows: Sequence[Array], labels: Given, progress: Hook) -> tuple[Quality | None, Hierarchy]:
+def _assess(
+    method: Method, rows: Sequence[Array], labels: Sequence[Labels | None] | None, progress: Hook
+) -> tuple[Quality | None, Hierarchy]:
     """How far to trust the steps, and which of them join or part at another grain."""
     quality, split = None, None
     with Stage(progress, "quality", unit="runs") as stage:

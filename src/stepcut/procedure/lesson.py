@@ -19,11 +19,10 @@ from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.procedure.record import Record
 from stepcut.timeline import Timeline
 
-Given = str | os.PathLike[str] | Mapping[str, Timeline | NDArray[Any]]
-"""What a user may hand over: label files, timelines by video, or arrays (T,) of step numbers by video."""
-
 Read = Mapping[str, Timeline | NDArray[Any]]
-"""The same once it is read: no files any more."""
+"""Timelines by video, or arrays (T,) of step numbers by video."""
+Given = str | os.PathLike[str] | Read
+"""What a user may hand over: the same, or label files."""
 
 LEAST = 1.0
 """A step that is labelled for no more seconds than this, in all videos together, has nothing to be learned from."""

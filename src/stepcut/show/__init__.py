@@ -25,9 +25,10 @@ def view(
     cache first, and the same procedure finds its edits there again.
     """
     from stepcut.show.viewer.server import Running, kept, open_browser
+    from stepcut.show.viewer.state import Viewer
 
     folder = Path(procedure) if isinstance(procedure, str | os.PathLike) else kept(procedure)
-    running = Running(folder, port)
+    running = Running(Viewer(folder), port)
     if browser:
         open_browser(running.address)
     if block is None:

@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from html import escape
 from pathlib import Path
@@ -27,7 +27,7 @@ from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import LABELS, write_outline
 from stepcut.show.viewer.app import make_app
 from stepcut.show.viewer.security import make_token
-from stepcut.show.viewer.state import Beside, CheckedVideo, Viewer
+from stepcut.show.viewer.state import Viewer
 from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
@@ -81,18 +81,8 @@ class Server(uvicorn.Server):
 class Running:
     """A viewer that is being served: its address, and `close()`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        port: int = 0,
-        host: str = "127.0.0.1",
-        checked: Sequence[CheckedVideo] = (),
-        trust: bool = False,
-        videos: Mapping[str, str] | None = None,
-        beside: Beside | None = None,
-    ) -> None:
-        self.folder = folder
-        self.viewer = Viewer(folder, checked, trust, videos, beside)
+    def __init__(self, viewer: Viewer, port: int = 0, host: str = "127.0.0.1") -> None:
+        self.viewer, self.folder = viewer, viewer.folder
         token = make_token()
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host

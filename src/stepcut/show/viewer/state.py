@@ -13,7 +13,7 @@ from stepcut.evaluation.agreement import stretches
 from stepcut.files.names import short_names
 from stepcut.formats import FORMATS
 from stepcut.methods.contract import OPEN
-from stepcut.procedure.corrections.document import Document, Part, is_unnamed
+from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
@@ -117,7 +117,7 @@ class Viewer:
     def state(self) -> dict[str, Any]:
         """All that the page shows."""
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
-        offered, quality = outline.config.get("suggestions", {}), outline.quality
+        offered, quality = outline.suggestions, outline.quality
         beside = self.beside.rows(document) if self.beside else {}
         videos = [
             {
@@ -162,9 +162,9 @@ class Viewer:
                     "ink": ink(step.colour),
                     "severity": severity.get(step.number),
                     "learned": step.number < len(outline.learned_steps),
-                    "suggested": offered.get(str(step.number), []) if is_unnamed(step.name) else [],
+                    "suggested": offered.get(place, []),
                 }
-                for step in document.steps
+                for place, step in enumerate(document.steps)
             ],
             "videos": videos,
             "formats": [
