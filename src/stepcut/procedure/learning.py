@@ -131,13 +131,11 @@ def learn(
     }
     told = names if known is None else [str(line) for line in known]
     config["fingerprint"] = fingerprint(features, config, told, lesson)
-    if output is not None:
-        check_keepable(made, output)
-        if already_there(output, config["fingerprint"]):
-            # Whoever asks for it with a method or backbone of their own trusts that one.
-            found = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
-            found.at_hand = list(features)
-            return found
+    if output is not None and already_there(output, config["fingerprint"]):
+        # Whoever asks for it with a method or backbone of their own trusts that one.
+        found = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
+        found.at_hand = list(features)
+        return found
 
     # Beside the features; where those are at an address, on this machine: it is read and written again and again.
     kept = None if cache is None else as_path(cache)
