@@ -214,8 +214,8 @@ def confusion(found: Found, truth: Any) -> Figure:
             axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=tone, fontsize=7)
     for cluster, step in score.matching.items():
         if cluster >= 0 and step > 0:
-            box = {"fill": False, "edgecolor": colour(cluster), "linewidth": 2}
-            axes.add_patch(Rectangle((cluster - 0.46, step - 1.46), 0.92, 0.92, **box))
+            corner = (cluster - 0.46, step - 1.46)
+            axes.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=colour(cluster), linewidth=2))
     found_as = [*(short(name, 16) for name in evaluation.clusters), "no step"]
     axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
     axes.set_yticks(range(len(counts)), [*(short(name, 28) for name in names), "background"])
