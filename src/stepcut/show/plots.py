@@ -18,7 +18,7 @@ from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, choose
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.canvas import WIDTH, legend, new_figure, save, short, styled
-from stepcut.show.truth import Found, compare, steps_of, timelines_of
+from stepcut.show.truth import Found, compare, timelines_of
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ __all__ = ["choice", "confusion", "embedding", "graph", "hierarchy", "loss", "or
 @styled
 def timelines(found: Found, truth: Any = None) -> Figure:
     """All videos under one another on one scale; where the truth is given, it stands above what was found."""
-    drawn, steps = timelines_of(found), steps_of(found)
+    drawn = timelines_of(found)
+    steps = dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps)
     compared = None if truth is None else compare(found, truth)
     rows = len(drawn)
     figure, axes = new_figure(WIDTH, 0.9 + (0.34 if compared else 0.24) * rows)

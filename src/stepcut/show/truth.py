@@ -51,10 +51,3 @@ def compare(found: Found, truth: Any) -> Compared:
 def timelines_of(found: Found) -> Mapping[str, Timeline]:
     """The timelines of a procedure, or those that were given."""
     return found if isinstance(found, Mapping) else found.timelines
-
-
-def steps_of(found: Found) -> list[str]:
-    """All step names, in the order of their numbers."""
-    if not isinstance(found, Mapping):
-        return list(found.steps)
-    return list(dict.fromkeys(step for timeline in found.values() for step in timeline.steps))

@@ -73,7 +73,8 @@ def _colour(document: Document, edit: Edit) -> Document:
     number, value = _number(document, edit, "step"), edit.get("colour")
     if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-f]{6}", value):
         raise OptionError(f"colour={value!r} is not allowed; give #rrggbb in small letters, as #4477aa.")
-    return _with_step(document, number, lambda step: step._replace(colour=value))
+    steps = tuple(step._replace(colour=value) if step.number == number else step for step in document.steps)
+    return replace(document, steps=steps)
 
 
 def _add(document: Document, edit: Edit) -> Document:
@@ -226,11 +227,6 @@ VERBS: dict[str, Callable[[Document, Edit], Document]] = {
 
 
 # ---------------------------------------------------------------------- inside
-
-
-def _with_step(document: Document, number: int, change: Callable[[Step], Step]) -> Document:
-    steps = tuple(change(step) if step.number == number else step for step in document.steps)
-    return replace(document, steps=steps)
 
 
 def _with_new_step(document: Document, name: str) -> Document:

@@ -180,7 +180,7 @@ function drawActs(video) {
     button("Background", "No step is done here (B)", () => mark(null))));
 }
 
-export function chosenStretch() {
+function chosenStretch() {
   if (store.range) return store.range;
   const part = current().parts[store.part];
   return part ? [part[0], part[1]] : null;
