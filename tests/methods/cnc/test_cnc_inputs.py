@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones.graph import Graph
+from stepcut.features.backbones.contract import Graph
 from stepcut.features.backbones.resnet50 import resnet50
 from stepcut.features.backbones.torch_runtime import Layers, TorchRuntime, as_tensors
 from stepcut.methods.cnc.embedder import Embedder

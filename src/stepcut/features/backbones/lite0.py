@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.contract import Convs, Frames, Network, Place, Rows
-from stepcut.features.backbones.graph import Graph, Layers, fold, precision, run_graph
+from stepcut.features.backbones.contract import Convs, Graph, Layers, Network, Place, fold, precision, run_graph
 from stepcut.features.backbones.weights import hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
@@ -50,10 +49,10 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     mark = f"efficientnet-lite0 {hash_file(file)[:16]} {precision(place)}"
     dim, mark = (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer} {LAYOUT_DIM}")
 
-    def build() -> Callable[[Frames], Rows]:
-        return run_graph(lite0(read_weights(file)[0], spec.layer), SIZE, place)
+    def graph() -> Graph:
+        return lite0(read_weights(file)[0], spec.layer)
 
-    return Network(spec, spec.backbone, dim, SIZE, mark, build, place)
+    return Network(spec, spec.backbone, dim, SIZE, mark, lambda: run_graph(graph(), SIZE, place), place)
 
 
 def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:

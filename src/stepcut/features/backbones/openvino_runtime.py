@@ -105,7 +105,7 @@ class Layers:
         groups: int,
         activation: str,
     ) -> Any:
-        """See `graph.Layers.conv`."""
+        """See `contract.Layers.conv`."""
         convolve = self.ops.group_convolution if groups > 1 else self.ops.convolution
         kernel = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight
         before, after = ([zeros, zeros] for zeros in padding)
@@ -113,24 +113,24 @@ class Layers:
         return self.activate(self.ops.add(y, self.ops.constant(bias.reshape(1, -1, 1, 1))), activation)
 
     def max_pool(self, x: Any) -> Any:
-        """See `graph.Layers.max_pool`."""
+        """See `contract.Layers.max_pool`."""
         return self.ops.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [3, 3]).output(0)
 
     def mean(self, x: Any) -> Any:
-        """See `graph.Layers.mean`."""
+        """See `contract.Layers.mean`."""
         return self.ops.reduce_mean(x, self.ops.constant(np.array([2, 3], np.int64)), False)
 
     def cells(self, x: Any, side: int) -> Any:
-        """See `graph.Layers.cells`."""
+        """See `contract.Layers.cells`."""
         pooled = self.ops.adaptive_avg_pool(x, self.ops.constant(np.array([side, side], np.int64)))
         return self.ops.reshape(pooled, self.ops.constant(np.array([0, -1], np.int64)), True)
 
     def join(self, parts: Sequence[tuple[Any, float]]) -> Any:
-        """See `graph.Layers.join`."""
+        """See `contract.Layers.join`."""
         return self.ops.concat([self.ops.multiply(x, self.ops.constant(np.float32(n))) for x, n in parts], 1)
 
     def activate(self, x: Any, name: str) -> Any:
-        """See `graph.Layers.activate`."""
+        """See `contract.Layers.activate`."""
         return self.ops.clamp(x, 0.0, 6.0) if name == "relu6" else self.ops.relu(x) if name == "relu" else x
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.backbones.contract import Convs, Network, Place
-from stepcut.features.backbones.graph import Graph, Layers, fold, precision, run_graph
+from stepcut.features.backbones.contract import Convs, Graph, Layers, Network, Place, fold, precision, run_graph
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 

@@ -86,29 +86,29 @@ class Layers:
         groups: int,
         activation: str,
     ) -> Tensor:
-        """See `graph.Layers.conv`."""
+        """See `contract.Layers.conv`."""
         if padding[0] != padding[1]:
             x, padding = F.pad(x, padding * 2), (0, 0)
         return self.activate(F.conv2d(x, weight, bias, stride, padding[0], groups=groups), activation)
 
     def max_pool(self, x: Tensor) -> Tensor:
-        """See `graph.Layers.max_pool`."""
+        """See `contract.Layers.max_pool`."""
         return F.max_pool2d(x, 3, 2, 1)
 
     def cells(self, x: Tensor, side: int) -> Tensor:
-        """See `graph.Layers.cells`."""
+        """See `contract.Layers.cells`."""
         return F.adaptive_avg_pool2d(x, side).flatten(1)
 
     def join(self, parts: Sequence[tuple[Tensor, float]]) -> Tensor:
-        """See `graph.Layers.join`."""
+        """See `contract.Layers.join`."""
         return torch.cat([x * n for x, n in parts], dim=1)
 
     def mean(self, x: Tensor) -> Tensor:
-        """See `graph.Layers.mean`."""
+        """See `contract.Layers.mean`."""
         return x.mean(dim=(2, 3))
 
     def activate(self, x: Tensor, name: str) -> Tensor:
-        """See `graph.Layers.activate`."""
+        """See `contract.Layers.activate`."""
         return x.clamp(0, 6) if name == "relu6" else x.relu() if name == "relu" else x
 
 

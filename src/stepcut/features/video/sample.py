@@ -139,7 +139,11 @@ def _sample(
                 number += 1
             shown, reached, corrupt = frame, time + length, samples.corrupt
         if shown is None:
-            raise _no_frames(samples, stream)
+            damaged = f", {samples.corrupt} damaged" if samples.corrupt else ""
+            raise VideoError(
+                f"{samples.path}: not a single frame could be decoded (codec {stream.codec_context.name}{damaged}). "
+                "Copy it again from where it came from, or leave it out."
+            )
         if samples.tolerance is not None and shown.pts is not None:  # the last frames may have been left out
             after = samples.last - shown.pts * stream.time_base - length
             reached += after if 0 < after <= samples.tolerance else 0
@@ -252,14 +256,6 @@ class Scaler:
         picture: Picture = np.ascontiguousarray(turn.apply(scaled.to_ndarray()))
         self._last = (frame, picture)
         return picture
-
-
-def _no_frames(samples: Samples, stream: Any) -> VideoError:
-    damaged = f", {samples.corrupt} damaged" if samples.corrupt else ""
-    return VideoError(
-        f"{samples.path}: not a single frame could be decoded (codec {stream.codec_context.name}{damaged}). "
-        "Copy it again from where it came from, or leave it out."
-    )
 
 
 def _check_end(samples: Samples, container: Any, stream: Any, reached: Fraction, damaged: bool) -> None:

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from stepcut.errors import OptionError
 from stepcut.features.backbones import lite0, resnet50
-from stepcut.features.backbones.graph import Graph
+from stepcut.features.backbones.contract import Graph
 from stepcut.features.backbones.torch_runtime import Layers
 from stepcut.methods.cnc.network import MapEncoder
 
