@@ -46,7 +46,7 @@ def main() -> int:
     if not isinstance(there, HeldBackbone):
         raise SystemExit("no actor holds the backbone; give --actors 1 where there is no GPU.")
     here = load_backbone(device=args.device)
-    print(f"stepcut {__version__}, {count_cores()} cores, {len(there.held.names)} actor(s): {there.fingerprint}")
+    print(f"stepcut {__version__}, {count_cores()} cores, {len(there.held.actors)} actor(s): {there.fingerprint}")
     ways: dict[str, tuple[Any, Ray | None]] = {"one process": (here, None), "Ray": (there, engine)}
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     found: dict[str, list[Features]] = {}

@@ -100,7 +100,7 @@ def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: P
     def kill(event: Any) -> None:
         if event.done and not event.finished and not killed:
             killed.append(event.done)
-            ray.kill(ray.get_actor(held.held.names[0], namespace="stepcut"), no_restart=False)
+            ray.kill(held.held.actors[0], no_restart=False)
 
     try:
         engine.holders = 2

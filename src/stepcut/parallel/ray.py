@@ -7,7 +7,6 @@ import secrets
 import shutil
 import sys
 import tempfile
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -26,7 +25,6 @@ from stepcut.parallel.contract import (
     share_cores,
 )
 
-_NAMESPACE = "stepcut"
 _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 
 
@@ -98,12 +96,11 @@ class Ray:
             raise OptionError(
                 f"holders={count} take a core each, and this cluster has {cores}: none is left to decode. Use fewer."
             )
-        holder = self._ray.remote(num_cpus=0 if on_gpu else 1, num_gpus=1 if on_gpu else 0, max_restarts=-1)(_Actor)
-        names = [f"stepcut-held-{uuid.uuid4().hex}" for _ in range(count)]
-        kind = "cuda" if on_gpu else device
-        options: dict[str, Any] = {"namespace": _NAMESPACE, "max_task_retries": TRIES, "max_concurrency": 1}
-        self._actors += [holder.options(name=name, **options).remote(self.threads, make, kind) for name in names]
-        return Shared(tuple(names))
+        needs = {"num_cpus": 0 if on_gpu else 1, "num_gpus": 1 if on_gpu else 0}
+        holder = self._ray.remote(**needs, max_restarts=-1, max_task_retries=TRIES, max_concurrency=1)(_Actor)
+        actors = [holder.remote(self.threads, make, "cuda" if on_gpu else device) for _ in range(count)]
+        self._actors += actors
+        return Shared(actors)
 
     def close(self) -> None:
         """See `Engine.close`: what was there before stays."""
@@ -129,9 +126,7 @@ class Ray:
             # Processes that start find the modules that this one finds, as those of `Local` do.
             modules = environment(PYTHONPATH=os.pathsep.join(folder for folder in sys.path if folder))
             with modules, _alone(self._ray) if self.address is None else nullcontext():
-                self._ray.init(
-                    **options, namespace=_NAMESPACE, log_to_driver=False, configure_logging=False, logging_level="ERROR"
-                )
+                self._ray.init(**options, log_to_driver=False, configure_logging=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise OptionError(
@@ -160,14 +155,10 @@ class Ray:
 
 
 class Shared:
-    """An object in the actors of these `names`, for any process of the cluster, which always asks the same one."""
+    """An object in these `actors`, for any process of the cluster, which always asks the same one."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
-        self._actor: Any = None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Shared, (self.names,)
+    def __init__(self, actors: list[Any]) -> None:
+        self.actors = actors
 
     def read(self, *names: str) -> list[Any]:
         """See `Held.read`."""
@@ -178,10 +169,8 @@ class Shared:
         return self._ask("call", method, *given)
 
     def _ask(self, word: str, *given: Any) -> Any:
-        ray = import_ray()
-        if self._actor is None:
-            self._actor = ray.get_actor(self.names[os.getpid() % len(self.names)], namespace=_NAMESPACE)
-        return ray.get(getattr(self._actor, word).remote(*given))
+        actor = self.actors[os.getpid() % len(self.actors)]
+        return import_ray().get(getattr(actor, word).remote(*given))
 
 
 class _Actor(Holder):
