@@ -14,10 +14,10 @@ from stepcut.datasets.dataset import (
     existing_root,
     first_of,
     read_numbered,
-    tell_apart,
 )
 from stepcut.datasets.task import Task
 from stepcut.formats.common import fail, read_text
+from stepcut.formats.egoprocel import tell_apart
 
 ABOUT = DATASETS["crosstask"]
 GIVEN = "crosstask"  # what the published features are called here
@@ -79,7 +79,8 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
             continue
         if len(block) < 5 or not all(re.fullmatch("[0-9]{1,9}", block[line]) for line in (0, 3)):
             fail(path, "a task needs id, title, address, number of steps, steps", "Copy the file again", first + 1)
-        steps = tell_apart([" ".join(step.split()) for step in block[4].split(",")])
+        named = [" ".join(step.split()) for step in block[4].split(",")]
+        steps = tuple(tell_apart(enumerate(named, start=1)).values())
         if len(steps) != int(block[3]):
             fail(path, f"{block[1]} says {block[3]} steps and names {len(steps)}", "Copy the file again", first + 5)
         tasks[block[0]] = block[1], steps

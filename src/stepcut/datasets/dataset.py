@@ -226,15 +226,3 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
         except AnnotationError as error:
             loaded.problems.append(str(error))
     return segments
-
-
-def tell_apart(names: Sequence[str]) -> tuple[str, ...]:
-    """The `names` made to differ: the second of two equal ones gets its number.
-
-    >>> tell_apart(["stir", "pour", "stir"])
-    ('stir', 'pour', 'stir (3)')
-    """
-    apart: list[str] = []
-    for number, name in enumerate(names, start=1):
-        apart.append(f"{name} ({number})" if name in apart else name)
-    return tuple(apart)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, fin
 from stepcut.datasets.task import Task, TaskVideo
 from stepcut.errors import choose
 from stepcut.formats.common import fail, read_json
-from stepcut.formats.egoprocel import Numbered, name_numbers, parse
+from stepcut.formats.egoprocel import name_numbers, parse
 from stepcut.formats.mstcn import read_numbered_names
+from stepcut.formats.tables import read_rows
 from stepcut.timeline import Segment, Timeline
 
 TASKS = DATASETS["egoprocel"].tasks
@@ -74,7 +76,7 @@ def _read_tree(root: Path, view: str) -> Loaded:
 
 
 def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Loaded) -> Task:
-    lines = {name: parse(path) for name, path in files.items()}
+    lines = {name: parse(read_rows(path), path) for name, path in files.items()}
     names = name_numbers([line for each in lines.values() for line in each])
     _report_spellings(title, lines, names, loaded)
     steps = tuple(names.values())
@@ -82,7 +84,7 @@ def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Load
         loaded.problems.append(f"{title}: {len(steps)} steps occur in its files; {TASKS[title].steps} were published.")
     videos = []
     for name, each in lines.items():
-        segments = [Segment(line.start, line.end, names[line.number]) for line in each]
+        segments = [replace(segment, step=names[number]) for number, segment in each]
         person = re.match(r"(S\d+)_", name)
         about = {"person_id": person[1], "view": camera_view(name)} if person else {}
         videos.append(shelf.video([name], segments, steps, about=about))
@@ -118,15 +120,15 @@ def camera_view(name: str) -> str:
 
 
 def _report_spellings(
-    title: str, lines: Mapping[str, list[Numbered]], names: Mapping[int, str], loaded: Loaded
+    title: str, lines: Mapping[str, list[tuple[int, Segment]]], names: Mapping[int, str], loaded: Loaded
 ) -> None:
     """One number under two names is reported: the commoner name is used."""
     for name, each in lines.items():
-        for line in each:
-            usual = re.sub(r" \(\d+\)$", "", names[line.number])
-            if plain_name(line.name) != plain_name(usual):
+        for number, segment in each:
+            usual = re.sub(r" \(\d+\)$", "", names[number])
+            if plain_name(segment.step) != plain_name(usual):
                 loaded.problems.append(
-                    f"{title}, {name}: step {line.number} is called {line.name!r} here and {usual!r} elsewhere."
+                    f"{title}, {name}: step {number} is called {segment.step!r} here and {usual!r} elsewhere."
                 )
 
 

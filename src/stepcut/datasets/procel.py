@@ -15,11 +15,11 @@ from stepcut.datasets.dataset import (
     find_videos,
     match_videos,
     read_numbered,
-    tell_apart,
 )
 from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
 from stepcut.formats.common import build_segment, fail, read_text
+from stepcut.formats.egoprocel import tell_apart
 from stepcut.formats.mstcn import read_mapping
 from stepcut.timeline import Segment
 
@@ -58,7 +58,7 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
     path = folder / "data.mat"
     try:
         record = loadmat(str(path))
-        steps = tell_apart([_text(cell) for cell in record["grammar"].ravel()])
+        steps = tuple(tell_apart(enumerate(map(_text, record["grammar"].ravel()), start=1)).values())
         times = record["key_steps_time"].ravel()
         names = _video_names(folder / "readme.txt", len(times), loaded)
         timed: dict[str, list[Segment]] = {}
@@ -86,7 +86,8 @@ def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
 
 
 def _read_texts(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
-    steps = tell_apart([step.replace("_", " ") for step in read_mapping(folder / "mapping.txt")])
+    named = [step.replace("_", " ") for step in read_mapping(folder / "mapping.txt")]
+    steps = tuple(tell_apart(enumerate(named, start=1)).values())
     files = sorted((folder / "annotations").glob("*.csv"))
     if not files:
         loaded.missing.append(f"{folder}/annotations/: no CSV in it.")

@@ -12,7 +12,7 @@ from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities, without_overlap
 from stepcut.formats.common import NONE, Options, build_segment, fail, number, optional
-from stepcut.formats.tables import Row, parse_time, plain, simplify, write_rows
+from stepcut.formats.tables import Row, plain, simplify, write_rows
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(confidence=False)
@@ -119,7 +119,7 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     media = next((name for name in (*MEDIA, "observation_id") if name in columns), None)
     videos: dict[str, tuple[list[Event], list[Segment]]] = {}
     for row in rows[place + 1 :]:
-        time, status = parse_time(row, row.cell(columns, "time", path), path), row.cell(columns, "status", path)
+        time, status = row.time(columns, "time", path), row.cell(columns, "status", path)
         subject = row.cell(columns, "subject", path) if "subject" in columns else ""
         step = row.cell(columns, "behavior", path)
         states, points = videos.setdefault(row.cell(columns, media, path) if media else path.stem, ([], []))

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
-from stepcut.formats.tables import Row, is_header, parse_time, plain, read_rows, write_rows
+from stepcut.formats.tables import Row, is_header, plain, write_rows
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="order", duration=False, video="file", confidence=False, empty=False)
 _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
 
-@dataclass(frozen=True)
-class Numbered:
-    """One line of such a file: a segment whose step has a number beside its name."""
-
-    start: float
-    end: float
-    number: int
-    name: str
-
-
 def read(rows: Sequence[Row], path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read one video's steps; the vocabulary is in the order of the numbers."""
-    lines = parse(path, rows)
+    lines = parse(rows, path)
     names = name_numbers(lines)
-    segments = [Segment(line.start, line.end, names[line.number]) for line in lines]
+    segments = [replace(segment, step=names[number]) for number, segment in lines]
     return [Timeline(segments, steps=tuple(names.values()), video=path.stem)]
 
 
@@ -43,9 +33,8 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
     write_rows(path, rows)
 
 
-def parse(path: Path, given: Sequence[Row] | None = None) -> list[Numbered]:
-    """The lines of the file at `path`, names without their numbers; `given`: its rows, where they are read already."""
-    rows = read_rows(path) if given is None else given
+def parse(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
+    """The segments in the `rows` of the file at `path`, each with the number of its step, which its name has not."""
     if is_header(rows[0]):
         rows = rows[1:]
     lines = []
@@ -56,28 +45,33 @@ def parse(path: Path, given: Sequence[Row] | None = None) -> list[Numbered]:
         match = _NUMBERED.fullmatch(text)
         if match is None:
             fail(path, f"{text!r} does not begin with the step's number", "Write '1 break egg'", line=row.line)
-        start, end = (parse_time(row, cell, path) for cell in row.cells[:2])
-        build_segment(start, end, text, path, row.line)
-        lines.append(Numbered(start, end, int(match[1]), match[2]))
+        start, end = (row.time({"start": 0, "end": 1}, name, path) for name in ("start", "end"))
+        lines.append((int(match[1]), build_segment(start, end, match[2], path, row.line)))
     return lines
 
 
-def name_numbers(lines: Sequence[Numbered]) -> dict[int, str]:
+def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
     """Number -> name of `lines`, by number: the commonest spelling; equal names of two numbers are told apart.
 
-    >>> name_numbers([Numbered(0, 1, 2, "stir"), Numbered(1, 2, 1, "pour"), Numbered(2, 3, 4, "stir")])
+    >>> name_numbers([(2, Segment(0, 1, "stir")), (1, Segment(1, 2, "pour")), (4, Segment(2, 3, "stir"))])
     {1: 'pour', 2: 'stir', 4: 'stir (4)'}
     """
     spellings: dict[int, Counter[str]] = {}
-    for line in lines:
-        spellings.setdefault(line.number, Counter())[line.name] += 1
-    names: dict[int, str] = {}
-    taken: set[str] = set()
-    for number in sorted(spellings):
-        name = spellings[number].most_common(1)[0][0]
-        names[number] = f"{name} ({number})" if name in taken else name
-        taken.add(names[number])
-    return names
+    for number, segment in lines:
+        spellings.setdefault(number, Counter())[segment.step] += 1
+    return tell_apart((number, spellings[number].most_common(1)[0][0]) for number in sorted(spellings))
+
+
+def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """The `names` by their numbers, made to differ: the second of two equal ones gets its number.
+
+    >>> tell_apart(enumerate(["stir", "pour", "stir"], start=1))
+    {1: 'stir', 2: 'pour', 3: 'stir (3)'}
+    """
+    apart: dict[int, str] = {}
+    for number, name in names:
+        apart[number] = f"{name} ({number})" if name in apart.values() else name
+    return apart
 
 
 def matches(rows: Sequence[Row]) -> bool:

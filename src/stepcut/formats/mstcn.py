@@ -48,7 +48,8 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     count = round(framed.duration * float(rate))
     numbers = framed.labels((np.arange(count) + 0.5) / float(rate))
     frames = [NOTHING[0] if number == BACKGROUND else timeline.steps[number] for number in numbers.tolist()]
-    mapping = find_mapping(path) or mapping_place(path)
+    folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
+    mapping = find_mapping(path) or folder / "mapping.txt"
     known = read_mapping(mapping) if mapping.is_file() else []
     every = [NOTHING[0], *dict.fromkeys([*known, *timeline.steps])]
     write_text(mapping, "".join(f"{number} {step}\n" for number, step in enumerate(every)))
@@ -79,9 +80,3 @@ def find_mapping(path: Path) -> Path | None:
         if (folder / "mapping.txt").is_file():
             return folder / "mapping.txt"
     return None
-
-
-def mapping_place(path: Path) -> Path:
-    """Where the `mapping.txt` of a new file of frames at `path` belongs."""
-    folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
-    return folder / "mapping.txt"

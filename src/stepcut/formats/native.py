@@ -24,15 +24,23 @@ def read(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
     many = record.get("timelines") if record["format"] == MANY else [record]
     if not isinstance(many, list) or not all(isinstance(each, dict) for each in many):
         fail(path, "'timelines' must be a list of timelines", "Write the file again")
-    return [from_dict(each, default_video=path.stem) for each in many]
+    return [_timeline(each, path.stem) for each in many]
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write timelines as native JSON."""
-    if len(timelines) == 1:
-        write_json(path, {"format": ONE, "version": VERSION, **to_dict(timelines[0])})
-    else:
-        write_json(path, {"format": MANY, "version": VERSION, "timelines": [to_dict(t) for t in timelines]})
+    records = []
+    for timeline in timelines:
+        segments = []
+        for segment in timeline:
+            entry: dict[str, Any] = {"start": segment.start, "end": segment.end, "step": segment.step}
+            if segment.confidence is not None:
+                entry["confidence"] = segment.confidence
+            segments.append(entry)
+        about = {"video": timeline.video, "duration": timeline.duration, "steps": list(timeline.steps)}
+        records.append({**about, "segments": segments})
+    content = records[0] if len(records) == 1 else {"timelines": records}
+    write_json(path, {"format": ONE if len(records) == 1 else MANY, "version": VERSION, **content})
 
 
 def matches(record: Any) -> bool:
@@ -40,32 +48,7 @@ def matches(record: Any) -> bool:
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 
 
-def to_dict(timeline: Timeline) -> dict[str, Any]:
-    """A timeline as plain values for JSON.
-
-    >>> to_dict(Timeline([Segment(0.0, 2.0, "pour")], duration=3.0, video="a"))["segments"]
-    [{'start': 0.0, 'end': 2.0, 'step': 'pour'}]
-    """
-    segments = []
-    for segment in timeline.segments:
-        entry: dict[str, Any] = {"start": segment.start, "end": segment.end, "step": segment.step}
-        if segment.confidence is not None:
-            entry["confidence"] = segment.confidence
-        segments.append(entry)
-    return {
-        "video": timeline.video,
-        "duration": timeline.duration,
-        "steps": list(timeline.steps),
-        "segments": segments,
-    }
-
-
-def from_dict(record: Mapping[str, Any], default_video: str = "") -> Timeline:
-    """The timeline of plain values, the reverse of `to_dict`; where they make no sense, an `AnnotationError`.
-
-    record         what `to_dict` gives
-    default_video  the video's name where the record has none
-    """
+def _timeline(record: Mapping[str, Any], default_video: str) -> Timeline:
     try:
         segments = [
             Segment(number(s["start"]), number(s["end"]), str(s["step"]), optional(s.get("confidence")))

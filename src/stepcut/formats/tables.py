@@ -57,6 +57,14 @@ class Row:
             fail(path, f"{self.cells} has too few columns: {name} is absent", "Complete the line", self.line)
         return self.cells[columns[name]].strip()
 
+    def time(self, columns: Mapping[str, int], name: str, path: Path) -> float:
+        """The time in the column `name`, by its place in `columns`; anything else in that line of `path` is refused."""
+        cell = self.cell(columns, name, path)
+        value = seconds(cell)
+        if value is None:
+            fail(path, f"{cell[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=self.line)
+        return value
+
 
 def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
     """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
@@ -164,16 +172,13 @@ def bare_columns(cells: Sequence[str]) -> dict[str, int]:
 
 
 def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) -> Segment:
-    if "start" in columns:
-        start = parse_time(row, row.cell(columns, "start", path), path)
-    else:
-        start = _frame(row, row.cell(columns, "start_frame", path), path, options)
-    if "end" in columns:
-        end = parse_time(row, row.cell(columns, "end", path), path)
-    elif "end_frame" in columns:
-        end = _frame(row, row.cell(columns, "end_frame", path), path, options)
-    else:
-        end = start + parse_time(row, row.cell(columns, "duration", path), path)
+    def time(name: str) -> float:
+        if name in columns:
+            return row.time(columns, name, path)
+        return float(row.time(columns, f"{name}_frame", path) / options.frame_rate(str(path)))
+
+    start = time("start")
+    end = time("end") if {"end", "end_frame"} & columns.keys() else start + time("duration")
     step = row.cell(columns, "step", path)
     if (
         columns == {"start": 0, "end": 1, "step": 2}
@@ -185,18 +190,6 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
         fail(path, "the label is empty", "Name the step, or delete the line", line=row.line)
     sure = row.cells[columns["confidence"]] if columns.get("confidence", len(row.cells)) < len(row.cells) else ""
     return build_segment(start, end, step, path, row.line, seconds(sure))
-
-
-def parse_time(row: Row, cell: str, path: Path) -> float:
-    """The time in a `cell`; anything else is refused with `path` and the line of its `row`."""
-    value = seconds(cell)
-    if value is None:
-        fail(path, f"{cell[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=row.line)
-    return value
-
-
-def _frame(row: Row, cell: str, path: Path, options: Options) -> float:
-    return float(parse_time(row, cell, path) / options.frame_rate(str(path)))
 
 
 def is_timed(cells: Sequence[str]) -> bool:
@@ -230,18 +223,13 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, de
     many = len(timelines) != 1
     sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
     header = [*(["video"] if many else []), "start", "end", "label", *(["confidence"] if sure else [])]
-    write_rows(path, [header, *_rows(timelines, many, sure)], delimiter, options.spreadsheet)
-
-
-def _rows(timelines: Iterable[Timeline], many: bool, sure: bool) -> Iterable[list[str]]:
+    rows = [header]
     for timeline in timelines:
         for segment in timeline:
-            row = [plain(segment.start), plain(segment.end), segment.step]
-            if many:
-                row.insert(0, timeline.video)
-            if sure:
-                row.append("" if segment.confidence is None else plain(segment.confidence))
-            yield row
+            confidence = "" if segment.confidence is None else plain(segment.confidence)
+            cells = [timeline.video, plain(segment.start), plain(segment.end), segment.step, confidence]
+            rows.append(cells[0 if many else 1 : 5 if sure else 4])
+    write_rows(path, rows, delimiter, options.spreadsheet)
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bool = False) -> None:
