@@ -18,7 +18,7 @@ from stepcut.cli.main import main
 from stepcut.datasets import egoprocel
 from stepcut.errors import DataError, OptionError
 from stepcut.evaluation.experiments import EXPERIMENTS, Results, run_experiment
-from stepcut.evaluation.experiments.plan import Cell, choose_rows, plan
+from stepcut.evaluation.experiments.cells import Cell, choose_rows, plan
 from stepcut.evaluation.experiments.results import read_published
 from stepcut.features.contract import Features
 from stepcut.features.extract import export

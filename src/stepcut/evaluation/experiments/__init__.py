@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepcut.evaluation.experiments.plan import EXPERIMENTS
+from stepcut.evaluation.experiments.cells import EXPERIMENTS
 from stepcut.evaluation.experiments.results import Results
 from stepcut.evaluation.experiments.run import run_experiment
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stepcut.datasets import Task
 from stepcut.errors import DataError
 from stepcut.features.backbones.resnet50 import map_shape
 from stepcut.features.contract import Failure, Features
@@ -27,16 +28,18 @@ MAPS = {
 }
 
 
-def state_cost(spec: FeatureSpec, maps: str, seconds: Sequence[float], folder: Path) -> str | None:
+def state_cost(spec: FeatureSpec | str | None, maps: str, tasks: Sequence[Task], folder: Path) -> str | None:
     """What the maps take at most, in words, before any is made; a disk that is too small is an error.
 
-    spec     how they are made; None is the answer where it gives vectors
-    maps     a word of `MAPS`
-    seconds  how long the videos of each task are
-    folder   of the experiment
+    spec    how they are made; None is the answer where it gives vectors, or features are given
+    maps    a word of `MAPS`
+    tasks   whose videos
+    folder  of the experiment
     """
-    if spec.backbone != "resnet50":
+    if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
         return None
+    filmed = [[video for video in task if video.path and video.timeline] for task in tasks]
+    seconds = [sum(video.duration or 0.0 for video in videos) for videos in filmed]
     a_frame = 2 * math.prod(map_shape(spec.layer or "conv4c")) / (4 if maps == "half" else 1)
     frames = [float(spec.fps) * each for each in seconds]
     most = a_frame * (max(frames, default=0.0) if maps == "stream" else sum(frames))

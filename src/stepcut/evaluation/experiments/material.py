@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -18,18 +17,18 @@ from numpy.typing import NDArray
 from stepcut.datasets import DATASETS, Task, TaskVideo, examine, load
 from stepcut.datasets.egoprocel import TASKS, VIEWS
 from stepcut.datasets.toy import make_kitchen
-from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
+from stepcut.errors import DataError, OptionError, StepcutError, unknown
 from stepcut.evaluation.evaluate import fingerprint
-from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
+from stepcut.features.contract import Failure, Features
 from stepcut.features.files import content_hash, load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.cache import cache_dir
-from stepcut.parallel.contract import Engine
 from stepcut.progress import Hook
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Timeline
 
 Rows = NDArray[Any]
+Maker = Callable[[list[Path], FeatureSpec], tuple[list[Features], list[Failure]]]
 
 SLACK = 2.0
 """Seconds by which rows may miss the end of their video before their rate is doubted."""
@@ -70,113 +69,70 @@ class Material:
         return {name: load_features([path], self.rate)[0].rows for name, path in self.features.items()}
 
 
-class Source:
-    """The tasks of an experiment, from every camera that is asked for, and the features they have or are given.
+def make_material(
+    task: Task, view: str, kind: str | FeatureSpec | None, fps: Rate | None, make: Maker
+) -> Material | None:
+    """The material of a `task` from a camera, `view`; None where no video has a truth and the features.
 
-    data      "toy", the folder of a data set (or several), or NAME:DIR where its kind cannot be told
-    features  the name of given features; left out, the only ones there are
+    kind  given features by their name, or how they are made of videos; None where there is nothing
+    fps   rows per second of given features that do not say it (1)
+    make  makes features of videos
+    """
+    if isinstance(kind, str):
+        return _given(task, view, kind, fps)
+    if kind is not None:
+        return _made(task, view, kind, make)
+    lengths = {name: video.duration or task.timelines[name].end for name, video in _true(task).items()}
+    return _material(task, view, lengths) if lengths else None
+
+
+def describe(first: Material, kind: str | FeatureSpec | None, maps: str) -> tuple[str | None, bool]:
+    """What the features of the `first` task are, in words, and whether they are maps, as in the paper.
+
+    `kind` is as for `make_material`, `maps` a word of `MAPS`.
+    """
+    if kind is None:
+        return None, False
+    (one,) = load_features([next(iter(first.features.values()))], first.rate)
+    spec = one.spec or (kind if isinstance(kind, FeatureSpec) else None)
+    name = spec.backbone if spec is not None else str(kind)
+    layer = (spec.layer if spec is not None else None) or ("conv4c" if name == "resnet50" else "")
+    if one.rows.ndim != 4:
+        return f"{name}{' ' + layer if layer else ''} at {first.rate:g} a second", False
+    halved = maps == "half" and isinstance(kind, FeatureSpec)
+    size = " of {} x {}".format(*one.rows.shape[2:]) if halved else ""
+    return f"{name}{' ' + layer if layer else ''} maps{size} at {first.rate:g} a second", True
+
+
+def find_tasks(
+    roots: Sequence[str | os.PathLike[str]],
+    tasks: Sequence[str] | None,
+    views: bool,
+    folder: Path,
+    toy: Mapping[str, Any],
+    progress: Hook,
+) -> tuple[str, list[tuple[str, Task]]]:
+    """The name of the data set, and its tasks, each after the camera that saw it.
+
+    roots     "toy", or folders of one data set, or NAME:DIR where its kind cannot be told
     tasks     only these
     views     from every camera
-    spec      how features are made of videos; given ones that were made so are used in place of the videos
-    fps       rows per second of given features that do not say it (1)
-    folder    where features and videos of this experiment are kept; workers share it
+    folder    where videos of the toy kitchen are kept
     toy       settings of the toy kitchen
-    maps      what becomes of maps made of videos: a word of `MAPS`
-    progress  hears how far the work is
+    progress  hears how far it is filmed
     """
-
-    def __init__(
-        self,
-        data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        features: str | None,
-        tasks: Sequence[str] | None,
-        views: bool,
-        spec: FeatureSpec | None,
-        fps: Rate | None,
-        folder: Path,
-        toy: Mapping[str, Any],
-        maps: str,
-        progress: Hook,
-    ) -> None:
-        choose("maps", maps, MAPS)
-        roots = [data] if isinstance(data, str | os.PathLike) else list(data)
-        self.name, per_view = _load(roots, views, folder, toy, progress)
-        self.tasks = [(view, task) for view, found in per_view.items() for task in _select(found, tasks)]
-        self.kind = _choose_features(features, spec, fps, [task for _, task in self.tasks])
-        self.fps, self.folder, self.maps, self.progress = fps, folder, maps, progress
-
-    def groups(self) -> list[list[tuple[str, Task]]]:
-        """The tasks in the groups whose features lie on the disk at once."""
-        return [[one] for one in self.tasks] if self.maps == "stream" else [self.tasks]
-
-    def prepare(self, tasks: Sequence[tuple[str, Task]], engine: Engine | None, device: str) -> list[Material]:
-        """The material of `tasks`: with given features, with some made by an `engine` on a `device`, or without."""
-        found = []
-        for view, task in tasks:
-            if isinstance(self.kind, str):
-                found.append(_given(task, view, self.kind, self.fps))
-            elif self.kind is not None:
-                found.append(self._made(task, view, self.kind, engine, device))
-            else:
-                lengths = {name: v.duration or task.timelines[name].end for name, v in _true(task).items()}
-                found.append(_material(task, view, lengths) if lengths else None)
-        return [material for material in found if material is not None]
-
-    def clear(self) -> None:
-        """Remove the maps of the tasks that are done, where they are not to be kept."""
-        if self.maps == "stream":
-            shutil.rmtree(self.folder / "maps", ignore_errors=True)
-
-    def state_cost(self) -> str | None:
-        """What maps of the videos take at most, before any is made."""
-        if not isinstance(self.kind, FeatureSpec):
-            return None
-        filmed = [[video for video in _true(task).values() if video.path] for _, task in self.tasks]
-        seconds = [sum(video.duration or 0.0 for video in videos) for videos in filmed]
-        return state_cost(self.kind, self.maps, seconds, self.folder)
-
-    def _made(self, task: Task, view: str, spec: FeatureSpec, engine: Engine | None, device: str) -> Material | None:
-        """The material of a task whose features are made of its videos, once; a video that fails is left out."""
-        filmed = {name: v.path for name, v in _true(task).items() if v.path is not None}
-        if not filmed:
-            return None
-        paths = list(filmed.values())
-        found, failed = make_maps(paths, spec, self.maps, self.folder, self.progress, engine, device)
-        made = {each.path: each for each in found}
-        notes = [f"{task.name}: {failure.name} was left out: {failure.error}" for failure in failed]
-        files, durations, rate = {}, {}, float(spec.fps)
-        for name, path in filmed.items():
-            one = made.get(str(path))
-            if one is not None and isinstance(one.rows, np.memmap) and one.rows.filename is not None:
-                files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
-        if not files:
-            raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
-        return _material(task, view, durations, files, rate, notes)
-
-    def describe(self, first: Material) -> tuple[str | None, bool]:
-        """What the features of the `first` task are, in words, and whether they are maps, as in the paper."""
-        if self.kind is None:
-            return None, False
-        (one,) = load_features([next(iter(first.features.values()))], first.rate)
-        spec = one.spec or (self.kind if isinstance(self.kind, FeatureSpec) else None)
-        name = spec.backbone if spec is not None else str(self.kind)
-        layer = (spec.layer if spec is not None else None) or ("conv4c" if name == "resnet50" else "")
-        if one.rows.ndim != 4:
-            return f"{name}{' ' + layer if layer else ''} at {first.rate:g} a second", False
-        halved = self.maps == "half" and isinstance(self.kind, FeatureSpec)
-        size = " of {} x {}".format(*one.rows.shape[2:]) if halved else ""
-        return f"{name}{' ' + layer if layer else ''} maps{size} at {first.rate:g} a second", True
-
-
-def _load(
-    roots: Sequence[str | os.PathLike[str]], views: bool, folder: Path, toy: Mapping[str, Any], progress: Hook
-) -> tuple[str, dict[str, list[Task]]]:
-    """The name of the data set, and its tasks from each camera."""
     if [str(root) for root in roots] == ["toy"]:
-        places = {view: folder / f"toy-{eye}" for view, eye in (TOY_VIEWS if views else {"": "ego"}).items()}
-        for view, place in places.items():
-            make_kitchen(place, view=TOY_VIEWS.get(view, "ego"), progress=progress, **toy)
-        return "toy", {view: load("toy", place) for view, place in places.items()}
+        name, seen = "toy", {}
+        for view, eye in (TOY_VIEWS if views else {"": "ego"}).items():
+            make_kitchen(folder / f"toy-{eye}", view=eye, progress=progress, **toy)
+            seen[view] = load("toy", folder / f"toy-{eye}")
+    else:
+        name, seen = _load(roots, views)
+    return name, [(view, task) for view, found in seen.items() for task in _select(found, tasks)]
+
+
+def _load(roots: Sequence[str | os.PathLike[str]], views: bool) -> tuple[str, dict[str, list[Task]]]:
+    """The name of the data set in the folders `roots`, and its tasks from each camera."""
     kinds = [_which(str(root)) for root in roots]
     name, root = kinds[0]
     if {kind for kind, _ in kinds} != {name}:
@@ -185,7 +141,6 @@ def _load(
         return name, {"": [task for _, place in kinds for task in load(name, place)]}
     if name != "egoprocel":
         raise OptionError(f"views: {name!r} has one camera only. Choose egoprocel (CMU-MMAC), or --data toy.")
-
     seen = {view: load(name, root, view=view) for view in VIEWS}
     cmu = {view: [task for task in found if TASKS[task.name].part == "CMU-MMAC"] for view, found in seen.items()}
     if not any(video.path or video.features for found in cmu.values() for task in found for video in task):
@@ -221,10 +176,16 @@ def _select(found: Sequence[Task], wanted: Sequence[str] | None) -> list[Task]:
     return [names[name.casefold()] for name in wanted]
 
 
-def _choose_features(
+def choose_features(
     features: str | None, spec: FeatureSpec | None, fps: Rate | None, tasks: Sequence[Task]
 ) -> str | FeatureSpec | None:
-    """Given features by their name, or how to make them of videos, or None where there is nothing."""
+    """Given features by their name, or how to make them of videos, or None where there is nothing.
+
+    features  the name of given features; left out, the only ones there are
+    spec      how features are made of videos; given ones that were made so are used in place of the videos
+    fps       rows per second of those made of videos by the default
+    tasks     that need them
+    """
     given = sorted({name for task in tasks for video in task for name in video.features})
     filmed = any(video.path for task in tasks for video in task)
     if features is not None:
@@ -292,3 +253,21 @@ def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | Non
     if len(rates) > 1:
         raise DataError(f"task {task.name!r}: features of {kind} come at {sorted(map(str, rates))} rows a second.")
     return _material(task, view, durations, files, float(next(iter(rates))), notes)
+
+
+def _made(task: Task, view: str, spec: FeatureSpec, make: Maker) -> Material | None:
+    """The material of a task whose features are made of its videos, once; a video that fails is left out."""
+    filmed = {name: v.path for name, v in _true(task).items() if v.path is not None}
+    if not filmed:
+        return None
+    found, failed = make(list(filmed.values()), spec)
+    made = {each.path: each for each in found}
+    notes = [f"{task.name}: {failure.name} was left out: {failure.error}" for failure in failed]
+    files, durations, rate = {}, {}, float(spec.fps)
+    for name, path in filmed.items():
+        one = made.get(str(path))
+        if one is not None and isinstance(one.rows, np.memmap) and one.rows.filename is not None:
+            files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
+    if not files:
+        raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
+    return _material(task, view, durations, files, rate, notes)

@@ -15,7 +15,7 @@ from stepcut.colours import colour
 from stepcut.datasets import DATASETS
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.compare import above_clock
-from stepcut.evaluation.experiments.plan import EXPERIMENTS, NO_VIDEO
+from stepcut.evaluation.experiments.cells import EXPERIMENTS, NO_VIDEO
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import save_figure

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.experiments.material import Material, Source
-from stepcut.evaluation.experiments.plan import EXPERIMENTS, NO_VIDEO, Cell, choose_rows, plan
+from stepcut.evaluation.experiments.cells import (
+    EXPERIMENTS,
+    NO_VIDEO,
+    Settings,
+    Work,
+    choose_rows,
+    embedding_key,
+    plan,
+    run_cell,
+    train_embedder,
+)
+from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
+from stepcut.evaluation.experiments.material import Material, choose_features, describe, find_tasks, make_material
 from stepcut.evaluation.experiments.results import FORMAT, Results
-from stepcut.evaluation.experiments.work import Settings, embedding_key, run_cell, train_embedder
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.methods.segmenter import check_number
@@ -28,7 +38,7 @@ from stepcut.version import versions
 
 log = logging.getLogger("stepcut")
 
-Work = tuple[Cell, Material, Path, Settings]
+T = TypeVar("T")
 
 
 def run_experiment(
@@ -81,51 +91,56 @@ def run_experiment(
     check_number("seeds", seeds, 1, whole=True)
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
         raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
+    choose("maps", maps, MAPS)
     chosen = choose_rows(experiment, rows)
     # A worker may have another working folder.
     place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
     on_cluster = engine not in (None, "local")
-    with ExitStack() as stack:
-        # On this machine, one process with all cores sees videos fastest.
-        there = (engine, jobs) if on_cluster else (None, None)
-        cluster = stack.enter_context(open_engine(*there, address))
-        source = Source(data, features, tasks, experiment.views, spec, fps, place, toy or {}, maps, progress)
-        if cost := source.state_cost():
+    # On this machine, one process with all cores sees videos fastest.
+    there = (engine, jobs) if on_cluster else (None, None)
+    with open_engine(*there, address) as cluster:
+        roots = [data] if isinstance(data, str | os.PathLike) else list(data)
+        data_name, found = find_tasks(roots, tasks, experiment.views, place, toy or {}, progress)
+        kind = choose_features(features, spec, fps, [task for _, task in found])
+        if cost := state_cost(kind, maps, [task for _, task in found], place):
             log.warning("%s", cost)
+        make = partial(make_maps, maps=maps, folder=place, progress=progress, engine=cluster, device=device)
         settings = Settings.of(train or {}, cut or {}, as_published, device)
         notes = []
-        if source.kind is None:
+        if kind is None:
             chosen = [row for row in chosen if row in NO_VIDEO]
             notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
         described: tuple[str | None, bool] = (None, False)
-        for group in source.groups():
-            ready = source.prepare(group, cluster, device)
+        for group in [[one] for one in found] if maps == "stream" else [found]:
+            made = [make_material(task, view, kind, fps, make) for view, task in group]
+            ready = [material for material in made if material is not None]
             if not ready:
                 continue
-            described = source.describe(ready[0])
+            described = describe(ready[0], kind, maps)
             by_task = {(material.view, material.task): material for material in ready}
-            numbers = {each.task: experiment.steps or (_steps(steps, each),) for each in ready}
+            numbers = {m.task: experiment.steps or (m.steps if steps == "true" else int(steps),) for m in ready}
             cells = plan(chosen, list(by_task), numbers, range(seed, seed + seeds))
-            work = [(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
+            work = [Work(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
             # Trained embeddings first, each once: the cells that share one then find it on the disk.
-            first = {embedding_key(job[0]): job for job in work if embedding_key(job[0]) is not None}
+            first = {embedding_key(one.cell): one for one in work if embedding_key(one.cell) is not None}
             size = None if on_cluster else _jobs(jobs, ready)
             with open_engine(cluster, None if size == 1 else size) as workers:
-                _each(_train, list(first.values()), workers, "embeddings", progress)
-                records += _each(_fill, work, workers, "cells", progress)
+                _each(train_embedder, list(first.values()), workers, "embeddings", progress)
+                records += _each(run_cell, work, workers, "cells", progress)
             materials += ready
-            source.clear()
+            if maps == "stream":
+                shutil.rmtree(place / "maps", ignore_errors=True)
         if not materials:
             raise DataError(
-                f"no task of {data} has features {source.kind!r} and true timelines. Choose other features or tasks."
+                f"no task of {data} has features {kind!r} and true timelines. Choose other features or tasks."
             )
     return Results(
         {
             "format": FORMAT,
             "experiment": name,
-            "data": source.name,
+            "data": data_name,
             "features": described[0],
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
@@ -136,7 +151,17 @@ def run_experiment(
             "as_published": as_published,
             "versions": versions(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "tasks": [_describe(material) for material in materials],
+            "tasks": [
+                {
+                    "task": material.task,
+                    "view": material.view,
+                    "videos": len(material.durations),
+                    "steps": material.steps,
+                    "hours": round(sum(material.durations.values()) / 3600, 3),
+                    "fingerprint": material.fingerprint,
+                }
+                for material in materials
+            ],
             "cells": records,
             "notes": [
                 *notes,
@@ -145,10 +170,6 @@ def run_experiment(
             ],
         }
     )
-
-
-def _steps(steps: int | str, material: Material) -> int:
-    return material.steps if steps == "true" else int(steps)
 
 
 def _device(device: str) -> str:
@@ -162,17 +183,6 @@ def _device(device: str) -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
-def _describe(material: Material) -> dict[str, Any]:
-    return {
-        "task": material.task,
-        "view": material.view,
-        "videos": len(material.durations),
-        "steps": material.steps,
-        "hours": round(sum(material.durations.values()) / 3600, 3),
-        "fingerprint": material.fingerprint,
-    }
-
-
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
     """How many cells run at once: at most the cores, and what memory holds at six copies of the rows each."""
     if jobs is not None:
@@ -183,33 +193,23 @@ def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
 
 
 def _each(
-    do: Callable[[Work], dict[str, Any]], todo: Sequence[Work], engine: Engine | None, stage_name: str, progress: Hook
-) -> list[dict[str, Any]]:
-    """Do all jobs, here or by the engine's workers; the answers in the order of the jobs."""
-    results: list[dict[str, Any]] = [{}] * len(todo)
+    do: Callable[[Work], T], todo: Sequence[Work], engine: Engine | None, stage_name: str, progress: Hook
+) -> list[T]:
+    """Do all work, here or by the engine's workers; the answers in its order."""
+    results: dict[int, T] = {}
     if not todo:
-        return results
+        return []
     with Stage(progress, stage_name, total=len(todo), unit="cells") as stage:
 
-        def done(number: int, answer: dict[str, Any] | Exception) -> None:
+        def done(number: int, answer: T | Exception) -> None:
             if isinstance(answer, Exception):
                 raise answer
             results[number] = answer
-            stage.advance(item=todo[number][0].key)
+            stage.advance(item=todo[number].cell.key)
 
         if engine is None:
-            for number, job in enumerate(todo):
-                done(number, do(job))
+            for number, work in enumerate(todo):
+                done(number, do(work))
         else:
             engine.map(do, todo, done, gpu=True)
-    return results
-
-
-def _train(job: Work) -> dict[str, Any]:
-    cell, material, folder, settings = job
-    train_embedder(cell, material, folder, settings)
-    return asdict(cell)
-
-
-def _fill(job: Work) -> dict[str, Any]:
-    return run_cell(*job)
+    return [results[number] for number in range(len(todo))]

@@ -1,4 +1,7 @@
-"""One cell at work: features, embedding (kept on disk, shared between cells), cut, scores under every protocol."""
+"""Cells: which of them make each table of the paper, and how one is filled: features, embedding, cut, scores.
+
+A cell is one row, task, K and seed; it can be run on its own. Trained embeddings are kept on disk and shared.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,19 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from safetensors.numpy import load_file, save_file
 
+from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import put_on_one_clock
 from stepcut.evaluation.compare import baseline, graph_f1
 from stepcut.evaluation.experiments.material import Material, Rows
-from stepcut.evaluation.experiments.plan import NO_VIDEO, Cell
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
@@ -30,6 +35,89 @@ from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import find, needs
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
+
+NO_VIDEO = ("random", "uniform", "one-cluster")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table before it is known."""
+
+    task: str
+    row: str
+    steps: int
+    seed: int
+    view: str = ""
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """What the row is made of: an embedding, and the segmenter that is given it.
+
+        The embedding is "none" (it looks at no video), "raw" features, "smooth" ones, a loss that an embedder is
+        trained with, or "method", where the second names a whole method.
+        """
+        if self.row in NO_VIDEO:
+            return "none", self.row
+        if self.row in ("kmeans", "smooth"):
+            return ("raw" if self.row == "kmeans" else "smooth"), "kmeans"
+        embedding, _, segmenter = self.row.partition(" + ")
+        return (embedding, segmenter) if segmenter else ("method", self.row)
+
+    @property
+    def key(self) -> str:
+        """A name for its file."""
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        words = "-".join([self.task, self.view, self.row, str(self.steps), str(self.seed)])
+        return "".join(c if c.isalnum() else "_" for c in words)[:80] + "-" + digest
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table of the paper; `tables.toml` has them and says what each part means."""
+
+    name: str
+    title: str
+    rows: Sequence[str]
+    figures: Sequence[str]
+    protocol: str = "paper"
+    also: Sequence[str] = ()
+    steps: Sequence[int] = ()
+    views: bool = False
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    name: Experiment(name, **about)
+    for name, about in tomllib.loads((Path(__file__).parent / "tables.toml").read_text(encoding="utf-8")).items()
+}
+
+
+def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[str]:
+    """The rows of an `experiment` to fill: all, or those of these `names`; the clock is always among them.
+
+    A name that the table does not have may be a method: one of stepcut's, of an entry point, `package.module:Class`.
+    """
+    own = [name for name in names or () if name not in experiment.rows]
+    for name in own:
+        try:
+            find("method", name, METHODS)
+        except OptionError:
+            if ":" in name:
+                raise
+            choose("row", name, dict.fromkeys(experiment.rows))
+    return [*(row for row in experiment.rows if names is None or row in names or row == "uniform"), *own]
+
+
+def plan(
+    rows: Sequence[str], tasks: Sequence[tuple[str, str]], numbers: Mapping[str, Sequence[int]], seeds: Sequence[int]
+) -> list[Cell]:
+    """All cells of `rows` and `seeds`: `tasks` as (view, name), `numbers[name]` the numbers of steps for a task."""
+    return [
+        Cell(task, row, number, seed, view)
+        for view, task in tasks
+        for number in numbers[task]
+        for row in rows
+        for seed in (seeds[:1] if row in ("uniform", "one-cluster") else seeds)
+    ]
 
 
 @dataclass(frozen=True)
@@ -58,15 +146,25 @@ class Settings:
         return hashlib.sha256(made_of.encode()).hexdigest()[:20]
 
 
-def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Any]:
-    """Fill one `cell` from `material` and `settings`; its file in `folder/cells` is the answer of the next call."""
+class Work(NamedTuple):
+    """A cell to be filled, and what it is filled from."""
+
+    cell: Cell
+    material: Material
+    folder: Path
+    """Where finished cells and trained embeddings are kept."""
+    settings: Settings
+
+
+def run_cell(work: Work) -> dict[str, Any]:
+    """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call."""
+    cell, material, folder, settings = work
     path = folder / "cells" / f"{cell.key}-{settings.key(material.fingerprint)[:8]}.json"
     if path.exists():
         kept: dict[str, Any] = read_json(path)
         return kept
     start = time.perf_counter()
-    found = predict(cell, material, folder, settings)
-    pair = put_on_one_clock(found, material.truth, all_found=_names(cell))
+    pair = put_on_one_clock(predict(work), material.truth, all_found=_names(cell))
     pred = baseline(cell.row, pair.true, cell.steps, cell.seed) if cell.row in NO_VIDEO else pair.pred
     figures: dict[str, dict[str, float | None]] = {}
     for protocol in PROTOCOLS:
@@ -87,11 +185,9 @@ def run_cell(cell: Cell, material: Material, folder: Path, settings: Settings) -
     return record
 
 
-def predict(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Timeline]:
-    """The timelines that the row of a `cell` finds in `material`; without segments for rows that look at no video.
-
-    `folder` and `settings` are those of `run_cell`.
-    """
+def predict(work: Work) -> dict[str, Timeline]:
+    """The timelines that the row of the cell of `work` finds; without segments for rows that look at no video."""
+    cell, material, _, settings = work
     embedding, name = cell.parts
     if embedding == "none":
         return {name: Timeline(duration=seconds, steps=_names(cell)) for name, seconds in material.durations.items()}
@@ -102,7 +198,7 @@ def predict(cell: Cell, material: Material, folder: Path, settings: Settings) ->
         fitted = maker(steps=cell.steps, rate=material.rate, seed=cell.seed).fit(list(rows.values()))
         labels = dict(zip(rows, fitted.labels_, strict=True))
     else:
-        embedded = embed(cell, material, folder, settings)
+        embedded = embed(work)
         maker = SEGMENTERS[name]
         known = {name: value for name, value in settings.cut.items() if name in inspect.signature(maker).parameters}
         # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
@@ -116,43 +212,36 @@ def predict(cell: Cell, material: Material, folder: Path, settings: Settings) ->
     }
 
 
-def embed(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
-    """What the segmenter of a `cell` is given: features of `material`, raw or smooth, or of a trained embedder.
-
-    `folder` and `settings` are those of `run_cell`.
-    """
-    embedding, _ = cell.parts
+def embed(work: Work) -> dict[str, Rows]:
+    """What the segmenter of the cell of `work` is given: features, raw or smooth, or those of a trained embedder."""
+    embedding, material = work.cell.parts[0], work.material
     if embedding == "raw":
         return {name: as_vectors(rows) for name, rows in material.read().items()}
     if embedding == "smooth":
         rows = material.read()
         return dict(zip(rows, smooth_embedding(list(rows.values()), material.rate), strict=True))
-    return train_embedder(cell, material, folder, settings)
+    embeddings: dict[str, Rows] = load_file(train_embedder(work))
+    return embeddings
 
 
-def train_embedder(cell: Cell, material: Material, folder: Path, settings: Settings) -> dict[str, Rows]:
-    """Embeddings of `material` under the loss of a `cell`, trained once per task, view, loss and seed.
-
-    They lie in `folder`, in a file named by a fingerprint of the `settings`.
-    """
-    from safetensors.numpy import load_file, save_file
-
-    with needs("cnc"):
-        from stepcut.methods.cnc.embedder import Embedder
-
+def train_embedder(work: Work) -> Path:
+    """The file of embeddings under the loss of the cell of `work`, trained once per task, view, loss and seed."""
+    cell, material, folder, settings = work
     given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **settings.train}
     path = folder / "embeddings" / f"{Settings(given, {}).key(material.fingerprint)}.safetensors"
     if path.exists():
-        kept: dict[str, Rows] = load_file(path)
-        return kept
+        return path
+    with needs("cnc"):
+        from stepcut.methods.cnc.embedder import Embedder
+
     rows = material.read()
     checkpoint = path.with_suffix(".checkpoint")
     embedder = build(Embedder, {"device": settings.device, **given}).fit(list(rows.values()), checkpoint=checkpoint)
-    embeddings = dict(zip(rows, embedder.transform(list(rows.values())), strict=True))
+    embeddings = map(np.ascontiguousarray, embedder.transform(list(rows.values())))
     with whole_file(path) as temporary:
-        save_file({name: np.ascontiguousarray(each) for name, each in embeddings.items()}, temporary)
+        save_file(dict(zip(rows, embeddings, strict=True)), temporary)
     checkpoint.unlink(missing_ok=True)
-    return embeddings
+    return path
 
 
 def embedding_key(cell: Cell) -> tuple[str, str, str, int] | None:
