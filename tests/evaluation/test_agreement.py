@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from stepcut.cli.main import main
-from stepcut.evaluation.agreement import agree, match_boundaries, pool
+from stepcut.evaluation.agreement import agree, match_boundaries
 from stepcut.formats import elan, read, write
 from stepcut.timeline import Segment, Timeline
 
@@ -23,13 +23,13 @@ def test_kappa_is_that_of_scikit_learn() -> None:
     labels = random.integers(-1, 3, size=(2, 400))
     labels[1, :250] = labels[0, :250]
     one, other = (Timeline.from_labels(row, 1.0, ["a", "b", "c"]) for row in labels)
-    assert agree(one, other).kappa == pytest.approx(cohen_kappa_score(*labels))
-    assert agree(one, other).same == pytest.approx(np.mean(labels[0] == labels[1]))
-    assert agree(one, one).kappa == 1
+    assert agree([(one, other)]).kappa == pytest.approx(cohen_kappa_score(*labels))
+    assert agree([(one, other)]).same == pytest.approx(np.mean(labels[0] == labels[1]))
+    assert agree([(one, one)]).kappa == 1
 
 
 def test_where_they_differ_the_longest_first() -> None:
-    found = agree(ANN, BOB)
+    found = agree([(ANN, BOB)])
     assert found.disagreements[0] == (4.5, 9.0, "stir", "wait")
     assert found.disagreements[1] == (4.0, 4.5, "stir", "pour")
     assert found.same == pytest.approx(7 / 12)
@@ -38,13 +38,13 @@ def test_where_they_differ_the_longest_first() -> None:
 def test_boundaries() -> None:
     assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [0.5, 0.0]
     assert match_boundaries([1, 1.4], [1.5], 1.0) == [0.5]
-    assert agree(ANN, BOB).boundaries == pytest.approx(2 * 2 / 5)  # 4 and 10 against 4.5, 9 and 10
-    assert np.isnan(agree(Timeline([]), Timeline([])).kappa)
+    assert agree([(ANN, BOB)]).boundaries == pytest.approx(2 * 2 / 5)  # 4 and 10 against 4.5, 9 and 10
+    assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
 
 
 def test_several_videos_are_added_up() -> None:
     short = Timeline([Segment(0, 1, "pour")], video="b")
-    assert pool([(ANN, BOB), (short, short)]).same == pytest.approx(8 / 13)
+    assert agree([(ANN, BOB), (short, short)]).same == pytest.approx(8 / 13)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

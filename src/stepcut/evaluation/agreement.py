@@ -30,9 +30,8 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """What `agree` finds in one video, or in all of them together."""
+    """What `agree` finds in one video, or in several together."""
 
-    video: str
     seconds: float
     same: float
     """The share of time in which both say the same."""
@@ -46,26 +45,16 @@ class Agreement:
     """Where they differ, the longest first."""
 
 
-def agree(first: Timeline, second: Timeline, tolerance: float = 1.0) -> Agreement:
-    """Compare two timelines of one video; what no segment covers is `(no step)`.
+def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) -> Agreement:
+    """Compare two timelines of each video, as if all were one: times and boundaries are added up before any division.
 
-    first, second  the timelines; steps are the same where their names are
-    tolerance      seconds by which two boundaries may differ
+    pairs      two timelines for each video; steps are the same where their names are, what none covers is `(no step)`
+    tolerance  seconds by which two boundaries may differ
 
     >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
-    >>> found = agree(ours, Timeline([Segment(0, 5, "pour"), Segment(5, 10, "stir")]))
+    >>> found = agree([(ours, Timeline([Segment(0, 5, "pour"), Segment(5, 10, "stir")]))])
     >>> found.same, found.boundaries, found.distance
     (0.9, 1.0, 1.0)
-    """
-    return pool([(first, second)], tolerance, first.video)
-
-
-def pool(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0, name: str = "all") -> Agreement:
-    """The same over several videos, as if they were one: times and boundaries are added up before anything is divided.
-
-    pairs      two timelines for each video
-    tolerance  seconds by which two boundaries may differ
-    name       what the result is called
     """
     mass: dict[tuple[str, str], float] = {}
     matched: list[float] = []
@@ -82,7 +71,6 @@ def pool(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0, nam
     total = sum(mass.values())
     same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total if total else math.nan
     return Agreement(
-        name,
         total,
         same,
         cohen_kappa(mass),
@@ -144,8 +132,9 @@ def compare_annotations(
             f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}. "
             "They are matched by name."
         )
-    found = {name: agree(first[name], second[name], tolerance) for name in common}
-    whole = pool([(first[name], second[name]) for name in common], tolerance)
+    pairs = {name: (first[name], second[name]) for name in common}
+    found = {name: agree([pair], tolerance) for name, pair in pairs.items()}
+    whole = agree(list(pairs.values()), tolerance)
     rows: list[list[Cell]] = [
         [name, each.seconds, each.kappa, 100 * each.same, 100 * each.boundaries, each.distance]
         for name, each in [*found.items(), ("all", whole)]

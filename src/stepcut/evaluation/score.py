@@ -140,11 +140,8 @@ class Score:
     @cached_property
     def mof(self) -> float:
         """The part of the frames of true steps that are right after the matching."""
-        right = frames = 0
-        for i, counts in enumerate(self._counts):
-            frames += int(counts[BACKGROUND + 1 :].sum())
-            right += sum(int(counts[s, k]) for k, s in self._matching(i).items() if s != BACKGROUND)
-        return 100 * right / frames if frames else math.nan
+        mapped = np.concatenate([self.mapped(i) for i in range(len(self._pred))])
+        return 100 * metrics.mof(mapped, np.concatenate(self._true))
 
     @property
     def edit(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -113,18 +113,30 @@ class Results:
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
         """Draw the mean F1 of every row (over K where that was varied), with deviations over seeds, to `path`.
 
-        `protocol`: left out, the paper's.
+        Its suffix chooses PNG, SVG or PDF. `protocol`: left out, the paper's.
         """
+        from matplotlib.figure import Figure
+
         name = protocol or self.experiment.protocol
-        figures: dict[str, Any] = {}
-        for key, cells in self.rows().items():
-            mean = self._average(cells, "F1", name)
-            if self.experiment.steps:
-                figures.setdefault(str(key[0]), {})[int(key[-1])] = mean
-            else:
-                figures[", ".join(map(str, key))] = mean
-        title = f"{self.experiment.name} on {self.record['data']}: mean F1, protocol {name}"
-        draw(Path(path), title, figures)
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot(title=f"{self.experiment.name} on {self.record['data']}: mean F1, protocol {name}")
+        means = {key: self._average(cells, "F1", name) for key, cells in self.rows().items()}
+        if self.experiment.steps:
+            for number, row in enumerate(dict.fromkeys(key[0] for key in means)):
+                line = {int(key[-1]): mean for key, mean in means.items() if key[0] == row}
+                f1, deviations = zip(*line.values(), strict=True)
+                style: dict[str, Any] = {"color": colour(number), "marker": "o", "capsize": 3}
+                axes.errorbar(list(line), f1, yerr=deviations, label=row, **style)
+                axes.set_xticks(list(line))
+            axes.set_xlabel("K")
+            axes.legend(fontsize="small")
+        else:
+            f1, deviations = zip(*means.values(), strict=True)
+            places = range(len(means))
+            axes.barh(places, f1, xerr=deviations, color=[colour(number) for number in places], capsize=3)
+            axes.set_yticks(places, [", ".join(map(str, key)) for key in means])
+            axes.invert_yaxis()
+        save_figure(figure, path)
 
     def rows(self) -> dict[Key, Cells]:
         """The cells of every row of the table, in the order of the plan; rows of one's own come last."""
@@ -251,31 +263,3 @@ def _over(seeds: Sequence[float] | np.ndarray[Any, Any]) -> Spread:
 
 def _shorten(value: Spread) -> Cell:
     return value.mean if value.sd == 0.0 else value
-
-
-def draw(path: Path, title: str, figures: Mapping[str, Spread | Mapping[int, Spread]]) -> None:
-    """Draw `figures` by row with their deviations, or a line over K where a row has several, under a `title`.
-
-    The suffix of `path` chooses the kind of picture (png, svg, pdf).
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    bars = {row: values for row, values in figures.items() if isinstance(values, Spread)}
-    for number, (row, values) in enumerate(figures.items()):
-        if not isinstance(values, Spread):
-            means, deviations = [v.mean for v in values.values()], [v.sd for v in values.values()]
-            paint = colour(number)
-            axes.errorbar(list(values), means, yerr=deviations, label=row, color=paint, marker="o", capsize=3)
-            axes.set_xticks(list(values))
-            axes.set_xlabel("K")
-            axes.legend(fontsize="small")
-    if bars:
-        places, colours = range(len(bars)), [colour(number) for number in range(len(bars))]
-        deviations = [v.sd for v in bars.values()]
-        axes.barh(places, [v.mean for v in bars.values()], xerr=deviations, color=colours, capsize=3)
-        axes.set_yticks(places, list(bars))
-        axes.invert_yaxis()
-    axes.set_title(title)
-    save_figure(figure, path)
