@@ -12,14 +12,14 @@ ONE, HALF, FULL = np.float32(1), np.float32(0.5), np.float32(1 / 255)
 
 
 @compiled_later
-def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64], box: tuple[int, int, int, int]) -> None:
-    """Draw `picture` (h, w, 4) over `frame` (H, W, 3) inside `box` (left, top, right, bottom), between pixels bilinear.
+def overlay(frame: Pixels, picture: Pixels, m: NDArray[np.float64]) -> None:
+    """Draw `picture` (h, w, 4) over `frame` (H, W, 3), between pixels bilinear.
 
     The frame's pixel (x, y) shows the picture at (m0 x + m1 y + m2, m3 x + m4 y + m5); outside it nothing is drawn.
     """
     height, width = picture.shape[:2]
-    for y in range(box[1], box[3]):
-        for x in range(box[0], box[2]):
+    for y in range(frame.shape[0]):
+        for x in range(frame.shape[1]):
             u = m[0] * x + m[1] * y + m[2]
             v = m[3] * x + m[4] * y + m[5]
             if not (0 <= u < width - 1 and 0 <= v < height - 1):

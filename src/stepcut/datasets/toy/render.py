@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from math import atan2, cos, floor, hypot, pi, sin
+from math import atan2, cos, hypot, pi, sin
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +50,6 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
     seen = _seen(kitchen, view)
     number = 0
     for shot in script.shots:
-        held = _held_by(shot)
         if shot.act in PASTIMES:
             own = np.random.default_rng(shot.seed)
             sprites["thing"] = things.pastime_thing(shot.act, own)
@@ -61,14 +59,15 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
         while number < len(path) and number / FPS < shot.end - 1e-9:
             camera = path[number]
             frame = _photograph(seen, camera, WIDTH / seen.shape[1])
-            items = held(number / FPS - shot.start)
+            items = _hold(shot, number / FPS - shot.start)
             if view == "side":
                 items, (x, y) = _stand(items), spot
             else:
                 x, y = _within_reach(camera, spot)
             for item in items:
                 at = _project(camera, x + item.x, y + item.y)
-                _place(frame, sprites[item.thing], at, item.turn + camera[3], item.size * camera[2])
+                sprite = sprites[item.thing]
+                _draw(frame, sprite.pixels, sprite.grip, at, item.turn + camera[3], item.size * camera[2])
             yield finish(frame, number)
             number += 1
         if shot.step:
@@ -169,16 +168,11 @@ def _within_reach(camera: NDArray[np.float64], spot: tuple[float, float]) -> tup
 # ---------------------------------------------------------------------- what the hands do, t seconds into a shot
 
 
-def _held_by(shot: Shot) -> Callable[[float], list[InHand]]:
-    own = np.random.default_rng([shot.seed, 2])
+def _hold(shot: Shot, t: float) -> list[InHand]:
+    """The hands and what they hold, the rearmost first."""
+    act, own = shot.act, np.random.default_rng([shot.seed, 2])
     pace = own.uniform(0.75, 1.3)
     dx, dy, turn = own.uniform(-14, 14), own.uniform(-10, 10), own.uniform(-8, 8)
-    return partial(_hold, shot.act, pace, (dx, dy, turn))
-
-
-def _hold(act: str, pace: float, habit: tuple[float, float, float], t: float) -> list[InHand]:
-    """The hands and what they hold, the rearmost first."""
-    dx, dy, turn = habit
     beat = 2 * pi * pace * t
     if act == "cut bread":
         x, y = 14 + dx, 58 + dy + 20 * sin(1.7 * beat)
@@ -236,7 +230,7 @@ def _photograph(kitchen: Pixels, camera: NDArray[np.float64], shrunk: float) -> 
     """What the camera sees of the kitchen; `shrunk` says how many units a pixel of the picture is."""
     frame = np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
     x, y, zoom, roll = camera.tolist()
-    _draw(frame, kitchen, (x / shrunk, y / shrunk), (SIZE[0] / 2, SIZE[1] / 2), roll, zoom * shrunk, (0, 0, *SIZE))
+    _draw(frame, kitchen, (x / shrunk, y / shrunk), (SIZE[0] / 2, SIZE[1] / 2), roll, zoom * shrunk)
     return frame
 
 
@@ -247,30 +241,13 @@ def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, fl
     return c * (x - cx) - s * (y - cy) + SIZE[0] / 2, s * (x - cx) + c * (y - cy) + SIZE[1] / 2
 
 
-def _place(frame: Pixels, sprite: things.Sprite, at: tuple[float, float], turn: float, size: float) -> None:
-    """Put a sprite into the frame with its grip `at`, touching only the pixels it may cover."""
-    c, s = cos(turn * pi / 180) * size, sin(turn * pi / 180) * size
-    height, width = sprite.pixels.shape[:2]
-    corners = [(x - sprite.grip[0], y - sprite.grip[1]) for x in (0, width) for y in (0, height)]
-    xs, ys = [at[0] + c * x - s * y for x, y in corners], [at[1] + s * x + c * y for x, y in corners]
-    left, top = max(0, floor(min(xs))), max(0, floor(min(ys)))
-    right, bottom = min(SIZE[0], floor(max(xs)) + 1), min(SIZE[1], floor(max(ys)) + 1)
-    _draw(frame, sprite.pixels, sprite.grip, at, turn, size, (left, top, right, bottom))
-
-
 def _draw(
-    frame: Pixels,
-    picture: Pixels,
-    grip: tuple[float, float],
-    at: tuple[float, float],
-    turn: float,
-    size: float,
-    box: tuple[int, int, int, int],
+    frame: Pixels, picture: Pixels, grip: tuple[float, float], at: tuple[float, float], turn: float, size: float
 ) -> None:
     """Draw `picture` so that its `grip` comes to `at`, turned and resized about it."""
     a, b = cos(turn * pi / 180) / size, sin(turn * pi / 180) / size  # the inverse map: frame to picture
     across, down = grip[0] - a * at[0] - b * at[1], grip[1] + b * at[0] - a * at[1]
-    overlay(frame, picture, np.array([a, b, across, -b, a, down]), box)
+    overlay(frame, picture, np.array([a, b, across, -b, a, down]))
 
 
 def _make_finish(look: Look, count: int, rng: np.random.Generator) -> Callable[[Pixels, int], Pixels]:

@@ -44,19 +44,15 @@ class Canvas:
 
     def box(self, x0: float, y0: float, x1: float, y1: float, fill: Colour, round_: float = 0, edge: float = 0) -> None:
         """A rectangle with corners rounded by `round_`; `edge` draws a darker rim of that width."""
-        self.pen.rounded_rectangle(
-            [v for p in self._at([(x0, y0), (x1, y1)]) for v in p],
-            round_ * self.fine,
-            fill,
-            shade(fill, 0.65) if edge else None,
-            round(edge * self.fine),
-        )
+        rim = shade(fill, 0.65) if edge else None
+        at = self._at([(x0, y0), (x1, y1)])
+        self.pen.rounded_rectangle(at, round_ * self.fine, fill, rim, round(edge * self.fine))
 
     def disc(self, x: float, y: float, rx: float, ry: float, fill: Colour, edge: float = 0) -> None:
         """An ellipse about its centre."""
-        at = self._at([(x - rx, y - ry), (x + rx, y + ry)])
         rim = shade(fill, 0.65) if edge else None
-        self.pen.ellipse([v for p in at for v in p], fill, rim, round(edge * self.fine))
+        at = self._at([(x - rx, y - ry), (x + rx, y + ry)])
+        self.pen.ellipse(at, fill, rim, round(edge * self.fine))
 
     def shape(self, points: Sequence[Point], fill: Colour) -> None:
         """A filled polygon."""
