@@ -95,7 +95,8 @@ class Table:
 
     def markdown(self) -> str:
         """A pipe table with the caption above and the notes as a list beneath."""
-        head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(self._numeric_rule())}|"]
+        rule = ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
+        head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
         body = [f"| {' | '.join(_md(self.show(cell)) for cell in row)} |" for row in self.rows]
         caption = [f"{_md(self.caption)}", ""] if self.caption else []
         notes = ["", *(f"- {_md(note)}" for note in self.notes)] if self.notes else []
@@ -144,14 +145,11 @@ class Table:
             rows.append(cells)
         return columns, rows
 
-    def _numeric_rule(self) -> list[str]:
-        return ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
-
     def _numeric(self, place: int) -> bool:
         cells = [row[place] for row in self.rows if row[place] is not None]
-        return bool(cells) and all(
-            isinstance(cell, int | float | Spread) or _looks_numeric(str(cell)) for cell in cells
-        )
+        # Figures such as `41.1 ± 0.3` line up to the right as well.
+        shown = [str(cell) for cell in cells if not isinstance(cell, int | float | Spread)]
+        return bool(cells) and all(text[:1].isdigit() or text in ("–", "") for text in shown)
 
 
 def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
@@ -161,11 +159,6 @@ def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     except ImportError as error:
         raise ExtraNeeded("to_pandas() needs pandas, which is not installed. Run: pip install pandas") from error
     return pandas.DataFrame(list(rows), columns=list(columns))
-
-
-def _looks_numeric(text: str) -> bool:
-    """Figures such as `41.1 ± 0.3` line up to the right as well."""
-    return text[:1].isdigit() or text in ("–", "")
 
 
 def _md(text: str) -> str:

@@ -262,8 +262,8 @@ def legend(colours: Mapping[str, str]) -> str:
     )
 
 
-def draw_axis(end: float, height: int = 18) -> str:
-    """The scale beneath bars that share it, as SVG text `height` pixels high: a mark at round times up to `end`."""
+def draw_axis(end: float) -> str:
+    """The scale beneath bars that share it, as SVG text: a mark at round times up to `end`."""
     whole = end or 1.0
     spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
     span = next((each for each in spans if whole / each <= 10), 3600)
@@ -274,7 +274,7 @@ def draw_axis(end: float, height: int = 18) -> str:
         shown = clock(number * span)[:-2].lstrip("0:") or 0
         marks.append(f'<text x="{left:.2f}%" y="13" text-anchor="{anchor}">{shown}</text>')
     style = 'style="font:11px sans-serif;fill:#7a838e"'
-    return f'<svg class="axis" width="100%" height="{height}" {style} aria-hidden="true">{"".join(marks)}</svg>'
+    return f'<svg class="axis" width="100%" height="18" {style} aria-hidden="true">{"".join(marks)}</svg>'
 
 
 def clock(seconds: float) -> str:

@@ -109,7 +109,7 @@ def _open_openvino(file: Path, _device: str, threads: int | None) -> tuple[Opene
         reason = str(error).strip().splitlines()[-1]
         raise OptionError(f"backbone='{file}': OpenVINO cannot read it ({reason}). Export it again.") from error
     old = _only_input(file, model.inputs)
-    names = [_name(output, number) for number, output in enumerate(model.outputs)]
+    names = [out.get_any_name() if out.get_names() else f"output {n}" for n, out in enumerate(model.outputs)]
     described = Described(
         _lengths(old.partial_shape),
         {name: _lengths(output.partial_shape) for name, output in zip(names, model.outputs, strict=True)},
@@ -194,10 +194,6 @@ def _only_input(file: Path, inputs: Sequence[Any]) -> Any:
 
 def _lengths(shape: Any) -> tuple[int | None, ...]:
     return tuple(None if length.is_dynamic else int(length.get_length()) for length in shape)
-
-
-def _name(output: Any, number: int) -> str:
-    return str(output.get_any_name()) if output.get_names() else f"output {number}"
 
 
 def _metadata(model: Any) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
-
-from stepcut.features.backbones.contract import Convs
 
 CUDA_BATCH = 128
 """Frames that go through a GPU at a time."""
@@ -112,7 +110,9 @@ class Layers:
         return x.clamp(0, 6) if name == "relu6" else x.relu() if name == "relu" else x
 
 
-def as_tensors(convs: Convs, device: str) -> dict[str, tuple[Tensor, Tensor]]:
+def as_tensors(
+    convs: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]], device: str
+) -> dict[str, tuple[Tensor, Tensor]]:
     """The weights and biases of a network, `convs`, as tensors on a `device`, channels last."""
     dtype = dtype_on(device)
     return {

@@ -7,14 +7,12 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import StepcutError, VideoError
 from stepcut.files.addresses import Address
@@ -158,30 +156,19 @@ def _area(stream: Any) -> int:
     return 0 if context is None else context.width * context.height
 
 
-@dataclass(frozen=True)
-class Turn:
-    """How a decoded picture is turned and mirrored before it is shown: one of eight ways."""
+def turn_of(frame: Any) -> tuple[bool, int, int]:
+    """How a decoded `frame` is turned before it is shown: whether its rows become columns, and then the step, 1 or -1
+    where it is mirrored, through its rows and its columns.
 
-    transpose: bool = False
-    mirror_rows: bool = False
-    mirror_columns: bool = False
-
-    def apply(self, picture: NDArray[Any]) -> NDArray[Any]:
-        """Turn a picture (H, W, 3)."""
-        if self.transpose:
-            picture = picture.swapaxes(0, 1)
-        return picture[:: -1 if self.mirror_rows else 1, :: -1 if self.mirror_columns else 1]
-
-
-def turn_of(frame: Any) -> Turn:
-    """Read the display matrix of a frame: the point (x, y) is shown at (a x + c y, b x + d y)."""
+    By its display matrix, the point (x, y) is shown at (a x + c y, b x + d y).
+    """
     data = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
-        return Turn()
+        return False, 1, 1
     a, b, _, c, d, *_ = np.frombuffer(bytes(data), np.int32, count=9).tolist()
-    if abs(a) + abs(d) >= abs(b) + abs(c):
-        return Turn(False, mirror_rows=d < 0, mirror_columns=a < 0)
-    return Turn(True, mirror_rows=b < 0, mirror_columns=c < 0)
+    transposed = abs(a) + abs(d) < abs(b) + abs(c)
+    down, across = (b, c) if transposed else (d, a)
+    return transposed, -1 if down < 0 else 1, -1 if across < 0 else 1
 
 
 def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:

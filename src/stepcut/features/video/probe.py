@@ -49,7 +49,7 @@ def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
         width, height = stream.codec_context.width, stream.codec_context.height
         if first is not None:
             width, height = first.width, first.height
-            if turn_of(first).transpose:
+            if turn_of(first)[0]:
                 width, height = height, width
         if not width or not height:
             raise VideoError(

@@ -19,7 +19,6 @@ from stepcut.errors import VideoError, choose
 from stepcut.features.spec import TIMES
 from stepcut.features.video.container import (
     JUMP,
-    Turn,
     check_length,
     cut_short,
     open_video,
@@ -240,7 +239,7 @@ class Scaler:
         self._reformat = VideoReformatter().reformat
         # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.
         self._how = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
-        self._turn: Turn | None = None
+        self._turn: tuple[bool, int, int] | None = None
         self._last: tuple[Any, Picture] | None = None
 
     def __call__(self, frame: Any) -> Picture:
@@ -248,12 +247,13 @@ class Scaler:
             return self._last[1]
         if self._turn is None:  # once: asking a frame ties it into a reference cycle, which keeps 3 MB alive for long
             self._turn = turn_of(frame)
-        turn = self._turn
+        transposed, down, across = self._turn
         height, width = self.size or (frame.height, frame.width)
-        if turn.transpose and self.size:
+        if transposed and self.size:
             height, width = width, height
         scaled = self._reformat(frame, width, height, "rgb24", interpolation=self._how, threads=1)
-        picture: Picture = np.ascontiguousarray(turn.apply(scaled.to_ndarray()))
+        shown = scaled.to_ndarray().swapaxes(0, 1) if transposed else scaled.to_ndarray()
+        picture: Picture = np.ascontiguousarray(shown[::down, ::across])
         self._last = (frame, picture)
         return picture
 
