@@ -52,7 +52,9 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
     # The published files are called `1_7_360p.mp4`.
     films = {name.removesuffix("_360p"): path for name, path in find_videos(place / "videos").items()}
     shelf = Shelf(place, films)
-    shelf.lengths = _read_lengths(place)
+    if (place / "index.csv").is_file():
+        rows = csv.DictReader(read_text(place / "index.csv").splitlines())
+        shelf.lengths = {row["recording_id"]: float(row["seconds"]) for row in rows}
     recipes: dict[str, list[dict[str, Any]]] = {}
     for recording in _recordings(steps_file):
         recipes.setdefault(str(recording["activity_name"]), []).append(recording)
@@ -155,13 +157,6 @@ def _read_errors(root: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]
                     (str(step["description"]), str(error["tag"]).lower())
                 )
     return found
-
-
-def _read_lengths(root: Path) -> dict[str, float]:
-    path = root / "index.csv"
-    if not path.is_file():
-        return {}
-    return {row["recording_id"]: float(row["seconds"]) for row in csv.DictReader(read_text(path).splitlines())}
 
 
 def _report_strays(loaded: Loaded, tasks: list[Task], shelf: Shelf) -> None:

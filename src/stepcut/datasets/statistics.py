@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from stepcut.datasets.dataset import TaskInfo
 from stepcut.datasets.task import Task
@@ -17,57 +16,44 @@ COLUMNS = ["task", "videos", "steps", "foreground", "missing", "repeated"]
 MORE = ["segments", "hours", "video minutes", "segment seconds"]
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What is counted in some videos; sums, so that tasks add up to a total."""
+class Figures(NamedTuple):
+    """A row of the table: what is counted in the videos of a task, or of several, that have a timeline."""
 
-    videos: int = 0
-    steps: int = 0
-    ratios: tuple[float, ...] = ()
-    """Foreground per video, for those whose length is known."""
-    distinct: int = 0
-    """Sum over videos of u_n, the distinct steps in video n."""
-    possible: int = 0
-    """Sum over videos of K, the steps of the task."""
-    segments: int = 0
-    """Sum over videos of g_n, the segments in video n."""
-    seconds: float = 0.0
-    """Length of the videos whose length is known."""
-    active: float = 0.0
-    """Summed length of the segments."""
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*map(operator.add, astuple(self), astuple(other)))
-
-    @property
-    def foreground(self) -> float | None:
-        """F = mean_n(key-step duration / video duration)."""
-        return sum(self.ratios) / len(self.ratios) if self.ratios else None
-
-    @property
-    def missing(self) -> float | None:
-        """M = 1 - sum_n u_n / (K N)."""
-        return 1 - self.distinct / self.possible if self.possible else None
-
-    @property
-    def repeated(self) -> float | None:
-        """R = 1 - sum_n u_n / sum_n g_n."""
-        return 1 - self.distinct / self.segments if self.segments else None
+    task: str
+    videos: int
+    steps: int
+    foreground: float | None
+    """F = mean_n(key-step duration / video duration), over the videos whose length is known."""
+    missing: float | None
+    """M = 1 - sum_n u_n / sum_n K, with u_n the distinct steps in video n, and K those of its task."""
+    repeated: float | None
+    """R = 1 - sum_n u_n / sum_n g_n, with g_n the segments in video n."""
+    segments: int
+    hours: float
+    video_minutes: float | None
+    """The mean length of the videos whose length is known."""
+    segment_seconds: float | None
 
 
-def count(task: Task) -> Counts:
-    """Count one task over its videos that have a timeline."""
-    timelines = list(task.timelines.values())
-    known = [t for t in timelines if t.duration]
-    return Counts(
-        videos=len(timelines),
-        steps=len(task.steps),
-        ratios=tuple(covered(t) / t.duration for t in known if t.duration),
-        distinct=sum(len(set(t.sequence())) for t in timelines),
-        possible=len(task.steps) * len(timelines),
-        segments=sum(len(t) for t in timelines),
-        seconds=sum(t.duration or 0.0 for t in known),
-        active=sum(segment.duration for t in timelines for segment in t),
+def count(tasks: Sequence[Task], name: str = "total") -> Figures:
+    """The figures of `tasks` together, as a row of this `name`."""
+    timelines = [timeline for task in tasks for timeline in task.timelines.values()]
+    lengths = [timeline.duration for timeline in timelines if timeline.duration]
+    ratios = [covered(timeline) / timeline.duration for timeline in timelines if timeline.duration]
+    distinct = sum(len(set(timeline.sequence())) for timeline in timelines)
+    possible = sum(len(task.steps) * len(task.timelines) for task in tasks)
+    segments = [segment for timeline in timelines for segment in timeline]
+    return Figures(
+        name,
+        len(timelines),
+        sum(len(task.steps) for task in tasks),
+        foreground=sum(ratios) / len(ratios) if ratios else None,
+        missing=1 - distinct / possible if possible else None,
+        repeated=1 - distinct / len(segments) if segments else None,
+        segments=len(segments),
+        hours=sum(lengths) / 3600,
+        video_minutes=sum(lengths) / 60 / len(lengths) if lengths else None,
+        segment_seconds=sum(segment.duration for segment in segments) / len(segments) if segments else None,
     )
 
 
@@ -87,9 +73,9 @@ def statistics(
     more       whether to add counts, hours and lengths, and the published figures
     published  those figures, by task
     """
-    counted = [(task.name, count(task)) for task in tasks]
-    rows = [_row(name, c, more) for name, c in [*counted, ("total", sum((c for _, c in counted), Counts()))]]
+    counted, total = [count([task], task.name) for task in tasks], count(tasks)
     columns = [*COLUMNS, *(MORE if more else [])]
+    rows: list[list[Cell]] = [list(figures[: len(columns)]) for figures in [*counted, total]]
     if more and published:
         columns += ["published F", "published M", "published R"]
         for row in rows:
@@ -97,8 +83,8 @@ def statistics(
             row += [info.foreground, info.missing, info.repeated]
     notes = [f"{task.name}: {defect}." for task in tasks for defect in task.defects]
     if more and counted:
-        notes.append(_means([c for _, c in counted]))
-    unknown = sum(c.videos - len(c.ratios) for _, c in counted)
+        notes.append(_means(counted, total))
+    unknown = sum(not timeline.duration for task in tasks for timeline in task.timelines.values())
     if unknown:
         notes.append(f"{unknown} videos have no known length and are left out of the foreground and the hours.")
     return Table(columns, rows, caption=title, notes=notes, digits=2)
@@ -122,26 +108,12 @@ def plot_statistics(table: Table, path: str | Path) -> None:
     save_figure(figure, path)
 
 
-def _means(counts: Sequence[Counts]) -> str:
+def _means(counted: Sequence[Figures], total: Figures) -> str:
     """Steps and length in two means: every task counts once, or every video."""
-    timed = [c for c in counts if c.ratios]
-    lengths = [c.seconds / len(c.ratios) for c in timed]
-    by_task = f"{sum(c.steps for c in counts) / len(counts):.1f} steps"
-    by_video = f"{sum(c.possible for c in counts) / max(1, sum(c.videos for c in counts)):.1f} steps"
-    if timed:
-        by_task += f" and {sum(lengths) / len(lengths):.1f} s a video"
-        by_video += f" and {sum(c.seconds for c in timed) / sum(len(c.ratios) for c in timed):.1f} s a video"
+    minutes = [each.video_minutes for each in counted if each.video_minutes is not None]
+    by_task = f"{sum(each.steps for each in counted) / len(counted):.1f} steps"
+    by_video = f"{sum(each.steps * each.videos for each in counted) / max(1, total.videos):.1f} steps"
+    if total.video_minutes is not None:
+        by_task += f" and {60 * sum(minutes) / len(minutes):.1f} s a video"
+        by_video += f" and {60 * total.video_minutes:.1f} s a video"
     return f"Means over tasks: {by_task}. Means over videos: {by_video}."
-
-
-def _row(name: str, counts: Counts, more: bool) -> list[Cell]:
-    row: list[Cell] = [name, counts.videos, counts.steps, counts.foreground, counts.missing, counts.repeated]
-    if more:
-        with_length = len(counts.ratios)
-        row += [
-            counts.segments,
-            counts.seconds / 3600,
-            counts.seconds / 60 / with_length if with_length else None,
-            counts.active / counts.segments if counts.segments else None,
-        ]
-    return row

@@ -58,7 +58,12 @@ def put_on_one_clock(
     notes += more
     clusters = list(dict.fromkeys([*all_found, *(step for ours, _ in names for step in found[ours].steps)]))
     steps = list(dict.fromkeys(canonical.values()))
-    notes += _vocabularies([found[ours] for ours, _ in names], clusters)
+    sizes = sorted({len(found[ours].steps) for ours, _ in names})
+    if sizes != [len(clusters)]:
+        notes.append(
+            f"K differs between videos: the predictions name {sizes[0]} to {sizes[-1]} steps per video and "
+            f"{len(clusters)} in all; K = {len(clusters)} was taken."
+        )
     pair = Pair([], [], [], clusters, steps, clock, notes)
     for ours, theirs in names:
         prediction, truth = found[ours], true[theirs].rename(canonical)
@@ -135,16 +140,6 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
 
 def _plain(name: str) -> str:
     return " ".join(name.split()).casefold()
-
-
-def _vocabularies(found: list[Timeline], clusters: list[str]) -> list[str]:
-    sizes = sorted({len(timeline.steps) for timeline in found})
-    if len(sizes) == 1 and sizes[0] == len(clusters):
-        return []
-    return [
-        f"K differs between videos: the predictions name {sizes[0]} to {sizes[-1]} steps per video and "
-        f"{len(clusters)} in all; K = {len(clusters)} was taken."
-    ]
 
 
 def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:

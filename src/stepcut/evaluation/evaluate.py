@@ -161,7 +161,8 @@ def _evaluate(
     engine: Engine | None,
 ) -> Evaluation:
     """The table of one thing that was found, beside the baselines; `random` are the seeds of that baseline."""
-    opened = [_open(one) for one in _as_list(given)]
+    alone = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
+    opened = [_open(one) for one in ([given] if alone else given)]
     if not opened:
         raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
     pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, _ in opened]
@@ -184,8 +185,12 @@ def _evaluate(
         if isinstance(answer, Exception):
             raise answer
         scores[row].append(answer)
-    rows = [[row, *_cells(each, edges)] for row, each in scores.items()]
     columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
+    rows: list[list[Cell]] = []
+    for row, each in scores.items():
+        rows.append([row, *(spread([one.figures[name] for one in each]) for name in FIGURES)])
+        if edges is not None:
+            rows[-1].append(spread([graph_f1(one, edges) for one in each]))
     learned = " ".join(seed for _, _, seed in opened)
     caption = ", ".join(
         [
@@ -246,16 +251,6 @@ def spread(values: Sequence[float]) -> Cell:
     if len(values) == 1 or not known:
         return float(values[0])
     return Spread(float(np.mean(known)), float(np.std(known)))
-
-
-def _cells(scores: Sequence[Score], edges: set[tuple[str, str]] | None) -> list[Cell]:
-    cells = [spread([one.figures[name] for one in scores]) for name in FIGURES]
-    return cells if edges is None else [*cells, spread([graph_f1(one, edges) for one in scores])]
-
-
-def _as_list(given: Any) -> list[Any]:
-    one = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
-    return [given] if one else list(given)
 
 
 def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:

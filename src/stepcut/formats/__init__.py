@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
@@ -124,7 +125,7 @@ def write(
     spreadsheet  tables: a name that a spreadsheet would take for a formula gets a leading apostrophe
     """
     place = Path(path)
-    timelines = [_with_video(each, printable(each.video)) for each in as_list(timeline)]
+    timelines = [replace(each, video=printable(each.video)) for each in as_list(timeline)]
     chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not chosen.many:
         raise OptionError(
@@ -184,12 +185,8 @@ def as_list(timelines: AnyTimelines) -> list[Timeline]:
     if isinstance(timelines, Timeline):
         return [timelines]
     if isinstance(timelines, Mapping):
-        return [t if t.video else _with_video(t, name) for name, t in timelines.items()]
+        return [t if t.video else replace(t, video=name) for name, t in timelines.items()]
     return list(timelines)
-
-
-def _with_video(timeline: Timeline, video: str) -> Timeline:
-    return Timeline(timeline.segments, timeline.duration, timeline.steps, video)
 
 
 __all__ = [

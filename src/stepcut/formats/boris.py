@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,8 +197,8 @@ def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> 
     known = (observation.get("media_info") or {}).get("length") or {}
     lengths = [optional(known.get(file)) for file in played]
     if len(played) < 2 or None in lengths:
-        length = lengths[0] if len(played) == 1 else None
-        return [Timeline(timeline.segments, length, timeline.steps, played[0] if len(played) == 1 else name)]
+        alone = len(played) == 1
+        return [replace(timeline, duration=lengths[0] if alone else None, video=played[0] if alone else name)]
     found, begin = [], 0.0
     for place, (file, length) in enumerate(zip(played, lengths, strict=True)):
         # What comes after the last file has ended is its own.

@@ -80,7 +80,7 @@ def _rounded(timeline: Timeline, unit: Fraction, instants: bool) -> Timeline:
     """The `timeline` with times of whole units, of which there are `unit` a second."""
     units = [(segment, whole_units(segment, unit, instants)) for segment in timeline]
     segments = [replace(each, start=float(first / unit), end=float(last / unit)) for each, (first, last) in units]
-    return Timeline(segments, timeline.duration, timeline.steps, timeline.video)
+    return replace(timeline, segments=tuple(segments))
 
 
 def whole_units(segment: Segment, unit: int | Fraction, instants: bool = True) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +24,7 @@ def read_vtt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the cues of a WebVTT file; markup within them is left out."""
     if not re.match(r"WEBVTT(\s|$)", text):
         fail(path, "does not begin with WEBVTT", "Write that as its first line", line=1)
-    cues = [(start, end, html.unescape(_TAG.sub("", cue)), line) for start, end, cue, line in _cues(path, text)]
-    return _timelines(path, cues)
+    return _read(text, path, lambda cue: html.unescape(_TAG.sub("", cue)))
 
 
 def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -37,7 +36,7 @@ def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NON
 
 def read_srt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the cues of an SRT file."""
-    return _timelines(path, list(_cues(path, text)))
+    return _read(text, path, str)
 
 
 def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -47,11 +46,11 @@ def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NON
     write_text(path, "\n".join(cues))
 
 
-def _cues(path: Path, text: str) -> Iterator[tuple[float, float, str, int]]:
-    """(start, end, text, line) of every block that has a line of times; notes and styles have none."""
-    lines = [*text.split("\n"), ""]
+def _read(text: str, path: Path, plain: Callable[[str], str]) -> list[Timeline]:
+    """A segment for every block that has a line of times; notes and styles have none. `plain` takes markup out."""
+    segments = []
     block: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate([*text.split("\n"), ""], start=1):
         if line.strip():
             block.append((number, line))
             continue
@@ -62,24 +61,14 @@ def _cues(path: Path, text: str) -> Iterator[tuple[float, float, str, int]]:
             start, end = seconds(first), seconds(rest.split()[0] if rest.split() else "")
             if start is None or end is None:
                 fail(path, f"{times!r} is not a line of times", "Write 00:00:01.000 --> 00:00:02.500", line=where)
-            yield start, end, "\n".join(each for _, each in block[timing + 1 :]), where
+            step = " ".join(plain("\n".join(each for _, each in block[timing + 1 :])).split())
+            if not step:
+                fail(path, "the cue has no text", "Name the step, or delete the cue", line=where)
+            segments.append(build_segment(start, end, step, path, where))
         block = []
-
-
-def _timelines(path: Path, cues: Sequence[tuple[float, float, str, int]]) -> list[Timeline]:
-    segments = []
-    for start, end, text, line in cues:
-        step = " ".join(text.split())
-        if not step:
-            fail(path, "the cue has no text", "Name the step, or delete the cue", line=line)
-        segments.append(build_segment(start, end, step, path, line))
     return [Timeline(segments, video=path.stem)]
 
 
 def _times(segment: Segment, mark: str) -> str:
-    return " --> ".join(_clock(time, mark) for time in (segment.start, segment.end))
-
-
-def _clock(time: float, mark: str) -> str:
-    whole, rest = divmod(round(1000 * time), 1000)
-    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}{mark}{rest:03d}"
+    parted = [divmod(round(1000 * time), 1000) for time in (segment.start, segment.end)]
+    return " --> ".join(f"{s // 3600:02d}:{s // 60 % 60:02d}:{s % 60:02d}{mark}{rest:03d}" for s, rest in parted)

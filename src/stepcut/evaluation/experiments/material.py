@@ -195,17 +195,14 @@ def choose_features(
             raise OptionError(unknown("features", features, given or ["none are here"]))
         return as_spec(features, fps=fps)
     if spec is not None:
-        made = [name for name in given if all(spec_of(v.features[name]) == spec for v in _with(name, tasks))]
+        files = {name: [v.features[name] for task in tasks for v in task if name in v.features] for name in given}
+        made = [name for name in given if all(spec_of(file) == spec for file in files[name])]
         if made or filmed:
             return made[0] if made else spec
         raise DataError(f"--backbone {spec.backbone}: there are no videos here, and no features that it made.")
     if len(given) > 1:
         raise OptionError(f"features of several kinds are here; say which: --features {' | '.join(given)}.")
     return given[0] if given else as_spec(DEFAULT, fps=fps) if filmed else None
-
-
-def _with(kind: str, tasks: Sequence[Task]) -> list[TaskVideo]:
-    return [video for task in tasks for video in task if kind in video.features]
 
 
 def _true(task: Task) -> dict[str, TaskVideo]:
