@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError
 from stepcut.features.backbones.contract import Graph
 from stepcut.features.backbones.resnet50 import resnet50
-from stepcut.features.backbones.torch_runtime import Layers, TorchRuntime, as_tensors
+from stepcut.features.backbones.torch_runtime import FUNCTIONS, TorchRuntime, as_tensors
 from stepcut.methods.cnc.embedder import Embedder
 from stepcut.methods.cnc.inputs import VectorInput, centre_and_smooth
 from stepcut.methods.cnc.sampling import context_rows, draw
@@ -93,8 +93,8 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
     frames = [random.integers(0, 255, size=(n, 16, 16, 3), dtype=np.uint8) for n in (12, 9)]
     with torch.no_grad():
         maps = backbone(torch.from_numpy(frames[0]))
-    convs, layers = as_tensors(graph.convs, "cpu"), Layers()
-    plain = TorchRuntime(lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale)
+    convs = as_tensors(graph.convs, "cpu")
+    plain = TorchRuntime(lambda x: graph.forward(FUNCTIONS, x, convs, **graph.options), graph.mean, graph.scale)
     np.testing.assert_allclose(maps.numpy(), plain(frames[0]), rtol=2e-3, atol=2e-3)
     results = []
     for chunk in (1000, 5):

@@ -1,13 +1,13 @@
 """What a backbone is: a network that turns frames, or clips of frames, into rows of features; what ours are made of.
 
-Stepcut's own networks are convolutions with batch norm folded in, and one function that says how they are joined. The
-function is written once. With the layers of OpenVINO it builds a model, with those of torch it computes, and with torch
-parameters in place of the arrays it learns.
+Stepcut's own networks are convolutions with batch norm folded in, and one function that says how they are joined, by
+the names of torch's functions. With torch's own it computes, and learns where the weights are parameters; with those
+that stand for operations of OpenVINO it builds a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -95,39 +95,9 @@ class Network:
         return run(frames)
 
 
-class Layers(Protocol):
-    """What a network is made of; `x` is whatever the runtime computes with, two of which can be added."""
-
-    def conv(
-        self, x: Any, weight: Any, bias: Any, stride: int, padding: tuple[int, int], groups: int, activation: str
-    ) -> Any:
-        """A convolution of `x` with its `bias` and its `activation`.
-
-        weight   (out, in / groups, k, k)
-        stride   every how many rows and columns
-        padding  zeros before and after
-        groups   into how many parts the channels are divided
-        """
-
-    def activate(self, x: Any, name: str) -> Any:
-        """The activation `name` ("", "relu" or "relu6") of `x`."""
-
-    def max_pool(self, x: Any) -> Any:
-        """The largest value of `x` in windows of 3, every 2."""
-
-    def mean(self, x: Any) -> Any:
-        """The mean of `x` over rows and columns: maps (n, C, h, w) become vectors (n, C)."""
-
-    def cells(self, x: Any, side: int) -> Any:
-        """The mean of each of `side` x `side` cells, which may share a row: vectors (n, C side side)."""
-
-    def join(self, parts: Sequence[tuple[Any, float]]) -> Any:
-        """The vectors of `parts` one after the other, each multiplied by its number."""
-
-
 @dataclass(frozen=True)
 class Graph:
-    """A network with its weights: `forward(layers, x, convs, **options)` for normalised frames `x` (n, 3, H, W)."""
+    """A network with its weights: `forward(functions, x, convs, **options)` for normalised frames `x` (n, 3, H, W)."""
 
     name: str
     forward: Callable[..., Any]
@@ -161,14 +131,16 @@ def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]
         openvino = ov.import_openvino()
         shape = (-1, size, size, 3)
         frames, x = ov.frames_to(shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32)
-        model = openvino.Model([graph.forward(ov.Layers(), x, graph.convs, **graph.options)], [frames], "stepcut")
+        model = openvino.Model([graph.forward(ov.Functions(), x, graph.convs, **graph.options)], [frames], "stepcut")
         return ov.OpenVinoRuntime(model, threads)
     from stepcut.features.backbones import torch_runtime
 
-    convs, layers = torch_runtime.as_tensors(graph.convs, device), torch_runtime.Layers()
-    return torch_runtime.TorchRuntime(
-        lambda x: graph.forward(layers, x, convs, **graph.options), graph.mean, graph.scale, device, threads
-    )
+    convs = torch_runtime.as_tensors(graph.convs, device)
+
+    def forward(x: Any) -> Any:
+        return graph.forward(torch_runtime.FUNCTIONS, x, convs, **graph.options)
+
+    return torch_runtime.TorchRuntime(forward, graph.mean, graph.scale, device, threads)
 
 
 def precision(place: Place) -> str:

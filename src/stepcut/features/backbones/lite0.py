@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.contract import Convs, Graph, Layers, Network, Place, fold, precision, run_graph
+from stepcut.features.backbones.contract import Convs, Graph, Network, Place, fold, precision, run_graph
 from stepcut.features.backbones.weights import hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
@@ -70,18 +70,20 @@ def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:
     return Graph("efficientnet-lite0", forward, convs, (127 / 255,) * 3, (128 / 255,) * 3, options)
 
 
-def forward(layers: Layers, x: Any, convs: Convs, layer: str | None = None) -> Any:
+def forward(functions: Any, x: Any, convs: Convs, layer: str | None = None) -> Any:
     """Normalised frames (n, 3, 224, 224) to (n, 1280).
 
     A layout row has the same, then a grid of 3 x 3 cells of the last stage but one (192 channels): where it is.
     """
 
-    def conv(x: Any, name: str, stride: int = 1, activation: str = "relu6") -> Any:
+    def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
         weight, bias = convs[name]
-        # TensorFlow's "same": the zeros that do not divide evenly go after the picture.
         zeros = max(weight.shape[-1] - stride, 0)
+        if zeros % 2:  # TensorFlow's "same": the zeros that do not divide evenly go after the picture
+            x = functions.pad(x, (0, 1, 0, 1))
         groups = weight.shape[0] if weight.shape[1] == 1 else 1
-        return layers.conv(x, weight, bias, stride, (zeros // 2, zeros - zeros // 2), groups, activation)
+        y = functions.conv2d(x, weight, bias, stride, zeros // 2, groups=groups)
+        return y if linear else functions.clamp(y, 0, 6)
 
     x, number = conv(x, "stem", 2), 0
     cells = x
@@ -91,13 +93,13 @@ def forward(layers: Layers, x: Any, convs: Convs, layer: str | None = None) -> A
             if number > 0:
                 x = conv(x, f"{number}_expand_conv")
             x = conv(x, f"{number}_depthwise_conv", first_stride if repeat == 0 else 1)
-            x = conv(x, f"{number}_project_conv", activation="")
+            x = conv(x, f"{number}_project_conv", linear=True)
             if repeat > 0:
                 x = before + x
             cells = x if number == 14 else cells
             number += 1
-    head = layers.mean(conv(x, "head"))
+    head = functions.mean(conv(x, "head"), (2, 3))
     if layer is None:
         return head
-    parts = {"head": head, "cells": layers.cells(cells, 3)}
-    return layers.join([(parts[name], scale) for name, scale in LAYOUT.items()])
+    parts = {"head": head, "cells": functions.flatten(functions.adaptive_avg_pool2d(cells, 3), 1)}
+    return functions.cat([functions.mul(parts[name], scale) for name, scale in LAYOUT.items()], 1)

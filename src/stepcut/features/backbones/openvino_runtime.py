@@ -89,49 +89,64 @@ def import_openvino() -> Any:
     return openvino
 
 
-class Layers:
-    """The layers that stepcut's own networks are made of, as operations of OpenVINO."""
+class Functions:
+    """The functions of torch that stepcut's own networks are made of, as operations of OpenVINO."""
 
     def __init__(self) -> None:
         self.ops = import_openvino().opset8
 
-    def conv(
-        self,
-        x: Any,
-        weight: NDArray[np.float32],
-        bias: NDArray[np.float32],
-        stride: int,
-        padding: tuple[int, int],
-        groups: int,
-        activation: str,
+    def conv2d(
+        self, x: Any, weight: NDArray[np.float32], bias: NDArray[np.float32], stride: int, padding: int, groups: int = 1
     ) -> Any:
-        """See `contract.Layers.conv`."""
+        """A convolution of `x` with its `bias`.
+
+        weight   (out, in / groups, k, k)
+        stride   every how many rows and columns
+        padding  zeros on every side
+        groups   into how many parts the channels are divided
+        """
         convolve = self.ops.group_convolution if groups > 1 else self.ops.convolution
         kernel = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight
-        before, after = ([zeros, zeros] for zeros in padding)
-        y = convolve(x, self.ops.constant(kernel), [stride] * 2, before, after, [1, 1])
-        return self.activate(self.ops.add(y, self.ops.constant(bias.reshape(1, -1, 1, 1))), activation)
+        y = convolve(x, self.ops.constant(kernel), [stride] * 2, [padding] * 2, [padding] * 2, [1, 1])
+        return self.ops.add(y, self.ops.constant(bias.reshape(1, -1, 1, 1)))
 
-    def max_pool(self, x: Any) -> Any:
-        """See `contract.Layers.max_pool`."""
-        return self.ops.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [3, 3]).output(0)
+    def pad(self, x: Any, zeros: tuple[int, int, int, int]) -> Any:
+        """Maps `x` with so many `zeros` to the left, to the right, above and below."""
+        left, right, above, below = zeros
+        return self.ops.pad(x, [0, 0, above, left], [0, 0, below, right], "constant")
 
-    def mean(self, x: Any) -> Any:
-        """See `contract.Layers.mean`."""
-        return self.ops.reduce_mean(x, self.ops.constant(np.array([2, 3], np.int64)), False)
+    def relu(self, x: Any) -> Any:
+        """`x` where it is above 0."""
+        return self.ops.relu(x)
 
-    def cells(self, x: Any, side: int) -> Any:
-        """See `contract.Layers.cells`."""
-        pooled = self.ops.adaptive_avg_pool(x, self.ops.constant(np.array([side, side], np.int64)))
-        return self.ops.reshape(pooled, self.ops.constant(np.array([0, -1], np.int64)), True)
+    def clamp(self, x: Any, low: float, high: float) -> Any:
+        """`x`, not below `low` and not above `high`."""
+        return self.ops.clamp(x, low, high)
 
-    def join(self, parts: Sequence[tuple[Any, float]]) -> Any:
-        """See `contract.Layers.join`."""
-        return self.ops.concat([self.ops.multiply(x, self.ops.constant(np.float32(n))) for x, n in parts], 1)
+    def max_pool2d(self, x: Any, size: int, stride: int, padding: int) -> Any:
+        """The largest value of `x` in windows of a `size`, every `stride`, with `padding` on every side."""
+        pads = [padding] * 2
+        return self.ops.max_pool(x, [stride] * 2, [1, 1], pads, pads, [size] * 2).output(0)
 
-    def activate(self, x: Any, name: str) -> Any:
-        """See `contract.Layers.activate`."""
-        return self.ops.clamp(x, 0.0, 6.0) if name == "relu6" else self.ops.relu(x) if name == "relu" else x
+    def mean(self, x: Any, axes: tuple[int, ...]) -> Any:
+        """The mean of `x` over `axes`, which are gone."""
+        return self.ops.reduce_mean(x, self.ops.constant(np.array(axes, np.int64)), False)
+
+    def adaptive_avg_pool2d(self, x: Any, side: int) -> Any:
+        """The mean of `x` in each of `side` x `side` cells, which may share a row."""
+        return self.ops.adaptive_avg_pool(x, self.ops.constant(np.array([side, side], np.int64)))
+
+    def flatten(self, x: Any, start: int) -> Any:
+        """`x` with all axes from `start` on as one."""
+        return self.ops.reshape(x, self.ops.constant(np.array([0] * start + [-1], np.int64)), True)
+
+    def mul(self, x: Any, factor: float) -> Any:
+        """`x` times a `factor`."""
+        return self.ops.multiply(x, self.ops.constant(np.float32(factor)))
+
+    def cat(self, parts: Sequence[Any], axis: int) -> Any:
+        """The `parts` one after the other along an `axis`."""
+        return self.ops.concat(list(parts), axis)
 
 
 def frames_to(

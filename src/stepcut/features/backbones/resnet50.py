@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.features.backbones.contract import Convs, Graph, Layers, Network, Place, fold, precision, run_graph
+from stepcut.features.backbones.contract import Convs, Graph, Network, Place, fold, precision, run_graph
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
@@ -92,28 +92,29 @@ def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v
     return Graph("resnet50", forward, convs, mean, scale, {"layer": layer, "family": family})
 
 
-def forward(layers: Layers, x: Any, convs: Convs, layer: str, family: str) -> Any:
+def forward(functions: Any, x: Any, convs: Convs, layer: str, family: str) -> Any:
     """Normalised frames `x` (n, 3, H, W) to the maps of `layer`.
 
-    layers  of OpenVINO or torch
-    convs   weights and biases by name
-    family  "v1.5" or "v1"
+    functions  of torch, or of OpenVINO by the same names
+    convs      weights and biases by name
+    family     "v1.5" or "v1"
     """
     last, v1 = LAYERS[layer], family == "v1"
 
-    def conv(x: Any, name: str, stride: int = 1, activation: str = "relu") -> Any:
+    def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
         weight, bias = convs[name]
-        return layers.conv(x, weight, bias, stride, (weight.shape[-1] // 2,) * 2, 1, activation)
+        y = functions.conv2d(x, weight, bias, stride, weight.shape[-1] // 2)
+        return y if linear else functions.relu(y)
 
-    x = layers.max_pool(conv(x, "conv1", 2))
+    x = functions.max_pool2d(conv(x, "conv1", 2), 3, 2, 1)
     for stage, number in _blocks(last):
         block, stride = f"layer{stage - 1}.{number}", 2 if number == 0 and stage > 2 else 1
         y = conv(x, f"{block}.conv1", stride if v1 else 1)
         y = conv(y, f"{block}.conv2", 1 if v1 else stride)
-        y = conv(y, f"{block}.conv3", activation="")
+        y = conv(y, f"{block}.conv3", linear=True)
         if number == 0:
-            x = conv(x, f"{block}.downsample.0", stride, "")
-        x = layers.activate(x + y, "relu")
+            x = conv(x, f"{block}.downsample.0", stride, linear=True)
+        x = functions.relu(x + y)
     return x
 
 

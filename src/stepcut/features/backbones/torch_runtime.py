@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -71,43 +72,19 @@ def dtype_on(device: str) -> torch.dtype:
     return torch.float16 if device.startswith("cuda") else torch.float32
 
 
-class Layers:
-    """The layers that stepcut's own networks are made of, in torch."""
-
-    def conv(
-        self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        stride: int,
-        padding: tuple[int, int],
-        groups: int,
-        activation: str,
-    ) -> Tensor:
-        """See `contract.Layers.conv`."""
-        if padding[0] != padding[1]:
-            x, padding = F.pad(x, padding * 2), (0, 0)
-        return self.activate(F.conv2d(x, weight, bias, stride, padding[0], groups=groups), activation)
-
-    def max_pool(self, x: Tensor) -> Tensor:
-        """See `contract.Layers.max_pool`."""
-        return F.max_pool2d(x, 3, 2, 1)
-
-    def cells(self, x: Tensor, side: int) -> Tensor:
-        """See `contract.Layers.cells`."""
-        return F.adaptive_avg_pool2d(x, side).flatten(1)
-
-    def join(self, parts: Sequence[tuple[Tensor, float]]) -> Tensor:
-        """See `contract.Layers.join`."""
-        return torch.cat([x * n for x, n in parts], dim=1)
-
-    def mean(self, x: Tensor) -> Tensor:
-        """See `contract.Layers.mean`."""
-        return x.mean(dim=(2, 3))
-
-    def activate(self, x: Tensor, name: str) -> Tensor:
-        """See `contract.Layers.activate`."""
-        return x.clamp(0, 6) if name == "relu6" else x.relu() if name == "relu" else x
+FUNCTIONS = SimpleNamespace(
+    conv2d=F.conv2d,
+    pad=F.pad,
+    relu=F.relu,
+    clamp=torch.clamp,
+    max_pool2d=F.max_pool2d,
+    mean=torch.mean,
+    adaptive_avg_pool2d=F.adaptive_avg_pool2d,
+    flatten=torch.flatten,
+    mul=torch.mul,
+    cat=torch.cat,
+)
+"""What stepcut's own networks are made of."""
 
 
 def as_tensors(

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from stepcut.errors import OptionError
 from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.contract import Graph
-from stepcut.features.backbones.torch_runtime import Layers
+from stepcut.features.backbones.torch_runtime import FUNCTIONS
 from stepcut.methods.cnc.network import MapEncoder
 
 LAST = torch.channels_last
@@ -44,7 +44,7 @@ class TunableBackbone(nn.Module):
         """Frames `(n, H, W, 3)` -> maps `(n, C, h, w)`."""
         x = (frames.permute(0, 3, 1, 2).float() - self.mean) / self.scale
         convs = dict(zip(self.names, zip(self.weights, self.biases, strict=True), strict=True))
-        maps: Tensor = self.graph.forward(Layers(), x, convs, **self.graph.options)
+        maps: Tensor = self.graph.forward(FUNCTIONS, x, convs, **self.graph.options)
         return maps
 
     def settings(self) -> dict[str, Any]:
