@@ -105,7 +105,8 @@ class Table:
     def json(self) -> str:
         """One JSON object: caption, columns, a list of rows as objects, notes."""
         columns, plain = self._plain()
-        rows = [dict(zip(columns, map(_finite, row), strict=True)) for row in plain]
+        finite = [[None if isinstance(c, float) and not math.isfinite(c) else c for c in row] for row in plain]
+        rows = [dict(zip(columns, row, strict=True)) for row in finite]
         record: dict[str, Any] = {"caption": self.caption, "columns": columns, "rows": rows, "notes": self.notes}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
@@ -164,10 +165,6 @@ def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 def _md(text: str) -> str:
     """Text that a Markdown reader shows as it is."""
     return "".join("\\" + c if c in "\\|*_<>`" else c for c in text)
-
-
-def _finite(cell: str | int | float | None) -> str | int | float | None:
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _tex_line(cells: Iterable[str]) -> str:

@@ -38,7 +38,9 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
             yield temporary
             with open(temporary, "rb") as written:
                 os.fsync(written.fileno())
-            temporary.chmod(0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -63,12 +65,6 @@ def write_json(path: AnyPath, value: Any) -> None:
 def read_json(path: AnyPath) -> Any:
     """The value of the JSON file at `path`."""
     return json.loads(as_path(path).read_bytes().decode("utf-8"))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager

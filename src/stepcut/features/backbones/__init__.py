@@ -15,7 +15,7 @@ from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.contract import Backbone, Frames, Network, Place, Rows
 from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import load_file
-from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
+from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.contract import Engine, Held
 from stepcut.plugins import find, is_own
 from stepcut.rate import Rate
@@ -107,8 +107,6 @@ def _own(spec: FeatureSpec) -> Backbone:
             f"backbone={spec.backbone!r} is code that is not stepcut's, named by a file. If you trust it, load the "
             "procedure with trust=True (--trust)."
         )
-    if not is_own(spec.backbone) and spec.backbone == VECTORS:
-        raise OptionError(unknown("backbone", spec.backbone, BACKBONES))
     make: Callable[..., Any] = find("backbone", spec.backbone, BACKBONES)
     try:
         return _checked(make())

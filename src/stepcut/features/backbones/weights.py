@@ -12,6 +12,7 @@ import hashlib
 import io
 import os
 import pickletools
+import shutil
 import urllib.request
 import zipfile
 from collections.abc import Callable
@@ -76,8 +77,7 @@ def fetch_weights(word: str) -> Path:
     with whole_file(target) as temporary:
         try:
             with urllib.request.urlopen(address, timeout=60) as answer, open(temporary, "wb") as out:
-                while block := answer.read(1 << 20):
-                    out.write(block)
+                shutil.copyfileobj(answer, out)
         except OSError as error:
             raise OptionError(
                 f"weights={word!r}: {address} cannot be fetched ({error}). "

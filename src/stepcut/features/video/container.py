@@ -43,7 +43,15 @@ def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple
             # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
             container = av.open(f"file:{file}", options={"protocol_whitelist": "file"}, metadata_errors="replace")
         except (av.error.FFmpegError, OSError) as error:
-            raise _cannot_open(file, error) from error
+            if cut_short(file):
+                raise VideoError(
+                    f"{file}: the file is cut short ({file.stat().st_size:,} bytes, its index is missing). "
+                    "Copy or download it again; a recording that was interrupted can often be repaired with: untrunc."
+                ) from error
+            raise VideoError(
+                f"{file}: not a video that can be read ({getattr(error, 'strerror', None) or error}). "
+                f"Try: ffmpeg -i {file.name} fixed.mp4"
+            ) from error
         with container:
             stream = _choose_stream(file, container)
             stream.thread_type = "AUTO"
@@ -112,18 +120,6 @@ def cut_short(file: Path) -> bool:
                 return length >= 8 or b"moov" not in types
             at += length
     return bool(types) and b"moov" not in types
-
-
-def _cannot_open(file: Path, error: Exception) -> VideoError:
-    if cut_short(file):
-        return VideoError(
-            f"{file}: the file is cut short ({file.stat().st_size:,} bytes, its index is missing). "
-            "Copy or download it again; a recording that was interrupted can often be repaired with: untrunc."
-        )
-    return VideoError(
-        f"{file}: not a video that can be read ({getattr(error, 'strerror', None) or error}). "
-        f"Try: ffmpeg -i {file.name} fixed.mp4"
-    )
 
 
 def _choose_stream(file: Path, container: Any) -> Any:
