@@ -26,7 +26,7 @@ from stepcut.datasets.toy import toy_features
 from stepcut.evaluation import score
 from stepcut.files.atomic import write_text
 from stepcut.methods.cnc.embedder import Embedder
-from stepcut.methods.cnc.inputs import centre_and_smooth
+from stepcut.methods.cnc.network import centre_and_smooth
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.tables import Table
 from stepcut.timeline import Timeline

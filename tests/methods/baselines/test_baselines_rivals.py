@@ -9,8 +9,7 @@ import pytest
 
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.asot import around, transport
-from stepcut.methods.baselines.centres import append_time, clock_cost, time_order
-from stepcut.methods.baselines.kmeans import choose_subset
+from stepcut.methods.baselines.kmeans import append_time, choose_subset, clock_cost, time_order
 from stepcut.methods.segmenters import Asot, KMeans, Subset
 
 

@@ -33,9 +33,9 @@ def fit(shape: tuple[int, ...], settings: dict[str, Any]) -> tuple[dict[str, Any
     from stepcut.methods.cnc.embedder import Embedder
 
     class Counting(Embedder):
-        def _embed(self, network: Any, source: Any, rows: Any, batch: Any, device: Any) -> Any:
+        def _embed(self, shared: Any, network: Any, rows: Any, batch: Any, device: Any) -> Any:
             shares.append(len(batch.durations))
-            return super()._embed(network, source, rows, batch, device)
+            return super()._embed(shared, network, rows, batch, device)
 
     shares: list[int] = []
     gradients: list[Any] = []

@@ -16,7 +16,7 @@ from stepcut.features.backbones.contract import Graph
 from stepcut.features.backbones.resnet50 import resnet50
 from stepcut.features.backbones.torch_runtime import FUNCTIONS, TorchRuntime, as_tensors
 from stepcut.methods.cnc.embedder import Embedder
-from stepcut.methods.cnc.inputs import VectorInput, centre_and_smooth
+from stepcut.methods.cnc.network import VectorEncoder, centre_and_smooth
 from stepcut.methods.cnc.sampling import context_rows, draw
 from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
 
@@ -59,10 +59,9 @@ def test_preparation_centres_smooths_and_projects() -> None:
     weights = np.exp(-0.5 * ((place[:, None] - place[None]) / 3.0) ** 2) * (abs(place[:, None] - place[None]) <= 12)
     expected = (weights @ (x - x.mean(0))) / weights.sum(1, keepdims=True)
     np.testing.assert_allclose(smooth, expected, atol=1e-5)
-    source = VectorInput(rate=1, stride=1.0, smooth=0, components=3, hidden=4)
-    network = source.build({"row": 6}, 2)
-    source.begin(network, [x])
-    projected = source.store(network, x, torch.device("cpu")).numpy()
+    network = VectorEncoder(features=6, components=3, dim=2, hidden=4, smooth=0)
+    network.learn_axes([x])
+    projected = network.store(x, torch.device("cpu")).numpy()
     assert np.mean(projected**2) == pytest.approx(1.0, rel=1e-4)
     covariance = projected.T @ projected / 50
     np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
-from stepcut.methods.cnc.inputs import MapInput
 from stepcut.methods.cnc.network import MapEncoder, VectorEncoder
 from stepcut.methods.cnc.sampling import context_rows
 
@@ -48,10 +47,10 @@ def test_channels_and_time_are_never_mixed() -> None:
     """One marked channel of one frame arrives in that channel at that time, and nowhere else."""
     maps = np.zeros((6, 4, 3, 3), np.float32)
     maps[3, 2] = 1.0  # frame 3, channel 2
-    source = MapInput(context=2, stride=0.5, hidden=8)
-    rows = source.store(torch.nn.Identity(), maps, torch.device("cpu"))
-    places = torch.from_numpy(context_rows(np.arange(6), 6, source.offsets, rate=2))
-    gathered = source.gather(rows, places)
+    network = MapEncoder(channels=4, dim=4, hidden=8, context=2, stride=0.5)
+    rows = network.store(maps, torch.device("cpu"))
+    places = torch.from_numpy(context_rows(np.arange(6), 6, network.offsets, rate=2))
+    gathered = network.gather(rows, places)
     assert gathered.shape == (6, 4, 2, 3, 3)
     marked = {tuple(place) for place in gathered.amax((3, 4)).nonzero().tolist()}
     assert marked == {(3, 2, 1), (4, 2, 0)}  # itself at time 1, context of the next at time 0: (frame, channel, time)

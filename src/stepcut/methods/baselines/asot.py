@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import unit
-from stepcut.methods.baselines.centres import CentreSegmenter, clock_cost
-from stepcut.methods.baselines.kmeans import find_means
-from stepcut.methods.segmenter import Labels, Rows, check_number, strongest
+from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost, find_means
+from stepcut.methods.segmenter import Rows, check_number
 
 ITERATIONS = 25
 FIRST_STEP = 4.0
@@ -53,15 +52,9 @@ class Asot(CentreSegmenter):
         return find_means(self._stack(videos), self.steps, self.seed, self.restarts)
 
     def _memberships(self, rows: NDArray[Any]) -> Rows:
-        return self._plan(rows, self.prior)
-
-    def _first_cut(self, rows: NDArray[Any]) -> Labels:
-        return strongest(self._plan(rows, prior=0.0))
-
-    def _plan(self, rows: NDArray[Any], prior: float) -> Rows:
         cost = 1 - self._prepare(rows) @ unit(self.centres_).T
-        if prior > 0:
-            cost = cost + prior * clock_cost(*cost.shape)
+        if self.prior > 0:
+            cost = cost + self.prior * clock_cost(*cost.shape)
         return transport(cost, self.radius, self.alpha, self.entropy, self.balance)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -52,16 +51,14 @@ def embed_together(embed: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
     """The embeddings of a batch, (B, T, d): every process embeds its share of the videos and gets those of all."""
     if processes() == 1:
         return embed(batch)
-    shares = np.array_split(np.arange(len(batch.durations)), processes())
-    mine = shares[distributed.get_rank()]
-    part = replace(
-        batch,
-        context=batch.context[mine],
-        times=batch.times[mine],
-        durations=batch.durations[mine],
-        mask=batch.mask[mine],
-    )
-    return apply(_Gather, embed(part), [len(share) for share in shares])
+    mine = np.array_split(np.arange(len(batch.durations)), processes())[distributed.get_rank()]
+    context, times, durations, mask = (part[mine] for part in batch.parts())
+    u = embed(Batch(context, times, durations, mask, batch.padded))
+    everyone = u.new_zeros(len(batch.durations), *u.shape[1:])
+    everyone[mine] = u
+    # Every process takes the same loss, so the sum of its gradients is one gradient times the number of processes, by
+    # which DistributedDataParallel divides.
+    return sum_over_processes(everyone)
 
 
 def agree(values: Tensor) -> Tensor:
@@ -73,7 +70,9 @@ def agree(values: Tensor) -> Tensor:
 
 def sum_over_processes(values: Tensor) -> Tensor:
     """The sum over the processes; a gradient is summed likewise, since every process's loss depends on it."""
-    return apply(_Sum, values)
+    function: type[torch.autograd.Function] = _Sum
+    total: Tensor = function.apply(values)
+    return total
 
 
 def batch_norm_together(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
@@ -90,31 +89,6 @@ def batch_norm_together(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
         norm.running_var.lerp_(unbiased, share)
     y = centred / (variance + norm.eps).sqrt()
     return (y * norm.weight + norm.bias).to(rows.dtype)
-
-
-def apply(function: type[torch.autograd.Function], *given: object) -> Tensor:
-    """`Function.apply` of a function with one answer, which torch gives no type."""
-    value: Tensor = function.apply(*given)
-    return value
-
-
-class _Gather(torch.autograd.Function):
-    """All processes' videos, in order. Every process takes the same loss, so its gradient needs no message."""
-
-    @staticmethod
-    def forward(ctx: Any, mine: Tensor, counts: list[int]) -> Tensor:
-        rank = distributed.get_rank()
-        ctx.start, ctx.count, ctx.processes = sum(counts[:rank]), counts[rank], len(counts)
-        padded = mine.new_zeros(max(counts), *mine.shape[1:])
-        padded[: counts[rank]] = mine.detach()
-        everyone = [torch.empty_like(padded) for _ in counts]
-        distributed.all_gather(everyone, padded)
-        return torch.cat([part[:count] for part, count in zip(everyone, counts, strict=True)])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        # DistributedDataParallel divides by the number of processes; here it is to be the sum.
-        return gradients[0][ctx.start : ctx.start + ctx.count] * ctx.processes, None
 
 
 class _Sum(torch.autograd.Function):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -18,13 +19,12 @@ from torch import Tensor, nn
 
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.cnc.ddp import embed_together, wrap
-from stepcut.methods.cnc.inputs import FrameInput, Input, MapInput, VectorInput, put_together
 from stepcut.methods.cnc.losses import measure
-from stepcut.methods.cnc.network import half_precision
+from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, half_precision, put_together
 from stepcut.methods.cnc.record import Terms
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, train
-from stepcut.methods.cnc.tune import TunableBackbone, describe_backbone
+from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone, describe_backbone
 from stepcut.methods.segmenter import check_number, check_videos, fingerprint
 from stepcut.parallel.ranks import processes
 from stepcut.progress import Hook, silent
@@ -122,25 +122,28 @@ class Embedder:
         features = self._check(features)
         device = _choose(self.device)
         self.kind_ = "frames" if self.tune_backbone else "maps" if features[0].ndim == 4 else "vectors"
-        source = self._input()
-        self.shape_ = source.shape(features)
+        self.shape_: dict[str, int] = {"row": features[0].shape[1]}
+        if self.backbone is not None and self.tune_backbone:
+            with torch.inference_mode():
+                self.shape_["channels"] = self.backbone(torch.from_numpy(np.array(features[0][:1]))).shape[1]
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self.seed)
-            network = source.build(self.shape_, self.dim)
-            source.begin(network, features)
+            network = self._build()
+            if isinstance(network, VectorEncoder):
+                network.learn_axes(features)
             network.to(device)
-            rows = put_together([source.store(network, video, device) for video in features], device)
+            rows = put_together([network.store(video, device) for video in features], device)
             lengths = [len(video) for video in features]
 
             def sample(random: np.random.Generator, count: int) -> list[Batch]:
-                return draw(random, lengths, self.videos, self.frames, source.offsets, self.rate, count)
+                return draw(random, lengths, self.videos, self.frames, network.offsets, self.rate, count)
 
             window = self._window(lengths)
 
             shared = wrap(network)
 
             def embed(part: Batch) -> Tensor:
-                return self._embed(shared, source, rows, part, device)
+                return self._embed(shared, network, rows, part, device)
 
             def take(batch: Batch) -> Terms:
                 return self._terms(embed_together(embed, batch), batch, window)
@@ -153,14 +156,14 @@ class Embedder:
 
     def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
         """Embed every row of every video: a list of `(T, dim)`."""
-        network, source = self._learned(), self._input()
+        network = self._learned()
         device = next(network.parameters()).device
         out = []
         for video in check_videos(features, self.shape_["row"], (2 if self.kind_ == "vectors" else 4,)):
-            rows = source.store(network, video, device).to(device)
-            places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), source.offsets, self.rate))
+            rows = network.store(video, device).to(device)
+            places = torch.from_numpy(context_rows(np.arange(len(video)), len(video), network.offsets, self.rate))
             with torch.inference_mode(), half_precision(device, self.kind_):
-                parts = [network(source.gather(rows, part)) for part in torch.split(places.to(device), 512)]
+                parts = [network(network.gather(rows, part)) for part in torch.split(places.to(device), 512)]
             out.append(torch.cat(parts).float().cpu().numpy())
         return out
 
@@ -182,22 +185,16 @@ class Embedder:
         return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
 
     @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]], backbone: nn.Module | None = None
-    ) -> Embedder:
-        """The embedder that gave these `settings()` and this `state()`.
-
-        `backbone`: the one that was tuned, where it is of a class that cannot describe itself.
-        """
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Embedder:
+        """The embedder that gave these `settings()` and this `state()`."""
         given = dict(settings)
         if "steps" in given:  # its name in version 0.1.0
             given["iterations"] = given.pop("steps")
         kind, shape, about = given.pop("kind"), given.pop("shape"), given.pop("backbone", None)
-        if backbone is None and about is not None:
-            backbone = TunableBackbone.restore(about)
+        backbone = None if about is None else TunableBackbone.restore(about)
         self = cls(**{**given, "rate": Fraction(given["rate"]), "backbone": backbone})
         self.kind_, self.shape_ = kind, shape
-        network = self._input().build(shape, self.dim)
+        network = self._build()
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
         self.network_ = network.to(_choose(self.device)).eval()
         return self
@@ -207,17 +204,17 @@ class Embedder:
         given = getattr(self, name)
         return OWN_DEFAULTS[self.kind_][name] if given is None else given
 
-    def _input(self) -> Input:
-        if self.kind_ == "frames":
-            if self.backbone is None:
-                raise OptionError(
-                    "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "
-                    "Give stepcut.methods.cnc.tune.TunableBackbone(graph), or leave tune_backbone out."
-                )
-            return FrameInput(self.context, self._setting("stride"), self.hidden or 256, self.backbone, self.chunk)
-        if self.kind_ == "maps":
-            return MapInput(self.context, self._setting("stride"), self.hidden or 256)
-        return VectorInput(self.rate, self._setting("stride"), self.smooth, self.components, self.hidden or 128)
+    def _build(self) -> Encoder:
+        """The network, not trained."""
+        row, stride = self.shape_["row"], self._setting("stride")
+        if self.kind_ == "vectors":
+            sizes = (row, min(self.components, row), self.dim, self.hidden or 128)
+            return VectorEncoder(*sizes, rate=self.rate, stride=stride, smooth=self.smooth)
+        channels = self.shape_.get("channels", row)
+        embedder = MapEncoder(channels, self.dim, self.hidden or 256, context=self.context, stride=stride)
+        if self.backbone is None or self.kind_ == "maps":
+            return embedder
+        return FrameEncoder(copy.deepcopy(self.backbone), embedder, self.chunk)
 
     def _window(self, lengths: Sequence[int]) -> float:
         """Seconds. In a video of one minute ten seconds hold more than one step, and C-IDM would join them."""
@@ -240,19 +237,17 @@ class Embedder:
             record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames" and processes() == 1,
         )
 
-    def _embed(self, network: nn.Module, source: Input, rows: Tensor, batch: Batch, device: torch.device) -> Tensor:
-        """The embeddings of a batch: (B, T, dim)."""
+    def _embed(self, shared: nn.Module, network: Encoder, rows: Tensor, batch: Batch, device: torch.device) -> Tensor:
+        """The embeddings of a batch: (B, T, dim). `shared` is `network`, as the processes have it in common."""
         count, frames, context = batch.context.shape
         places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
         with half_precision(device, self.kind_):
-            embedded: Tensor = network(source.gather(rows, places).to(device, non_blocking=True))
+            embedded: Tensor = shared(network.gather(rows, places).to(device, non_blocking=True))
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
         """The loss and its parts."""
-        times, durations, real = (
-            part.to(u.device, non_blocking=True) for part in (batch.times, batch.durations, batch.mask)
-        )
+        times, durations, real = (part.to(u.device, non_blocking=True) for part in batch.parts()[1:])
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
         own = {name: getattr(self, name) for name in ("weight", "temperature", "variance_weight", "margin", "gamma")}
@@ -260,8 +255,8 @@ class Embedder:
         mask = real if batch.padded else None
         return measure(self.loss, u, times, durations, mask, window=window, frames=frames, **own)
 
-    def _learned(self) -> nn.Module:
-        network: nn.Module | None = getattr(self, "network_", None)
+    def _learned(self) -> Encoder:
+        network: Encoder | None = getattr(self, "network_", None)
         if network is None:
             raise NotLearned("this Embedder has not been fitted. Call fit(features) first.")
         return network
@@ -280,6 +275,11 @@ class Embedder:
             raise OptionError(unknown("loss", self.loss, LOSSES))
         if self.gamma_time not in ("video", "frames"):
             raise OptionError(unknown("gamma_time", self.gamma_time, ("video", "frames")))
+        if self.tune_backbone and self.backbone is None:
+            raise OptionError(
+                "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "
+                "Give stepcut.methods.cnc.tune.TunableBackbone(graph), or leave tune_backbone out."
+            )
         least = {"videos": 2, "frames": 2, "dim": 1, "context": 1, "components": 1, "chunk": 1, "iterations": 1}
         for name, lowest in {**least, "patience": 1}.items():
             if (given := getattr(self, name)) is not None:

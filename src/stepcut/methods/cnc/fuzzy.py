@@ -50,7 +50,19 @@ def fuzzy_c_means(
     to save memory. `device` is always "cpu".
     """
     x = check_rows(x, "x")
-    _check(x, k, m, weights, start, restarts, iterations, tolerance)
+    check_number("k", k, 1, len(x), whole=True)
+    check_number("m", m, 1, above=True)
+    check_number("restarts", restarts, 1, whole=True)
+    check_number("iterations", iterations, 1, whole=True)
+    check_number("tolerance", tolerance, 0)
+    if start is not None and np.shape(start) != (k, x.shape[1]):
+        raise FeatureError(f"start has shape {np.shape(start)}; expected is {(k, x.shape[1])}, a centre per cluster.")
+    given = np.ones(len(x)) if weights is None else np.asarray(weights)
+    if given.shape != (len(x),) or not np.isfinite(given).all() or given.min() < 0 or given.max() <= 0:
+        raise FeatureError(
+            f"weights has shape {given.shape}; expected are {len(x)} finite weights of at least 0, not all of them 0. "
+            "Leave it out to weigh all frames alike."
+        )
     if device != "cpu":
         raise OptionError(
             f"device={device!r}: fuzzy c-means takes seconds on the CPU and runs there. Leave device out."
@@ -156,30 +168,3 @@ def _descend(frames: _Frames, centres: Rows, m: float, iterations: int, toleranc
         if np.linalg.norm(centres - before, axis=1).max() <= tolerance:
             break
     return centres
-
-
-def _check(
-    x: NDArray[Any],
-    k: int,
-    m: float,
-    weights: NDArray[Any] | None,
-    start: NDArray[Any] | None,
-    restarts: int,
-    iterations: int,
-    tolerance: float,
-) -> None:
-    check_number("k", k, 1, len(x), whole=True)
-    check_number("m", m, 1, above=True)
-    check_number("restarts", restarts, 1, whole=True)
-    check_number("iterations", iterations, 1, whole=True)
-    check_number("tolerance", tolerance, 0)
-    if start is not None and np.shape(start) != (k, x.shape[1]):
-        raise FeatureError(f"start has shape {np.shape(start)}; expected is {(k, x.shape[1])}, a centre per cluster.")
-    if weights is None:
-        return
-    given = np.asarray(weights)
-    if given.shape != (len(x),) or not np.isfinite(given).all() or given.min() < 0 or given.max() <= 0:
-        raise FeatureError(
-            f"weights has shape {given.shape}; expected are {len(x)} finite weights of at least 0, not all of them 0. "
-            "Leave it out to weigh all frames alike."
-        )

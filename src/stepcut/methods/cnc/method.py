@@ -139,17 +139,13 @@ class CnC:
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given; a segmenter object becomes its class and its settings."""
         own = not isinstance(self.segmenter, str)
+        plain = ("steps", "rate", "seed", "loss", "dim", "as_published")
         return {
-            "steps": self.steps,
-            "rate": self.rate,
-            "seed": self.seed,
-            "loss": self.loss,
-            "dim": self.dim,
+            **{name: getattr(self, name) for name in plain},
             "segmenter": name_of("segmenter", self.segmenter, SEGMENTERS) if own else self.segmenter,
             # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
             "train": {key: value for key, value in (self.train or {}).items() if key not in ("backbone", "device")},
             "cut": self.segmenter.settings() if own else dict(self.cut or {}),
-            "as_published": self.as_published,
         }
 
     def state(self) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from stepcut.errors import choose
-from stepcut.methods.baselines.centres import CentreSegmenter, clock_cost
+from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
 from stepcut.methods.cnc.graph import chain, expand, window_links
 from stepcut.methods.segmenter import Labels, Rows, check_number
@@ -58,16 +58,10 @@ class ProCut(CentreSegmenter):
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
-        return self._solve(rows, self.prior)
-
-    def _first_cut(self, rows: NDArray[Any]) -> Labels:
-        return self._solve(rows, prior=0.0)
-
-    def _solve(self, rows: NDArray[Any], prior: float) -> Labels:
         """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a wider window."""
         cost: NDArray[Any] = 1 - self._memberships(rows)
-        if prior > 0:
-            cost = cost + prior * clock_cost(*cost.shape)
+        if self.prior > 0:
+            cost = cost + self.prior * clock_cost(*cost.shape)
         # One second has `rate` frames, so this many seconds of certainty cost smoothness * rate.
         change = float(self.smoothness * self.rate)
         links, weights = window_links(len(rows), self.window, float(self.rate), change)

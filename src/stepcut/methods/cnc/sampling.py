@@ -27,8 +27,8 @@ class Batch:
     """(B,): seconds."""
     mask: Tensor
     """(B, T): true on real frames."""
-    padded: bool = True
-    """Whether there may be padding; known beforehand, a loss need not look at the mask."""
+    padded: bool
+    """Whether there is padding; known beforehand, a loss need not look at the mask."""
 
     def parts(self) -> tuple[Tensor, ...]:
         """All four tensors."""
@@ -87,15 +87,10 @@ def draw(
         (lasting[..., 0] / float(rate)).astype(np.float32),
         np.arange(frames) < lasting,
     )
-    longest, shortest = lasting.max((1, 2)).tolist(), lasting.min((1, 2)).tolist()
+    # Without the places that no video of a batch is long enough to fill.
+    most, least = np.minimum(lasting.max((1, 2)), frames), lasting.min((1, 2))
     tensors = (torch.from_numpy(part).unbind() for part in parts)
-    return [_narrow(Batch(*each), most, least) for *each, most, least in zip(*tensors, longest, shortest, strict=True)]
-
-
-def _narrow(batch: Batch, longest: int, shortest: int) -> Batch:
-    """Without the places that no video of the batch is long enough to fill."""
-    context, times, durations, mask = batch.parts()
-    most = min(longest, times.shape[1])
-    if most < times.shape[1]:
-        context, times, mask = context[:, :most], times[:, :most], mask[:, :most]
-    return Batch(context, times, durations, mask, padded=shortest < most)
+    return [
+        Batch(context[:, :end], times[:, :end], durations, mask[:, :end], padded)
+        for context, times, durations, mask, end, padded in zip(*tensors, most, (least < most).tolist(), strict=True)
+    ]

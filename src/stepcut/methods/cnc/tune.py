@@ -15,7 +15,7 @@ from stepcut.errors import OptionError
 from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.contract import Graph
 from stepcut.features.backbones.torch_runtime import FUNCTIONS
-from stepcut.methods.cnc.network import MapEncoder
+from stepcut.methods.cnc.network import Encoder, MapEncoder
 
 LAST = torch.channels_last
 FORWARDS: dict[str, Callable[..., Any]] = {"efficientnet-lite0": lite0.forward, "resnet50": resnet50.forward}
@@ -71,7 +71,7 @@ def describe_backbone(backbone: nn.Module) -> dict[str, Any]:
     return backbone.settings()
 
 
-class FrameEncoder(nn.Module):
+class FrameEncoder(Encoder):
     """A backbone and the paper's embedder on its maps, as one network on frames with their context.
 
     The losses compare all frames of a step with one another, so they need all embeddings at once. The backbone does
@@ -82,6 +82,7 @@ class FrameEncoder(nn.Module):
     def __init__(self, backbone: nn.Module, embedder: MapEncoder, chunk: int) -> None:
         super().__init__()
         self.backbone, self.embedder, self.chunk = backbone, embedder, chunk
+        self.offsets = embedder.offsets
 
     def forward(self, frames: Tensor) -> Tensor:
         """Frames `(N, c, H, W, 3)` -> `(N, dim)`."""
