@@ -6,7 +6,7 @@
 
 Three steps, because a machine with a GPU may have no decoder and no data beside what it is sent. A folder of labels
 holds a file per video: lines of first frame, last frame (from 1, at 30 a second) and label in a .txt, or any format
-that stepcut reads. After `--seconds` no further run of the plan is begun.
+that stepcut reads. After `--seconds` no further run of the plan is begun; what `embedded/` holds is not made again.
 """
 
 from __future__ import annotations
@@ -62,18 +62,23 @@ class Run(NamedTuple):
         count = f", {self.iterations} iterations" if self.iterations != FULL else ""
         return f"{self.loss}{', tuned' if self.tuned else ''}{count}/{self.seed}"
 
+    @property
+    def file(self) -> str:
+        """The name of the file of its embeddings."""
+        return f"{self.data}={self.key.replace('/', '=')}.npz"
+
 
 def plan(name: str, sets: list[str]) -> list[Run]:
     """The runs of one plan on those of its sets that are there, what matters most first."""
     if name == "losses":
         runs = [Run("knots", loss, seed) for seed in range(5) for loss in PAPERS]
-        runs += [Run(toy, loss, 0) for toy in sets if toy.startswith("toy") for loss in PAPERS]
+        runs += [Run(toy, loss, seed) for seed in range(5) for toy in sets if toy.startswith("toy") for loss in PAPERS]
     elif name == "tuning":
-        runs = [Run("knots", loss, 0, 1000, True) for loss in BOTH]
-        kinds = ((250, True), (250, False), (1000, False))
-        runs += [Run("knots", loss, seed, *kind) for seed in range(5) for kind in kinds for loss in BOTH]
+        kinds = ((1000, True), (250, True), (250, False), (1000, False))
+        runs = [Run("knots", loss, seed, *kind) for seed in range(5) for kind in kinds for loss in BOTH]
     elif name == "readings":
         runs = [Run("knots", loss, seed, 1000) for seed in range(5) for loss in READINGS]
+        runs += [Run("toy-plain", loss, seed, 1000) for seed in range(5) for loss in (*BOTH, *READINGS)]
     else:
         runs = [Run("robot", loss, seed, 1000) for seed in range(2) for loss in BOTH]
     return [run for run in runs if run.data in sets]
@@ -138,7 +143,7 @@ def train(frames: Path, weights: Path, out: Path, plans: list[str], seconds: flo
         torch.cuda.empty_cache()
     print(f"{time.time() - begun:.0f} s: maps made", flush=True)
     sets = sorted(file.stem.removesuffix("-pooled") for file in out.glob("*-pooled.npz"))
-    runs = [run for name in plans for run in plan(name, sets)]
+    runs = [run for name in plans for run in plan(name, sets) if not (out / run.file).exists()]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         work = [pool.submit(train_one, run, weights, out, device, begun + seconds) for run in runs]
         for number, done in enumerate(as_completed(work)):
@@ -178,7 +183,7 @@ def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> 
     embedder = Embedder(**settings).fit(given)
     embedded = embedder.transform(given)
     kept: dict[str, Any] = {video: rows.astype(np.float16) for video, rows in zip(lengths, embedded, strict=True)}
-    np.savez(out / f"{run.data}={run.key.replace('/', '=')}.npz", **kept)
+    np.savez(out / run.file, **kept)
     losses = [row[0] for row in embedder.curve_.values]
     del embedder
     if device == "cuda":
