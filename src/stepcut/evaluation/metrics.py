@@ -125,7 +125,8 @@ def length_distance(pred: Lengths, true: Lengths) -> float:
     Lengths are counted in bins that double: below 1 s, 1-2 s, 2-4 s and so on. Equal sets are 0 apart, sets without a
     common bin 1; not a number where one of them is empty.
     """
-    p, q = _length_histogram(pred), _length_histogram(true)
+    edges = [0.0, *2.0 ** np.arange(23), np.inf]
+    p, q = (np.histogram(lengths, edges)[0] for lengths in (pred, true))
     if not p.sum() or not q.sum():
         return math.nan
     from scipy.spatial.distance import jensenshannon
@@ -155,15 +156,3 @@ def edge_rates(found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[
     """Precision, recall, F1 and IoU of the edges `found` against those of the `true` task graph."""
     ours, theirs = set(found), set(true)
     return rates(len(ours & theirs), len(ours), len(theirs))
-
-
-# ---------------------------------------------------------------------- inside
-
-
-_LENGTH_BINS = 24  # the last one begins at 2^22 s: nothing is longer
-
-
-def _length_histogram(lengths: Lengths) -> NDArray[np.float64]:
-    values = np.asarray(lengths, dtype=np.float64)
-    bins = np.floor(np.log2(np.maximum(values, 0.5))).astype(np.int64) + 1
-    return np.bincount(np.minimum(bins, _LENGTH_BINS - 1), minlength=_LENGTH_BINS).astype(np.float64)

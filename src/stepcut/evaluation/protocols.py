@@ -119,8 +119,7 @@ def rate_paper(counts: Counts, matching: Matching) -> Rates:
     """The mean over the matched classes that occur; F1 is the harmonic mean of mean precision and mean recall."""
     occurring = set(np.flatnonzero(counts.sum(axis=1)).tolist())
     figures = [value for step, value in each_step(counts, matching).items() if step in occurring]
-    mean = mean_rates(figures)
-    return harmonic(mean)
+    return harmonic(mean_rates(figures))
 
 
 def rate_framewise(counts: Counts, matching: Matching) -> Rates:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation import metrics
-from stepcut.evaluation.metrics import Labels, Rates
+from stepcut.evaluation.metrics import Labels
 from stepcut.evaluation.protocols import (
     BACKGROUND,
     NO_STEP,
@@ -74,13 +74,10 @@ class Score:
         most = max(clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1)
         self._shape = (max(int(t.max()) for t in true) + 1, most + 1)
         rows = np.flatnonzero(self.confusion.sum(axis=1))
-        if protocol.per_video:
-            self._matchings = [protocol.match(counts, rows) for counts in self._counts]
-            pairs = zip(self._counts, self._matchings, strict=True)
-            figures = harmonic(mean_rates([protocol.rate(counts, matching) for counts, matching in pairs]))
-        else:
-            self._matchings = [protocol.match(self.confusion, rows)]
-            figures = protocol.rate(self.confusion, self._matchings[0])
+        groups = self._counts if protocol.per_video else [self.confusion]
+        self._matched = [(counts, protocol.match(counts, rows)) for counts in groups]
+        each = [protocol.rate(counts, matching) for counts, matching in self._matched]
+        figures = harmonic(mean_rates(each)) if protocol.per_video else each[0]
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
     def __repr__(self) -> str:
@@ -116,7 +113,7 @@ class Score:
         """
         if self._protocol.per_video:
             return "every video has a matching of its own; see .matchings"
-        frames_of_cluster, matching = self.confusion.sum(axis=0), self._matchings[0]
+        frames_of_cluster, matching = self.confusion.sum(axis=0), self._matching(0)
         lines = []
         for cluster in np.flatnonzero(frames_of_cluster).tolist():
             numbered = f"cluster {cluster - 1}" if clusters is None else clusters[cluster - 1]
@@ -215,19 +212,13 @@ class Score:
         return [int(step) for step in np.flatnonzero(self.confusion.sum(axis=1))]
 
     def _matching(self, video: int) -> Matching:
-        return self._matchings[video if self._protocol.per_video else 0]
+        return self._matched[video if self._protocol.per_video else 0][1]
 
     def _step(self, step: int) -> StepScore:
-        if self._protocol.per_video:
-            shared = [c for c in range(len(self._counts)) if self._counts[c][step].any()]
-            each = [each_step(self._counts[c], self._matchings[c]).get(step) for c in shared]
-            figures, cluster = mean_rates([value for value in each if value is not None]), None
-        else:
-            columns = {s: k for k, s in self._matchings[0].items()}
-            figures = each_step(self.confusion, self._matchings[0]).get(step, Rates(0.0, 0.0, 0.0, 0.0))
-            cluster = columns[step] - 1 if step in columns else None
-        p, r, f1, iou = (100 * value for value in figures)
-        return StepScore(step, self.name(step), cluster, p, r, f1, iou, int(self.confusion[step].sum()))
+        each = [each_step(counts, matching).get(step) for counts, matching in self._matched if counts[step].any()]
+        p, r, f1, iou = (100 * value for value in mean_rates([figures for figures in each if figures is not None]))
+        clusters = {s: k - 1 for k, s in self._matching(0).items()} if self.has_one_matching else {}
+        return StepScore(step, self.name(step), clusters.get(step), p, r, f1, iou, int(self.confusion[step].sum()))
 
 
 def score(

@@ -43,16 +43,9 @@ def labelling_config(steps: Sequence[str]) -> str:
     True
     """
     labels = [f"    <Label value={quoteattr(step)} background={quoteattr(colour(k))}/>" for k, step in enumerate(steps)]
-    return "\n".join(
-        [
-            "<View>",
-            f'  <TimelineLabels name="{CONTROL}" toName="{OBJECT}">',
-            *labels,
-            "  </TimelineLabels>",
-            f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>',
-            "</View>\n",
-        ]
-    )
+    head = f'<View>\n  <TimelineLabels name="{CONTROL}" toName="{OBJECT}">'
+    tail = f'  <Video name="{OBJECT}" value="$video" frameRate="$fps" timelineHeight="120"/>\n</View>\n'
+    return "\n".join([head, *labels, "  </TimelineLabels>", tail])
 
 
 def matches(record: Any) -> bool:

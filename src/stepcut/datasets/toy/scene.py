@@ -205,13 +205,6 @@ WINDOW_FRAME = (236, 232, 224)
 
 def _clutter(c: Canvas, x: float, y: float, rng: np.random.Generator) -> None:
     """Some bottle, box or fruit at the back of the counter."""
-    kind, paint = rng.integers(3), _any(rng)
-    if kind == 0:
-        c.box(x - 20, y - 70, x + 20, y + 40, paint, 10, 2)
-        c.box(x - 9, y - 104, x + 9, y - 66, shade(paint, 0.8), 4)
-    elif kind == 1:
-        c.box(x - 38, y - 40, x + 38, y + 40, paint, 3, 2)
-        c.box(x - 26, y - 16, x + 26, y + 12, _any(rng), 3)
-    else:
-        for dx, dy in ((-20, 10), (20, 12), (0, -8)):
-            c.disc(x + dx, y + dy, 22, 21, paint, 2)
+    thing = ("bottle", "carton", "fruit")[rng.integers(3)]
+    colours = {"paint": _any(rng), **({"print": _any(rng)} if thing == "carton" else {})}
+    things.draw(c, thing, colours, x, y)

@@ -196,12 +196,9 @@ def _spoil(sequence: list[str], kind: str, step: str) -> list[str]:
 def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
     """Say what is wrong, with the times at which it shows."""
     times = tuple((s.start, s.end) for s in timeline if s.step == step)
-    if kind == "skip":
-        return (Flaw(kind, step, (), f"{step!r} is left out"),)
-    if kind == "swap":
-        needs = " and ".join(repr(a) for a, b in sorted(EDGES) if b == step)
-        return (Flaw(kind, step, times, f"{step!r} is done before {needs}"),)
-    return (Flaw(kind, step, times, f"{step!r} is done {len(times)} times"),)
+    needs = " and ".join(repr(a) for a, b in sorted(EDGES) if b == step)
+    shown = {"skip": "left out", "swap": f"done before {needs}", "repeat": f"done {len(times)} times"}
+    return (Flaw(kind, step, times, f"{step!r} is {shown[kind]}"),)
 
 
 def _fill(sequence: list[str], duration: float, background: float, rng: np.random.Generator) -> tuple[Shot, ...]:
