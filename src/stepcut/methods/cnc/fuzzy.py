@@ -94,7 +94,7 @@ class _Frames:
         self.scale = float(np.sqrt(np.einsum("td,td->t", self.rows, self.rows).mean(dtype=np.float64))) or 1.0
         self.rows *= np.float32(1 / self.scale)
         self.norms = np.einsum("td,td->t", self.rows, self.rows)
-        self.weights = None if weights is None else np.asarray(weights, dtype=np.float32)
+        self.weights: Rows = np.ones(len(x), np.float32) if weights is None else np.asarray(weights, dtype=np.float32)
 
     def inward(self, centres: NDArray[Any]) -> Rows:
         """Centres of the user's space in the space of the rows."""
@@ -120,8 +120,7 @@ class _Frames:
             part = slice(first, first + CHUNK)
             apart = self.distances(part, centres)
             power = _shares(apart, m) ** np.float32(m)
-            if self.weights is not None:
-                power *= self.weights[part]
+            power *= self.weights[part]
             total += float(np.vdot(power, apart))
             mass += power.sum(axis=1)
             sums += power @ self.rows[part]
@@ -136,8 +135,7 @@ class _Frames:
 
     def spread(self, k: int, rng: np.random.Generator) -> Rows:
         """k-means++: each next centre is a frame, drawn in proportion to its squared distance to those drawn."""
-        weights = np.ones(len(self.rows), dtype=np.float32) if self.weights is None else self.weights
-        closest, drawn, chance = np.full(len(self.rows), np.inf, dtype=np.float32), [], weights
+        closest, drawn, chance = np.full(len(self.rows), np.inf, dtype=np.float32), [], self.weights
         for _ in range(k):
             sums = np.cumsum(chance, dtype=np.float64)
             # Frames that all lie on centres already are as good as one another.
@@ -146,7 +144,7 @@ class _Frames:
             drawn.append(min(int(at), len(sums) - 1))
             np.minimum(closest, self.distances(slice(None), self.rows[drawn[-1:]])[0], out=closest)
             closest[drawn] = 0
-            chance = closest * weights
+            chance = closest * self.weights
         return self.rows[drawn]
 
 

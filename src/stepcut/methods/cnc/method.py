@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,8 +98,7 @@ class CnC:
 
     def _make_segmenter(self) -> Segmenter:
         if not isinstance(self.segmenter, str):
-            own: Segmenter = self.segmenter
-            return own
+            return cast(Segmenter, self.segmenter)
         maker = find("segmenter", self.segmenter, SEGMENTERS)
         named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
@@ -109,8 +108,7 @@ class CnC:
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
         """Where each frame lies, (T, dim) per video."""
         self._check_learned()
-        embeddings: list[NDArray[np.float32]] = self.embedder_.transform(features)
-        return embeddings
+        return self.embedder_.transform(features)
 
     def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
         """How much each frame belongs to each step, (T, K) per video."""
@@ -119,8 +117,7 @@ class CnC:
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
         """Cut new videos with the learned embedder and centres."""
-        labels: list[Labels] = self.segmenter_.predict(self.embed(features))
-        return labels
+        return self.segmenter_.predict(self.embed(features))
 
     def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
         """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""

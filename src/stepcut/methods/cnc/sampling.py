@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -46,15 +45,9 @@ def context_rows(rows: Rows, lengths: int | Rows, offsets: Sequence[float], rate
     array([[0, 0],
            [2, 3]])
     """
-    moved = rows[..., None] + _shifts(tuple(offsets), rate)
+    moved = rows[..., None] + np.array([round(offset * rate) for offset in offsets], dtype=np.int64)
     held: Rows = np.minimum(np.maximum(moved, 0), lengths - 1)
     return held
-
-
-@functools.lru_cache
-def _shifts(offsets: tuple[float, ...], rate: float | Fraction) -> Rows:
-    """(c,): the rows by which a frame and its context lie apart."""
-    return np.array([round(offset * rate) for offset in offsets], dtype=np.int64)
 
 
 def draw(
