@@ -1,6 +1,8 @@
-"""The networks: the fast path equals the plain one, channels and time stay apart."""
+"""The networks and what they see: frames drawn with their context, prepared vectors, the fast path beside the plain."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
-from stepcut.methods.cnc.network import MapEncoder, VectorEncoder
-from stepcut.methods.cnc.sampling import context_rows
+from stepcut.methods.cnc.network import MapEncoder, VectorEncoder, centre_and_smooth
+from stepcut.methods.cnc.sampling import context_rows, draw
 
 
 def plain(network: MapEncoder, maps: Tensor) -> Tensor:
@@ -73,3 +75,49 @@ def test_vector_encoder_is_two_convolutions() -> None:
     second = torch.nn.functional.conv1d(first, network.conv2.weight.view(3, 3, 6).transpose(1, 2), network.conv2.bias)
     expected = second[:, :, 0] + rows[:, 2] @ network.straight.weight.T
     torch.testing.assert_close(network(rows), expected)
+
+
+def test_draw_is_sorted_different_and_padded() -> None:
+    lengths = [50, 8, 40, 30, 60, 70]
+    (batch,) = draw(np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0)
+    assert batch.context.shape == (6, 16, 2)
+    context, times, durations, mask = (part.numpy() for part in batch.parts())
+    starts = np.cumsum([0, *lengths])
+    for place in range(6):
+        rows = context[place, mask[place], 1]
+        video = int(np.searchsorted(starts, rows[0], side="right")) - 1
+        assert (np.diff(rows) > 0).all()
+        assert rows[-1] < starts[video + 1]
+        assert len(rows) == min(16, lengths[video])
+        assert durations[place] == lengths[video] / 2
+        back = context[place, mask[place], 0]
+        np.testing.assert_array_equal(back, np.maximum(rows - 1, starts[video]))
+        np.testing.assert_allclose(times[place, mask[place]], (rows - starts[video]) / lengths[video])
+
+
+def test_context_is_in_seconds() -> None:
+    rows = np.array([0, 10, 59])
+    assert context_rows(rows, 60, (-0.5, 0.0), rate=30).tolist() == [[0, 0], [0, 10], [44, 59]]
+    assert context_rows(rows, 60, (-2.0, 0.0, 2.0), rate=Fraction(30000, 1001)).tolist() == [
+        [0, 0, 59],
+        [0, 10, 59],
+        [0, 59, 59],
+    ]
+
+
+def test_preparation_centres_smooths_and_projects() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(50, 6)) + 5
+    plain = centre_and_smooth(x, rate=1, seconds=0)
+    np.testing.assert_allclose(plain, x - x.mean(0), atol=1e-5)
+    smooth = centre_and_smooth(x, rate=2, seconds=1.5)
+    place = np.arange(50)
+    weights = np.exp(-0.5 * ((place[:, None] - place[None]) / 3.0) ** 2) * (abs(place[:, None] - place[None]) <= 12)
+    expected = (weights @ (x - x.mean(0))) / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(smooth, expected, atol=1e-5)
+    network = VectorEncoder(features=6, components=3, dim=2, hidden=4, smooth=0)
+    network.learn_axes([x])
+    projected = network.store(x, torch.device("cpu")).numpy()
+    assert np.mean(projected**2) == pytest.approx(1.0, rel=1e-4)
+    covariance = projected.T @ projected / 50
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)
