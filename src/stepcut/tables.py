@@ -137,13 +137,8 @@ class Table:
         columns = [c for name, two in zip(self.columns, spread, strict=True) for c in ([name, f"{name} sd"][: 1 + two])]
         rows: list[list[str | int | float | None]] = []
         for row in self.rows:
-            cells: list[str | int | float | None] = []
-            for cell, two in zip(row, spread, strict=True):
-                if isinstance(cell, Spread):
-                    cells += [cell.mean, cell.sd]
-                else:
-                    cells += [cell, None][: 1 + two]
-            rows.append(cells)
+            pairs = [cell if isinstance(cell, Spread) else (cell, None) for cell in row]
+            rows.append([part for pair, two in zip(pairs, spread, strict=True) for part in pair[: 1 + two]])
         return columns, rows
 
     def _numeric(self, place: int) -> bool:

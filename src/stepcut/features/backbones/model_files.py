@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.errors import ExtraNeeded, OptionError, unknown
+from stepcut.errors import OptionError, unknown
 from stepcut.features.backbones.contract import Frames, Network, Place, Rows, precision
 from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino
 from stepcut.features.backbones.resnet50 import IMAGENET_MEAN, IMAGENET_SCALE
@@ -141,12 +141,8 @@ def _open_openvino(file: Path, _device: str, threads: int | None) -> tuple[Opene
 
 
 def _open_onnxruntime(file: Path, device: str, threads: int | None) -> tuple[Opened, Described]:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ExtraNeeded(
-            f"{file.name} on {device} needs onnxruntime. Run: pip install onnxruntime-gpu; or use --device cpu."
-        ) from error
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
     wanted = "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
