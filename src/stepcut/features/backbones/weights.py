@@ -205,9 +205,9 @@ _CALLS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "collections OrderedDict": lambda arguments: dict(*arguments),
 }
 _MARK = object()
-_VALUES = ("BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "SHORT_BINUNICODE", "BINFLOAT", "BINGET")
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
+_VALUES = ("BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "SHORT_BINUNICODE", "BINFLOAT")
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "MARK": _MARK, "EMPTY_TUPLE": ()}
+_EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list}
 
 
 def _unpickle(file: IO[bytes], found: dict[str, _Storage] | None = None) -> Any:
@@ -237,8 +237,6 @@ def _unpickle(file: IO[bytes], found: dict[str, _Storage] | None = None) -> Any:
             stack.append(_CONSTANTS[word])
         elif word in _EMPTY:
             stack.append(_EMPTY[word]())
-        elif word == "MARK":
-            stack.append(_MARK)
         elif word in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
             items = since_mark() if word == "TUPLE" else [stack.pop() for _ in range(int(word[-1]))][::-1]
             stack.append(tuple(items))
