@@ -72,11 +72,12 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
 
 def as_written(timeline: Timeline, can: Capabilities) -> Timeline:
     """The `timeline` with the names and, unless it counts frames, the times of a format that `can` hold so much."""
-    named = timeline.rename({step: written_name(step, can) for step in timeline.steps})
-    return _rounded(named, Fraction(UNIT[can.times]), can.instants) if can.times in UNIT else named
+    names = {step: written_name(step, can) for step in timeline.steps if written_name(step, can) != step}
+    named = timeline.rename(names) if names else timeline
+    return _rounded(named, UNIT[can.times], can.instants) if can.times in UNIT else named
 
 
-def _rounded(timeline: Timeline, unit: Fraction, instants: bool) -> Timeline:
+def _rounded(timeline: Timeline, unit: int | Fraction, instants: bool) -> Timeline:
     """The `timeline` with times of whole units, of which there are `unit` a second."""
     units = [(segment, whole_units(segment, unit, instants)) for segment in timeline]
     segments = [replace(each, start=float(first / unit), end=float(last / unit)) for each, (first, last) in units]
