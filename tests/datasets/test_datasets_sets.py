@@ -212,6 +212,25 @@ def test_crosstask_task_list_that_makes_no_sense(text: str, what: str, tmp_path:
         load("crosstask", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("procel", "ProceL_dataset/change_tire/annotations/tire_0001.csv"),
+        ("crosstask", "crosstask_release/annotations/16815_zz.csv"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_reported_and_the_others_are_read(name: str, file: str, tmp_path: Path) -> None:
+    root = {"procel": trees.procel_tree, "crosstask": trees.crosstask_tree}[name](tmp_path)
+    trees.put(root / file, "1,0,2\nsoon\n2,5,4\n2,3,4.5\n")
+    found = examine(name, root)
+    videos = {video.name: video.timeline for task in found.tasks for video in task}
+    timeline = videos[Path(file).stem]
+    assert timeline is not None
+    assert timeline.sequence() == ["brake on", "raise jack"]
+    assert any("line 2: 'soon' is not 'step number,start,end'" in line for line in found.problems)
+    assert any("line 3" in line and "ends at 4 s, before it starts" in line for line in found.problems)
+
+
 def test_procel(tmp_path: Path) -> None:
     root = trees.procel_tree(tmp_path)
     tire, coffee = load("procel", root)
