@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.contract import Array
-from stepcut.methods.default.forward_backward import forward_backward
+from stepcut.methods.default.forward_backward import forward_backward, soften
 from stepcut.methods.default.online import Causal, Model
 from stepcut.methods.default.slow_features import smooth
 from stepcut.methods.segmenter import normalised_times
@@ -109,9 +109,3 @@ def honest(posterior: Floats, doubt: float) -> Floats:
     """
     softer = soften(posterior, doubt)
     return np.asarray(softer[:, :-1] + softer[:, -1:] / (softer.shape[1] - 1))
-
-
-def soften(posterior: Floats, doubt: float) -> Floats:
-    """p^(1 / doubt), rows sum to 1: neighbouring rows are not independent, so forward-backward is too sure."""
-    power = np.maximum(posterior, 1e-300) ** (1 / doubt)
-    return np.asarray(power / power.sum(axis=1, keepdims=True))

@@ -35,6 +35,12 @@ def forward(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: fl
     return np.asarray(after / after.sum())
 
 
+def soften(posterior: NDArray[np.float64], doubt: float) -> NDArray[np.float64]:
+    """p^(1 / doubt), rows sum to 1: neighbouring rows are not independent, so forward-backward is too sure."""
+    power = np.maximum(posterior, 1e-300) ** (1 / doubt)
+    return np.asarray(power / power.sum(axis=1, keepdims=True))
+
+
 @compiled_later
 def _forward_backward(evidence: NDArray[np.float64], stay: float) -> NDArray[np.float64]:
     """a_t = (stay a_{t-1} + (1 - stay)/K) L_t,   b_t = stay L_{t+1} b_{t+1} + (1 - stay)/K sum(L_{t+1} b_{t+1})."""

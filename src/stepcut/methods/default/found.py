@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import BACKGROUND, Array, Labels
 from stepcut.methods.default.em import Steps, log_likelihood
-from stepcut.methods.default.forward_backward import STAY, forward_backward
+from stepcut.methods.default.forward_backward import STAY, forward_backward, soften
 from stepcut.methods.default.online import Causal, Model
 from stepcut.methods.default.slow_features import smooth, soft_normalise
 from stepcut.methods.segmenter import normalised_times
@@ -72,10 +71,12 @@ class Found:
         """Memberships row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
 
         def evidence(rows: Floats, when: Floats) -> Floats:
-            return np.asarray(self._log_likelihood(self.view(rows, sigma=0.0), when)[0] / SOFTEN)
+            return np.asarray(self._log_likelihood(self.view(rows, sigma=0.0), when)[0])
 
-        alone = partial(steps_alone, count=len(self))
-        return Causal(Model(mean, length, len(self), np.array([self.sigma]), 0, STAY, evidence, alone))
+        def memberships(posterior: Floats) -> Floats:
+            return steps_alone(soften(posterior, SOFTEN), len(self))
+
+        return Causal(Model(mean, length, len(self), np.array([self.sigma]), 0, STAY, evidence, memberships))
 
     def renumbered(self, order: NDArray[np.intp]) -> Found:
         """The same steps, of which the one now at `order[k]` becomes number k."""
