@@ -4,7 +4,7 @@
 
 The detector is a file of the pip package mediapipe (0.10.14, mediapipe/modules/palm_detection). The crop is the most
 likely palm, 2.6 times as wide as its box as in mediapipe, and at least a third of the picture; 2 rows a second. The
-accuracy is that of the linear classifier of `eyes.py`; `found`: the share of frames in which a palm is likelier than not.
+accuracy is that of the linear classifier of `eyes.py`; `found`: the share of frames in which a palm is likely.
 """
 
 from __future__ import annotations

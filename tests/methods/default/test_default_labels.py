@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
+from stepcut.methods.default import teaching
 from stepcut.methods.default.discriminant import motion
+from stepcut.methods.default.slow_features import SHRINK
+from stepcut.methods.default.teaching import Lesson, Piece, estimate, read_lesson
 
 RATE = 2.0
 Labels = NDArray[np.int64]
@@ -145,3 +148,50 @@ def test_motion_is_the_difference_of_rows_around_each() -> None:
     rows = np.array([[0.0], [1.0], [3.0], [6.0]])
     np.testing.assert_array_equal(motion(rows, 1), [[1.0], [3.0], [5.0], [3.0]])
     np.testing.assert_array_equal(motion(rows, 9), [[6.0]] * 4)
+
+
+def test_the_discriminant_is_that_of_a_plain_loop() -> None:
+    """Means of states with every video once, scatter within row by row; what was found counts less than labels."""
+    rng = np.random.default_rng(0)
+    labels = [rng.integers(-1, 2, 12), np.full(9, OPEN), np.array([0, 1, OPEN, OPEN, -1, OPEN, OPEN, OPEN])]
+    lesson = read_lesson(labels, 2)
+    pieces = []
+    for known in lesson.known:
+        piece = Piece(rng.normal(size=(len(known), 3)), known, rng.integers(0, 2, len(known)), lesson)
+        open_rows = rng.random((int(piece.open.sum()), 3))
+        piece.posterior[piece.open] = open_rows / open_rows.sum(axis=1, keepdims=True)
+        pieces.append(piece)
+    weights, bias, _ = estimate(pieces, np.sum([piece.scatter for piece in pieces], axis=0), lesson, 1.0)
+
+    means, counts, within, total = np.zeros((3, 3)), np.zeros(3), np.zeros((3, 3)), 0.0
+    for piece in pieces:
+        for part, trust in ((~piece.open, 1.0), (piece.open, lesson.trust)):
+            for state in range(3):
+                share = piece.posterior[part, state]
+                once = trust * share / max(share.sum(), 1.0)
+                means[state] += once @ piece.rows[part]
+                counts[state] += once.sum()
+    means /= counts[:, None]
+    for piece in pieces:
+        for row, shares, is_open in zip(piece.rows, piece.posterior, piece.open, strict=True):
+            trust = lesson.trust if is_open else 1.0
+            for share, mean in zip(shares, means, strict=True):
+                within += trust * share * np.outer(row - mean, row - mean)
+                total += trust * share
+    within /= total
+    inverse = np.linalg.inv(within + SHRINK * np.trace(within) / 3 * np.eye(3))
+    np.testing.assert_allclose(weights, inverse @ means.T, atol=1e-10)
+    np.testing.assert_allclose(bias, -0.5 * np.einsum("kp,pq,kq->k", means, inverse, means), atol=1e-10)
+
+
+def test_videos_without_labels_are_left_out_on_their_own(kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So they are cut as a new video is, by all labels; labelled ones are left out by themselves."""
+    taught_by: list[int] = []
+
+    def counting(labels: list[Labels], count: int) -> Lesson:
+        taught_by.append(sum(bool((given != OPEN).any()) for given in labels))
+        return read_lesson(labels, count)
+
+    monkeypatch.setattr(teaching, "read_lesson", counting)
+    StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(kitchen[0], labels=some(kitchen[1], 3))
+    assert taught_by == [3, 2, 2, 2, 3, 3, 3]

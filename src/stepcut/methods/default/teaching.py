@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -30,8 +31,8 @@ MOTION = 1.0
 ITERATIONS = 10
 """Iterations of EM."""
 FOLDS = 5
-"""Groups of videos that are left out in turn, of the labelled ones and of the others each. Those without labels are left
-out on their own, so that they are cut as a new video is: by all labels."""
+"""Groups of videos that are left out in turn, of the labelled ones and of the others each. Those without labels are
+left out on their own, so that they are cut as a new video is: by all labels."""
 DOUBT = 8.0
 """The doubt of memberships where one video alone is labelled and none can be left out."""
 DOUBTS = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
@@ -108,11 +109,12 @@ def teach(
     pieces = [Piece(x, given, begin[::stride], lesson) for x, given, begin in zip(rows, known, start, strict=True)]
     stay = max(0.5, 1 - stride * (1 - lesson.stay))
     temperature = np.array(max(1.0, sigmas[0]))
+    learn = partial(estimate, pieces, sum(piece.scatter for piece in pieces), lesson, sigmas[1] / stride)
     for _ in range(ITERATIONS):
-        weights, bias, clock = estimate(pieces, lesson, shortest=sigmas[1] / stride)
+        weights, bias, clock = learn()
         for piece in pieces:
             piece.find((weights, bias, clock), float(temperature), stay, lesson.share)
-    weights, bias, clock = estimate(pieces, lesson, shortest=sigmas[1] / stride)
+    weights, bias, clock = learn()
     parts = np.stack(np.split(weights, len(SCALES) + 1))
     lags, stays, doubt = np.array(float(lag)), np.array(lesson.stay), np.array(1.0)
     return Discriminant(parts, bias, clock, sigmas, lags, stays, temperature, doubt)
@@ -183,7 +185,8 @@ class Piece:
         begin = np.where(start < 0, lesson.count, start)
         self.posterior = (np.where(self.open, begin, known)[:, None] == states).astype(np.float64)
         self.given = np.where(self.open[:, None] | (known[:, None] == states), 0.0, NEVER)
-        self.scatter = [rows[part].T @ rows[part] for part in (~self.open, self.open)]
+        self.trust = np.where(self.open, lesson.trust, 1.0)
+        self.scatter = rows.T @ (rows * self.trust[:, None])
         self.kernel = np.exp(-((((np.arange(BINS) + 0.5) / BINS)[:, None] - self.times) ** 2) / (2 * WIDTH**2))
         self.bonus = np.zeros(lesson.count + 1)
 
@@ -200,31 +203,35 @@ class Piece:
         np.clip(self.bonus, -MOST, MOST, out=self.bonus)
 
 
-def estimate(pieces: Sequence[Piece], lesson: Lesson, shortest: float) -> Estimate:
+def estimate(pieces: Sequence[Piece], scatter: Floats, lesson: Lesson, shortest: float) -> Estimate:
     """Discriminant weights (p, S), bias (S,) and clock (bins, S) from the posteriors of all videos.
 
-    w_k = C^-1 m_k,  b_k = -m_k' C^-1 m_k / 2,  m_k the mean of state k, every video once, and C the scatter within.
+    w_k = C^-1 m_k,  b_k = -m_k' C^-1 m_k / 2,  m_k the mean of state k, every video once, and C the scatter within:
+
+        C  =  sum over rows and states of  p_k (x - m_k)(x - m_k)'  =  X - S' M - M' S + M' diag(n) M
+
+    pieces    the videos
+    scatter   X, (p, p): the sum of x x' over all rows, each as far as it is trusted
+    lesson    what labels say
+    shortest  rows that a state must have in a video to count as one video's worth
     """
-    states, dim = lesson.count + 1, pieces[0].rows.shape[1]
+    states, dim = lesson.count + 1, len(scatter)
     means, clock, weight = np.zeros((states, dim)), np.zeros((BINS, states)), np.zeros(states)
-    parts = []
+    sums, mass = np.zeros((states, dim)), np.zeros(states)
     for piece in pieces:
-        for part, trust, scatter in zip((~piece.open, piece.open), (1.0, lesson.trust), piece.scatter, strict=True):
-            if not part.any():
-                continue
-            share, rows = piece.posterior[part], piece.rows[part]
-            once = trust * share / np.maximum(share.sum(axis=0), shortest)
-            means += once.T @ rows
-            clock += piece.kernel[:, part] @ once
-            weight += once.sum(axis=0)
-            parts.append((trust, share.sum(axis=0), share.T @ rows, scatter))
+        trusted = piece.posterior * piece.trust[:, None]
+        sums += trusted.T @ piece.rows
+        mass += trusted.sum(axis=0)
+        once = np.empty_like(trusted)  # what a person said of a video, and what was found in the rest of it, each once
+        for part in (~piece.open, piece.open):
+            once[part] = trusted[part] / np.maximum(piece.posterior[part].sum(axis=0), shortest)
+        means += once.T @ piece.rows
+        clock += piece.kernel @ once
+        weight += once.sum(axis=0)
     seen = weight > 1e-6
     means /= np.maximum(weight, 1e-9)[:, None]
-    within, total = np.zeros((dim, dim)), 0.0
-    for trust, mass, sums, scatter in parts:
-        within += trust * (scatter - sums.T @ means - means.T @ sums + (means.T * mass) @ means)
-        total += trust * float(mass.sum())
-    within /= max(total, 1e-9)
+    cross = sums.T @ means
+    within = (scatter - cross - cross.T + (means.T * mass) @ means) / max(float(mass.sum()), 1e-9)
     level = float(np.trace(within)) / dim or 1.0
     weights = np.linalg.solve(within + SHRINK * level * np.eye(dim), means.T).astype(np.float64)
     bias = np.where(seen, -0.5 * (means.T * weights).sum(axis=0), NEVER)
