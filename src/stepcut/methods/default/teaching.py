@@ -109,7 +109,7 @@ def teach(
     pieces = [Piece(x, given, begin[::stride], lesson) for x, given, begin in zip(rows, known, start, strict=True)]
     stay = max(0.5, 1 - stride * (1 - lesson.stay))
     temperature = np.array(max(1.0, sigmas[0]))
-    learn = partial(estimate, pieces, sum(piece.scatter for piece in pieces), lesson, sigmas[1] / stride)
+    learn = partial(estimate, pieces, np.sum([piece.scatter for piece in pieces], axis=0), lesson, sigmas[1] / stride)
     for _ in range(ITERATIONS):
         weights, bias, clock = learn()
         for piece in pieces:
