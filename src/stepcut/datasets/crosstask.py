@@ -6,15 +6,7 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-from stepcut.datasets.dataset import (
-    DATASETS,
-    Loaded,
-    Shelf,
-    TaskInfo,
-    existing_root,
-    first_of,
-    read_numbered,
-)
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, TaskInfo, existing_root, first_of, read_numbered
 from stepcut.datasets.task import Task
 from stepcut.formats.common import fail, read_text
 from stepcut.formats.egoprocel import tell_apart

@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.datasets.dataset import (
-    DATASETS,
-    Loaded,
-    Shelf,
-    existing_root,
-    find_videos,
-    match_videos,
-    read_numbered,
-)
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, match_videos, read_numbered
 from stepcut.datasets.task import Task
 from stepcut.errors import AnnotationError
 from stepcut.formats.common import build_segment, fail, read_text

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,18 +72,11 @@ class Evaluation(Table):
 
     def per_step(self) -> Table:
         """The figures of every true step."""
-        rows: list[list[Cell]] = [
-            [
-                s.name,
-                s.name if self.score.protocol == "named" else None if s.cluster is None else self._cluster(s.cluster),
-                s.f1,
-                s.iou,
-                s.precision,
-                s.recall,
-                s.frames,
-            ]
-            for s in self.score.per_step
-        ]
+        rows: list[list[Cell]] = []
+        for s in self.score.per_step:
+            matched = None if s.cluster is None else self._cluster(s.cluster)
+            found = s.name if self.score.protocol == "named" else matched
+            rows.append([s.name, found, s.f1, s.iou, s.precision, s.recall, s.frames])
         columns = ["step", "found as", "F1", "IoU", "precision", "recall", "ticks"]
         return Table(columns, rows, f"{self.caption}; per step")
 
@@ -221,15 +214,7 @@ def side_by_side(each: Mapping[str, Evaluation]) -> Evaluation:
         scored = [zip(table.videos, table.score.per_video, strict=True) for table in tables]
         notes.append(compare_videos(names, [{video: one.f1 for video, one in pairs} for pairs in scored]))
     notes += dict.fromkeys(note for table in each.values() for note in table.notes[1:])
-    return Evaluation(
-        first.columns,
-        [*rows, *first.rows[1:]],
-        first.caption,
-        notes,
-        scores={**scores, **blind},
-        videos=first.videos,
-        clusters=first.clusters,
-    )
+    return replace(first, rows=[*rows, *first.rows[1:]], notes=notes, scores={**scores, **blind})
 
 
 def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any]) -> Score:
