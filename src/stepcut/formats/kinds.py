@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from stepcut.errors import choose
 from stepcut.formats import (
@@ -118,11 +118,10 @@ def load(path: Path, options: Options, name: str | None = None) -> tuple[Format,
     """
     suffix = path.suffix.lower()
     if name is None and suffix not in SUFFIXES:
-        read_text(path)  # a folder, a missing or an empty file is told as such first
-        refuse_suffix(path)
+        read_text(path)  # a folder, a missing or an empty file is told as such before the suffix is refused
     if name is None and suffix == ".txt":
         name = _text_format(path, options)
-    kind = choose("format", name or SUFFIXES[suffix], FORMATS)
+    kind = choose("format", name or format_to_write(path), FORMATS)
     if kind.read is None:
         fail(path, f"the format {kind.name!r} is only written", "Read what it was made from")
     content = kind.load(path)
@@ -145,13 +144,8 @@ def format_to_write(path: Path) -> str:
     """The format that a new file at `path` gets."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        refuse_suffix(path)
+        fail(path, f"the suffix {path.suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
     return "mstcn" if suffix == ".txt" and path.parent.name == FRAMES else SUFFIXES[suffix]
-
-
-def refuse_suffix(path: Path) -> NoReturn:
-    """Say that no format has the suffix of `path`."""
-    fail(path, f"the suffix {path.suffix!r} is unknown", f"Known are {', '.join(SUFFIXES)}; or name the format")
 
 
 def label_files(path: Path) -> list[Path]:
