@@ -116,16 +116,17 @@ def alarm_table(results: Sequence[dict[str, Any]], hows: Sequence[str]) -> Table
     for how in hows:
         known = _records(results, how)
         alarms = [[r["alarm"] for r in known if r["wrong"] is wrong] for wrong in (False, True)]
-        near = [r["near"] for r in known if r["wrong"] and r["alarm"] and "near" in r]
+        dated = [r for r in known if r["wrong"] and r["alarm"] and "near" in r]
+        near = [100 * _share([r[key] for r in dated]) for key in ("near", "near by chance")]
         promised = _share([r["promised"] for r in known])
         swapped, named = (sum(r[key] for r in known) for key in ("order errors", "order errors named"))
         cells: list[Cell] = [100 * x for x in (promised, *map(_share, alarms))]
-        rows.append([how, *cells, len(near), 100 * _share(near), swapped, 100 * named / max(swapped, 1)])
+        rows.append([how, *cells, len(dated), *near, swapped, 100 * named / max(swapped, 1)])
     columns = ["learned from", "promised", "normal called wrong", "wrong found", "true alarms with a time", "near",
-               "order errors", "named"]  # fmt: skip
+               "by chance", "order errors", "named"]  # fmt: skip
     return Table(columns, rows, "Recordings called wrong, percent", [
-        "near: the first time named, within 10 s; order errors: steps annotated as done out of order, and how many of",
-        "them the check names as such.",
+        "near: the first time named lies within 10 s of a missing or misordered step; by chance: any other time of the",
+        "video would, as often; order errors: steps annotated as done out of order, and how many the check names so.",
     ])  # fmt: skip
 
 

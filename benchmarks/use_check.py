@@ -142,7 +142,10 @@ def _record(
     times = error_times(task, video)
     named = [one for one in report.findings if one.step is not None][:1]
     if times and named:
-        record["near"] = any(named[0].start <= b + NEAR and named[0].end >= a - NEAR for a, b in times)
+        start, lasts = named[0].start, named[0].end - named[0].start
+        places = np.linspace(0.0, max(len(rows) - lasts, 0.0), 200)
+        record["near"] = is_near(start, lasts, times)
+        record["near by chance"] = float(np.mean([is_near(place, lasts, times) for place in places]))
     exchanged = {task.steps.index(name) for name, what in video.errors if what == "order error" and name in task.steps}
     told = {int(matching[one.step]) for one in report.misordered if one.step is not None}
     record |= {"order errors": len(exchanged), "order errors named": len(exchanged & told)}
@@ -153,6 +156,11 @@ def _record(
         record |= {"cut right": float(np.mean(matching[cut][known] == true[known])), "guide alarms": alarms,
                    "guide right": float(np.mean(matching[online][known] == true[known]))}  # fmt: skip
     return record
+
+
+def is_near(start: float, lasts: float, times: Sequence[tuple[float, float]]) -> bool:
+    """Whether a stretch that begins at `start` and `lasts` so long lies within NEAR seconds of one of `times`."""
+    return any(start <= b + NEAR and start + lasts >= a - NEAR for a, b in times)
 
 
 def error_times(task: Task, video: TaskVideo) -> list[tuple[float, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import permutations
 
@@ -46,7 +47,8 @@ def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
     report = checked(tiny_task, labels)
     (finding,) = report.missed
     assert (finding.step, finding.name) == (1, "spread jam")
-    assert finding.start == np.flatnonzero(labels == 3)[0]  # when serving began, it was too late
+    # It was due once the bread was cut, and when serving began, it was too late.
+    assert finding.start == np.flatnonzero(labels == 0)[-1] + 1 and finding.end == np.flatnonzero(labels == 3)[0]
     assert finding.reason == "spread jam was not done; 24 of 24 videos do it, before serve"
     assert finding.confidence > 0.9
     assert not report.ok
@@ -306,7 +308,7 @@ def test_a_report_is_readable_by_people_machines_and_notebooks(tiny_task: Kitche
     assert record["missed"][0]["name"] == "cut bread"
     assert record["missed"][0].keys() == {"kind", "start", "end", "step", "name", "confidence", "reason"}
     assert "1 missed, 1 misordered" in str(report)
-    assert "00:00:00.0  misordered" in str(report)
+    assert re.search(r"00:00:00\.0 to 00:00:\d\d\.\d  misordered", str(report))
     assert "<td>misordered</td>" in report._repr_html_()
     assert repr(report).startswith("<Report new.mp4: ")
 

@@ -95,7 +95,8 @@ def likeness(video: Observed, step: int, usual: Usual) -> float:
 
 
 def _missed(video: Observed, first: dict[int, Occurrence], usual: Usual, wishes: Severity) -> list[Sign]:
-    """A step that is not there; it is dated to the moment at which something was done that it should precede.
+    """A step that is not there. It was due before the first step that it must precede, and after the last one before
+    that which must precede it.
 
     A moment that looks like the step, though it was cut otherwise, takes away from the evidence.
     """
@@ -104,9 +105,10 @@ def _missed(video: Observed, first: dict[int, Occurrence], usual: Usual, wishes:
         if step in first or step in wishes.optional:
             continue
         later = [first[other].start for other in graph.after(step) if other in first]
-        time = min(later, default=video.seconds)
+        due = min(later, default=video.seconds)
+        earlier = [one.end for one in video.occurrences if one.step in graph.before(step) and one.end <= due]
         chance = usual.missing(step) ** (1 - likeness(video, step, usual))
-        signs.append(Sign("missed", chance, time, time, step))
+        signs.append(Sign("missed", chance, max(earlier, default=0.0), due, step))
     return signs
 
 

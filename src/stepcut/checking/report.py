@@ -14,7 +14,7 @@ from stepcut.timeline import clock
 
 @dataclass(frozen=True)
 class Finding:
-    """One deviation: what, when (seconds), which step, how sure, and why, in words."""
+    """One deviation: what, when (seconds; for a missed step, when it was due), which step, how sure, and why."""
 
     kind: str
     """missed, misordered, extra, unusual or unknown."""
@@ -38,7 +38,8 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        return f"{clock(self.start)}  {self.kind:<10}  {self.reason} ({self.confidence:.0%} sure)"
+        when = f"{clock(self.start)} to {clock(self.end)}"
+        return f"{when}  {self.kind:<10}  {self.reason} ({self.confidence:.0%} sure)"
 
 
 @dataclass(frozen=True)
