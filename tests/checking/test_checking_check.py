@@ -48,7 +48,8 @@ def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
     (finding,) = report.missed
     assert (finding.step, finding.name) == (1, "spread jam")
     # It was due once the bread was cut, and when serving began, it was too late.
-    assert finding.start == np.flatnonzero(labels == 0)[-1] + 1 and finding.end == np.flatnonzero(labels == 3)[0]
+    assert finding.start == np.flatnonzero(labels == 0)[-1] + 1
+    assert finding.end == np.flatnonzero(labels == 3)[0]
     assert finding.reason == "spread jam was not done; 24 of 24 videos do it, before serve"
     assert finding.confidence > 0.9
     assert not report.ok
