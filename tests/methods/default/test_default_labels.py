@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
-from stepcut.methods.default import teaching
 from stepcut.methods.default.discriminant import motion
 from stepcut.methods.default.slow_features import SHRINK
-from stepcut.methods.default.teaching import Lesson, Piece, estimate, read_lesson
+from stepcut.methods.default.teaching import Piece, estimate, read_lesson
 
 RATE = 2.0
 Labels = NDArray[np.int64]
@@ -182,16 +181,3 @@ def test_the_discriminant_is_that_of_a_plain_loop() -> None:
     inverse = np.linalg.inv(within + SHRINK * np.trace(within) / 3 * np.eye(3))
     np.testing.assert_allclose(weights, inverse @ means.T, atol=1e-10)
     np.testing.assert_allclose(bias, -0.5 * np.einsum("kp,pq,kq->k", means, inverse, means), atol=1e-10)
-
-
-def test_videos_without_labels_are_left_out_on_their_own(kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So they are cut as a new video is, by all labels; labelled ones are left out by themselves."""
-    taught_by: list[int] = []
-
-    def counting(labels: list[Labels], count: int) -> Lesson:
-        taught_by.append(sum(bool((given != OPEN).any()) for given in labels))
-        return read_lesson(labels, count)
-
-    monkeypatch.setattr(teaching, "read_lesson", counting)
-    StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(kitchen[0], labels=some(kitchen[1], 3))
-    assert taught_by == [3, 2, 2, 2, 3, 3, 3]

@@ -31,8 +31,8 @@ MOTION = 1.0
 ITERATIONS = 10
 """Iterations of EM."""
 FOLDS = 5
-"""Groups of videos that are left out in turn, of the labelled ones and of the others each. Those without labels are
-left out on their own, so that they are cut as a new video is: by all labels."""
+"""Groups of videos that are left out in turn, some of the labelled and some of the others in each. To leave out those
+without labels on their own, with all labels kept, sets a lower limit; it was tried (docs/use.md)."""
 DOUBT = 8.0
 """The doubt of memberships where one video alone is labelled and none can be left out."""
 DOUBTS = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
@@ -139,9 +139,8 @@ def calibrate(
     are right where their video is left out (None where one video alone is labelled), and the steps (T,) and memberships
     (T, K) of each video that was left out, found so.
 
-    Videos are left out in turn, in `FOLDS` groups of each kind, a single labelled one never; the doubt is the one that
-    makes the labels of those left out likeliest. They are cut as new videos are, by what labels teach and by what was
-    found.
+    Videos are left out in turn, in `FOLDS` groups, a single labelled one never; the doubt is the one that makes
+    the labels of those left out likeliest. They are cut as new videos are, by what labels teach and by what was found.
 
     videos, rate, found, labels, count  as for `teach`
     shares   memberships (T, K) of every video, found without a person
@@ -149,7 +148,7 @@ def calibrate(
     """
     told = [i for i, given in enumerate(labels) if (given != OPEN).any()]
     rest = [i for i in range(len(labels)) if i not in told]
-    groups = [part[first::FOLDS] for part in (told if len(told) > 1 else [], rest) for first in range(FOLDS)]
+    groups = [(told[first::FOLDS] if len(told) > 1 else []) + rest[first::FOLDS] for first in range(FOLDS)]
     loss = np.zeros(len(DOUBTS))
     hits: list[Labels] = []
     cuts: dict[int, Labels] = {}
