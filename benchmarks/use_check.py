@@ -74,7 +74,7 @@ class Learned:
     def follow(self, rows: Rows) -> tuple[Labels, int]:
         """The step of each row as the guide sees it, and how many alarms it raises."""
         names = [f"step {number}" for number in range(self.method.steps_)]
-        guide = Guide(self.method.online, self.rate, self.expectations.usual.graph, self.expectations, names)
+        guide = Guide(self.method.online, self.rate, self.expectations, names)
         states = [guide.push(float(time), row) for time, row in enumerate(rows)]
         return np.array([state.step for state in states]), sum(len(state.alerts) for state in states)
 

@@ -14,7 +14,6 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.cli.guide import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.guidance.guide import Guide, State
-from stepcut.order import ProcedureGraph, learn_graph
 
 
 def guide(tiny_task: Kitchen) -> Guide:
@@ -117,7 +116,7 @@ def test_reset_makes_the_online_object_anew(tiny_task: Kitchen) -> None:
         made.append(Echo())
         return made[-1]
 
-    runner = Guide(start, 1.0, tiny_task.procedure.graph, tiny_task.expectations, STEPS)
+    runner = Guide(start, 1.0, tiny_task.expectations, STEPS)
     runner.reset()
     assert len(made) == 2
     assert runner.online is made[1]
@@ -148,7 +147,6 @@ def test_what_looks_like_nothing_learned_is_said_once(tiny_task: Kitchen) -> Non
         runner = Guide(
             Echo,
             1.0,
-            tiny_task.procedure.graph,
             expectations,
             STEPS,
             novelty=lambda rows, v=level: np.full(len(rows), v),
@@ -168,7 +166,7 @@ def test_any_rate_will_do(tiny_task: Kitchen) -> None:
     labels = np.repeat([0, 2, 1, 3], 20)
     for rate in (0.5, 1.0, 4.0):
         times = np.arange(0, 80, 1 / rate)
-        runner = Guide(Echo, rate, tiny_task.procedure.graph, tiny_task.expectations, STEPS)
+        runner = Guide(Echo, rate, tiny_task.expectations, STEPS)
         rows = shares(labels[times.astype(int)])
         states = [runner.push(float(time), row) for time, row in zip(times, rows, strict=True)]
         assert states[-1].done == (0, 2, 1, 3)
@@ -186,8 +184,7 @@ def test_a_state_is_one_json_line(tiny_task: Kitchen) -> None:
 def test_any_graph_will_do(orders: list[list[int]]) -> None:
     rng = np.random.default_rng(0)
     videos = [film(order, rng) for order in orders]
-    graph: ProcedureGraph = learn_graph(orders)
-    runner = Guide(Echo, 1.0, graph, learn_expectations(videos, 1.0), STEPS)
+    runner = Guide(Echo, 1.0, learn_expectations(videos, 1.0), STEPS)
     states = walk(runner, shares(np.repeat([3, 2, 1, 0], 20)))
     assert states[-1].step == 0
     assert set(states[-1].done) == {0, 1, 2, 3}

@@ -22,7 +22,6 @@ from stepcut.checking.observe import observe
 from stepcut.checking.usual import new_stretches
 from stepcut.errors import FeatureError, OptionError, unknown
 from stepcut.methods.contract import Array, Online
-from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import name_of
 from stepcut.order.predict import END, next_weights
 
@@ -102,7 +101,6 @@ class Guide:
         self,
         start: Callable[[], Online],
         rate: float,
-        graph: ProcedureGraph,
         expectations: Expectations,
         steps: Sequence[str],
         callback: Callable[[State], None] | None = None,
@@ -112,13 +110,13 @@ class Guide:
 
         start         makes the online object of a method; called anew by `reset`
         rate          rows per second
-        graph         what must precede what
         expectations  what is usual
         steps         the names of the steps
         callback      called with every state
         novelty       from rows (T, d) to the novelty of each, (T,); without it nothing is called unknown
         """
-        self.start, self.rate, self.graph, self.expectations = start, rate, graph, expectations
+        self.start, self.rate, self.expectations = start, rate, expectations
+        self.graph = expectations.usual.graph.renamed(steps)
         self.steps, self.callback, self.novelty = tuple(steps), callback, novelty
         usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
         typical = float(np.median(list(usual.values()))) if usual else 30.0

@@ -194,11 +194,9 @@ class Procedure(Record):
 
     def guide(self) -> Guide:
         """Follow somebody frame by frame: the step now, what is done, what may come next. Sees the past only."""
-        graph = self.expectations.usual.graph.renamed(self.model_steps)
         return Guide(
             self.method.online,
             float(self.rate),
-            graph,
             self.expectations,
             self.model_steps,
             novelty=lambda rows: self.method.novelty([rows])[0],
