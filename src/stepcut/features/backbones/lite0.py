@@ -95,7 +95,7 @@ def forward(functions: Any, x: Any, convs: Convs, layer: str | None = None) -> A
             x = conv(x, f"{number}_depthwise_conv", first_stride if repeat == 0 else 1)
             x = conv(x, f"{number}_project_conv", linear=True)
             if repeat > 0:
-                x = before + x
+                x = functions.add(before, x)
             cells = x if number == 14 else cells
             number += 1
     head = functions.mean(conv(x, "head"), (2, 3))

@@ -140,6 +140,10 @@ class Functions:
         """`x` with all axes from `start` on as one."""
         return self.ops.reshape(x, self.ops.constant(np.array([0] * start + [-1], np.int64)), True)
 
+    def add(self, x: Any, y: Any) -> Any:
+        """The sum of `x` and `y`; written as `x + y`, it fails in the first versions of 2025."""
+        return self.ops.add(x, y)
+
     def mul(self, x: Any, factor: float) -> Any:
         """`x` times a `factor`."""
         return self.ops.multiply(x, self.ops.constant(np.float32(factor)))

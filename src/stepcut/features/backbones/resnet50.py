@@ -114,7 +114,7 @@ def forward(functions: Any, x: Any, convs: Convs, layer: str, family: str) -> An
         y = conv(y, f"{block}.conv3", linear=True)
         if number == 0:
             x = conv(x, f"{block}.downsample.0", stride, linear=True)
-        x = functions.relu(x + y)
+        x = functions.relu(functions.add(x, y))
     return x
 
 

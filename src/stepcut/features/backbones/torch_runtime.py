@@ -81,6 +81,7 @@ FUNCTIONS = SimpleNamespace(
     mean=torch.mean,
     adaptive_avg_pool2d=F.adaptive_avg_pool2d,
     flatten=torch.flatten,
+    add=torch.add,
     mul=torch.mul,
     cat=torch.cat,
 )
