@@ -170,7 +170,7 @@ class Bench:
         chosen: list[int] = []
         method = self.without
         for _ in range(number):
-            chosen.append(suggest(method, self.column.rows, chosen, 1)[0][0])
+            chosen.append(suggest(method.embed(self.column.rows), chosen, 1)[0][0])
             method = StepCut(**self.without.settings())
             method.start_from(self.without)
             method.fit(self.column.rows, labels=self.known(chosen))

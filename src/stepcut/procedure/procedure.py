@@ -112,7 +112,7 @@ class Procedure(Record):
         names, known = list(self.samples), known_rows(self)
         # A video of which most is known needs no more labels.
         done = [place for place, name in enumerate(names) if name in known and np.mean(known[name] != OPEN) > 0.5]
-        told = suggest(self.method, [one.rows for one in features], done, int(n))
+        told = suggest(self.method.embed([one.rows for one in features]), done, int(n))
         return [(names[place], reason) for place, reason in told]
 
     def _find_features(self, source: Source | None, progress: Hook) -> list[Features]:
