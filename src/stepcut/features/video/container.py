@@ -170,7 +170,10 @@ def turn_of(frame: Any) -> tuple[bool, int, int]:
 def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
     """The seconds that a `container` states for a `stream`, when it does, and whether they are the picture's own."""
     if stream.duration:
-        return Fraction(stream.duration * stream.time_base), True
+        stated = Fraction(stream.duration * stream.time_base)
+        if container.format.name == "avi":  # without its index FFmpeg guesses the length from what is left of the file
+            stated = max(stated, stream.frames / (stated_rate(stream) or Fraction(25)))
+        return stated, True
     late = Fraction(0)
     if container.format.name.startswith("matroska") and stream.start_time:  # its lengths count from zero
         late = max(late, stream.start_time * stream.time_base)
