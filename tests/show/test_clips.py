@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from features_films import make_film
 from PIL import Image
 
-from stepcut.errors import VideoError
+from stepcut.errors import OutputError, VideoError
+from stepcut.features.video.container import open_video
 from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.show.clips import cut_clip, grid_movie, side_by_side, write_clips
@@ -47,6 +49,19 @@ def test_a_clip_keeps_its_sound(copied: bool, tmp_path: Path) -> None:
     cut_clip(silent, 0.0, 1.0, tmp_path / "b.mp4")
     with av.open(str(tmp_path / "b.mp4")) as clip:
         assert not clip.streams.audio
+
+
+@pytest.mark.parametrize("written_by", ["_copy", "write_film"])
+def test_a_full_disk_is_not_the_fault_of_the_video(
+    written_by: str, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(video: Path, *args: object, **options: object) -> None:
+        with open_video(films / "v3.mp4"):  # as both do while they write
+            raise av.error.OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("stepcut.show.clips." + written_by, full)
+    with pytest.raises(OutputError, match=r"a\.mp4: no space left"):
+        cut_clip(films / "v3.mp4", 0, 1, tmp_path / "a.mp4", [Fraction(0)] if written_by == "_copy" else [])
 
 
 def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -61,12 +62,14 @@ def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple
 
 @contextmanager
 def blame(path: Path | Address) -> Iterator[None]:
-    """Any exception inside is the fault of the video at `path`, and raised as its VideoError."""
+    """Any exception inside, but for a full disk, is the fault of the video at `path`, and raised as its VideoError."""
     try:
         yield
     except StepcutError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         if isinstance(path, Address):
             raise VideoError(f"{path}: cannot be fetched ({error}). Check the address and your rights.") from error
         said = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
