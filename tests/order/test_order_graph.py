@@ -44,7 +44,11 @@ def test_videos_that_keep_no_order_are_given_little_weight() -> None:
 def test_where_nobody_errs_a_habit_of_most_is_no_rule() -> None:
     edges = {(0, 1), (1, 2), (2, 3), (3, 4)}  # and 5 at any time, mostly first
     walks = [[5, 0, 1, 2, 3, 4]] * 6 + [[0, 1, 5, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
-    assert learn_graph(walks).edges == edges
+    graph = learn_graph(walks)
+    assert graph.edges == edges
+    said = dict(line.strip().split(": ", 1) for line in str(graph).splitlines()[1:])
+    assert "any time" in said[graph.name(5)]
+    assert "any time" not in said[graph.name(0)]  # nothing precedes it, but it must come before the others
 
 
 def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:

@@ -46,10 +46,9 @@ def to_text(graph: Relations) -> str:
     for step in (step for column in columns(graph) for step in column):
         near = sorted(a for a, b in graph.edges if b == step)
         needs = [f"{graph.name(a)} ({support(graph, a, step)}, {refuted(graph, a, step)})" for a in near]
-        facts = [
-            f"after {', '.join(needs)}" if needs else "any time" if graph.edges else "any order",
-            *notes(graph, step),
-        ]
+        tied = any(step == a for a, _ in graph.edges)
+        free = "any order" if not graph.edges else "nothing must precede it" if tied else "any time"
+        facts = [f"after {', '.join(needs)}" if needs else free, *notes(graph, step)]
         lines.append(f"  {graph.name(step)}: {'; '.join(facts)}")
     if graph.undecided:
         lines.append(
