@@ -11,6 +11,7 @@ import pytest
 from kitchen_kit import STEPS, Echo, Kitchen, film, shares
 
 from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.severity import Severity
 from stepcut.cli.guide import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.guidance.guide import Guide, State
@@ -74,6 +75,16 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     assert said["extra"][1].reason == "open jar is done for the 2nd time; nobody did it more often than 1"
     assert 60 <= said["extra"][0] < 80
     assert "serve has taken" in said["long"][1].reason
+
+
+def test_a_critical_step_that_was_not_seen_is_always_said() -> None:
+    rng = np.random.default_rng(0)
+    few = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(5)], 1.0)  # too few to call anything rare
+    rows = shares(np.repeat([0, 2, 3], 20))
+    for critical, said in ((frozenset[int](), []), (frozenset({1}), ["spread jam must precede cut bread"])):
+        runner = Guide(Echo, 1.0, replace(few, severity=Severity(critical=critical)), STEPS)
+        alerts = [alert for state in walk(runner, rows) for alert in state.alerts if alert.kind == "misordered"]
+        assert [alert.reason.split(" and was")[0] for alert in alerts if alert.step == 2] == said
 
 
 def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(tiny_task: Kitchen) -> None:

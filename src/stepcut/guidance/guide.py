@@ -247,13 +247,15 @@ class Guide:
         return [Alert("extra", reason, step, 1 - chance)]
 
     def _out_of_order(self, step: int) -> list[Alert]:
-        """What must precede a step and was not seen, where hardly any video does without."""
+        """What must precede a step and was not seen, where hardly any video does without, or where it is critical."""
         usual = self.expectations.usual
         free = self.expectations.severity.free | self.expectations.severity.optional
         missing = self.graph.before(step) - set(self.done) - free - {self.now}
-        near = sorted(s for s in missing if not (self.graph.after(s) & missing))
+        critical = missing & self.expectations.severity.critical
+        near = sorted(critical | {s for s in missing if not (self.graph.after(s) & missing)})
         chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
-        if chance >= self._rare() or step in free or not self._first_time("misordered", step):
+        rare = chance < self._rare() or bool(critical)
+        if not rare or step in free or not self._first_time("misordered", step):
             return []
         needs = " and ".join(self._name(other) for other in near)
         return [Alert("misordered", f"{needs} must precede {self._name(step)} and was not seen", step, 1 - chance)]
