@@ -55,7 +55,7 @@ def test_a_clip_keeps_its_sound(copied: bool, tmp_path: Path) -> None:
 def test_a_full_disk_is_not_the_fault_of_the_video(
     written_by: str, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(video: Path, *args: object, **options: object) -> None:
+    def full(*_: object, **__: object) -> None:
         with open_video(films / "v3.mp4"):  # as both do while they write
             raise av.error.OSError(errno.ENOSPC, "No space left on device")
 
