@@ -1,6 +1,6 @@
-"""The tables of docs/results.md: recipes of CaptainCook4D and surgical knots, K by itself, quality, oracles.
+"""The tables of docs/results.md: recipes of CaptainCook4D and surgical knots, K by itself, oracles.
 
-    python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3] [--only strict,auto,quality]
+    python benchmarks/results.py DATA [MORE] [--knots DIR] --keep results.jsonl [--seeds 3] [--only strict,auto]
 
 DATA and MORE are folders that `stepcut data info captaincook4d` describes, with features; the method was built on the
 recipes of the first. DIR holds `videos/` and `gestures/` of JIGSAWS knot tying, seen by the default backbone.
@@ -28,7 +28,6 @@ from stepcut.features.extract import extract
 from stepcut.methods import CnC, StepCut
 from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.baselines.smooth import cut_smooth
-from stepcut.methods.quality import measure_quality, shorten
 from stepcut.methods.segmenter import normalised_times
 from stepcut.methods.segmenters import SEGMENTERS, KMeans
 from stepcut.tables import Table
@@ -130,9 +129,9 @@ class Kept:
     def __init__(self, path: Path) -> None:
         self.path = path
         lines = path.read_text().splitlines() if path.exists() else []
-        self.known: dict[str, dict[str, float]] = {line["name"]: line["figures"] for line in map(json.loads, lines)}
+        self.known: dict[str, dict[str, Any]] = {line["name"]: line["figures"] for line in map(json.loads, lines)}
 
-    def get(self, name: str, compute: Callable[[], dict[str, float]]) -> dict[str, float]:
+    def get(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         if name not in self.known:
             started = time.process_time()
             figures = compute()
@@ -244,31 +243,6 @@ def usual_table(found: list[Recipe]) -> Table:
     return table
 
 
-def quality_table(found: list[Recipe], kept: Kept) -> Table:
-    """What is said of the steps without labels, beside their F1."""
-    names = ("score", "runs", "halves", "shared_beyond_chance", "clock", "regularity")
-    table = Table(["", "F1", "grade", *names], [], "quality without labels, K = true number of steps, seed 0")
-    for recipe in found:
-
-        def compute(recipe: Recipe = recipe) -> dict[str, float]:
-            rows = shorten(recipe.rows)
-            fitted = StepCut(steps=recipe.steps, rate=recipe.rate, restarts=RESTARTS).fit(rows)
-            quality = measure_quality(fitted, rows)
-            assert quality is not None
-            figures = {name: getattr(quality, name) for name in names}
-            return {**judge(fitted.labels_, recipe.true), **figures, "grade": GRADES.index(quality.grade)}
-
-        figures = kept.get(f"quality {recipe.key}", compute)
-        shown = (round(figures[name], 2) for name in names)
-        table.rows.append([recipe.key, figures["strict"], GRADES[int(figures["grade"])], *shown])
-    return table
-
-
-RESTARTS = 24
-"""Half of the default, on 64 principal axes: F1 within a point of the default, in a third of the time."""
-GRADES = ("clock", "doubtful", "good")
-
-
 def new_table(found: list[Recipe], kept: Kept, most: int = 6) -> Table:
     """A recording that was not learned from: learn without it, cut it; against the same recordings learned from."""
     table = Table(["", "learned from", "new"], [], f"strict F1, leave one recording out ({most} recordings a recipe)")
@@ -352,7 +326,7 @@ def main() -> None:
     parser.add_argument("--knots", type=Path)
     parser.add_argument("--keep", type=Path, default=Path("results.jsonl"))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default="strict,paper,usual,auto,quality,ablation,new,oracles")
+    parser.add_argument("--only", default="strict,paper,usual,auto,ablation,new,oracles")
     parser.add_argument("--rows", default=",".join(ROWS), help="of the first two tables; cnc is slow (one seed)")
     given = parser.parse_args()
     found, kept = list(recipes(given.data)), Kept(given.keep)
@@ -365,7 +339,6 @@ def main() -> None:
         "paper": lambda: main_table(found, kept, given.seeds, "paper", given.rows.split(",")),
         "usual": lambda: usual_table(found),
         "auto": lambda: auto_table(found, kept),
-        "quality": lambda: quality_table(found, kept),
         "ablation": lambda: ablation_table(found, kept),
         "new": lambda: new_table(found, kept),
         "oracles": lambda: oracle_table(found, kept),

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from reduced import add_reduce, reduce_features
 from stepcut import __version__
 from stepcut.tables import Table
 from teach import Bench, Column, knots, recipes
@@ -67,8 +68,12 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
+    add_reduce(parser)
     options = parser.parse_args()
-    columns = [*recipes(options.data), *([knots(*options.knots)] if options.knots else [])]
+    columns = [
+        *recipes(reduce_features(options.data, options.reduce)),
+        *([knots(*options.knots)] if options.knots else []),
+    ]
     results = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
     known = {(result["key"], result["seed"]) for result in results}
     todo = [(c, seed) for seed in range(options.seeds) for c in columns if (c.key, seed) not in known]

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reduced import add_reduce, reduce_features
 from stepcut import __version__
 from stepcut.datasets import load
 from stepcut.evaluation import score
@@ -254,8 +255,12 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
+    add_reduce(parser)
     options = parser.parse_args()
-    columns = [*recipes(options.data), *([knots(*options.knots)] if options.knots else [])]
+    columns = [
+        *recipes(reduce_features(options.data, options.reduce)),
+        *([knots(*options.knots)] if options.knots else []),
+    ]
     lines = options.keep.read_text().splitlines() if options.keep.exists() else []
     known = {line["key"]: line for line in map(json.loads, lines)}
     with ProcessPoolExecutor(options.workers) as pool:

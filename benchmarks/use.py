@@ -1,8 +1,9 @@
-"""Judge order, check and guide: `python benchmarks/use.py DATA [MORE] [--quick] [--only graph next toys recipes]`.
+"""Judge order, check and guide: `python benchmarks/use.py DATA [MORE] [--only graph next toys recipes] [--draw SEED]`.
 
 DATA and MORE are folders of CaptainCook4D (see `stepcut data info captaincook4d`). `graph` and `next` start from true
 step sequences; `toys` and `recipes` (check and guide) from features. Every figure stands
-beside something simpler. --quick shows that the script runs, not how good anything is.
+beside something simpler. --draw holds out other fifths of the recordings, which shows how much is luck. --quick shows
+that the script runs, not how good anything is.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reduced import add_reduce, reduce_features
 from stepcut.datasets.captaincook4d import read
 from stepcut.datasets.task import Task
 from stepcut.order import learn_graph
@@ -29,6 +33,8 @@ PARTS = ("graph", "next", "toys", "recipes")
 KITCHENS = range(100, 106)
 """Seeds of toy kitchens; the rule of the score was chosen on these and on the first five recipes."""
 HOWS = ("all", "normal", "all + 3 labels", "normal + 3 labels", "normal + all labels", "same")
+
+SURE = (0.0, 0.5, 0.7, 0.9, 1.01)
 
 
 def graph_table(tasks: Sequence[Task]) -> Table:
@@ -157,6 +163,18 @@ def guide_table(results: Sequence[dict[str, Any]]) -> Table:
     ]))  # fmt: skip
 
 
+def sure_table(results: Sequence[dict[str, Any]]) -> Table:
+    """How often the guide is right where it is so sure."""
+    sure, right = np.concatenate([np.empty((0, 2)), *(r["seconds"] for r in _records(results, "all"))]).T
+    rows: list[list[Cell]] = []
+    for low, high in pairwise(SURE):
+        there = (sure >= low) & (sure < high)
+        rows.append([f"{low:.1f} to {min(high, 1.0):.1f}", int(there.sum()), 100 * _share(right[there])])
+    return Table(["confidence", "seconds", "right"], rows, "The guide's confidence, percent right", [
+        "seconds that belong to a step, of held-out recordings; learned from all others.",
+    ])  # fmt: skip
+
+
 def _records(results: Sequence[dict[str, Any]], how: str, task: str | None = None) -> list[dict[str, Any]]:
     chosen = [r for r in results if r["trial"].how == how and task in (None, r["trial"].task)]
     return [record for r in chosen for record in r["records"]]
@@ -178,20 +196,25 @@ def _mean(table: Table) -> Table:
 def main() -> None:
     """Print the tables that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="+", help="folders of CaptainCook4D")
+    parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
     parser.add_argument("--quick", action="store_true", help="one recipe, one kitchen")
     parser.add_argument("--jobs", type=int, default=2, help="fits at once, a core each")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--draw", type=int, default=0, metavar="SEED", help="which recordings are held out together")
+    parser.add_argument("--learned-from", nargs="+", choices=HOWS, default=HOWS, metavar="HOW", help="see use_check.py")
+    add_reduce(parser)
     args = parser.parse_args()
-    sources = [(folder, task) for folder in args.data for task in read(folder).tasks if task.graph is not None]
+    folders = map(str, reduce_features(args.data, args.reduce))
+    sources = [(folder, task) for folder in folders for task in read(folder).tasks if task.graph is not None]
     sources = sources[1:2] if args.quick else sources
     tasks = [task for _, task in sources]
-    print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes, seed 0")
+    how = f"seed 0, draw {args.draw}" + (f", {args.reduce} directions" if args.reduce else "")
+    print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes, {how}")
     os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     seeds = KITCHENS[:1] if args.quick else KITCHENS
     toys = [Trial("", f"toy kitchen, {n} videos", f"{n} videos", seed) for n in (4, 8, 16) for seed in seeds]
-    folds = [(how, fold) for how in HOWS for fold in range(1 if args.quick or how == "same" else FOLDS)]
-    recipes = [Trial(folder, task.name, how, fold) for how, fold in folds for folder, task in sources]
+    folds = [(how, fold) for how in args.learned_from for fold in range(1 if args.quick or how == "same" else FOLDS)]
+    recipes = [Trial(folder, task.name, how, fold, args.draw) for how, fold in folds for folder, task in sources]
     if "graph" in args.only:
         print(f"\n{graph_table(tasks)}\n\n{random_table()}", flush=True)
     if "next" in args.only:
@@ -206,10 +229,11 @@ def main() -> None:
         print(f"\n{check_table(results)}", flush=True)
     if "recipes" in args.only:
         for table in (
-            area_table(results, HOWS),
-            alarm_table(results, HOWS),
+            area_table(results, args.learned_from),
+            alarm_table(results, args.learned_from),
             other_table(results),
             guide_table(results),
+            sure_table(results),
         ):
             print(f"\n{table}", flush=True)
 

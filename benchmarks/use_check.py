@@ -42,6 +42,8 @@ class Trial(NamedTuple):
     how: str
     """all, normal, same, all + 3 labels, normal + 3 labels, normal + all labels; or `8 videos` of a kitchen."""
     fold: int
+    draw: int = 0
+    """The seed by which recordings are put into folds."""
 
 
 class Learned:
@@ -71,12 +73,13 @@ class Learned:
             embedding=method.embed(one)[0],
         )  # fmt: skip
 
-    def follow(self, rows: Rows) -> tuple[Labels, int]:
-        """The step of each row as the guide sees it, and how many alarms it raises."""
+    def follow(self, rows: Rows) -> tuple[Labels, NDArray[np.float64], int]:
+        """The step of each row as the guide sees it, how sure it is of each, and how many alarms it raises."""
         names = [f"step {number}" for number in range(self.method.steps_)]
         guide = Guide(self.method.online, self.rate, self.expectations, names)
         states = [guide.push(float(time), row) for time, row in enumerate(rows)]
-        return np.array([state.step for state in states]), sum(len(state.alerts) for state in states)
+        sure = np.array([state.confidence for state in states])
+        return np.array([state.step for state in states]), sure, sum(len(state.alerts) for state in states)
 
 
 def judge(trial: Trial) -> dict[str, Any]:
@@ -87,7 +90,7 @@ def judge(trial: Trial) -> dict[str, Any]:
     task = next(one for one in tasks if one.name == trial.task)
     backbone = backbone_of(task)
     videos = list(task.with_features(backbone))
-    order = np.random.default_rng(0).permutation(len(videos))
+    order = np.random.default_rng(trial.draw).permutation(len(videos))
     held = [videos[place] for place in sorted(order[trial.fold :: FOLDS])] if trial.how != "same" else videos
     own = [video for video in videos if trial.how == "same" or video not in held]
     own = [video for video in own if not (trial.how.startswith("normal") and is_wrong(video))]
@@ -151,10 +154,11 @@ def _record(
     record |= {"order errors": len(exchanged), "order errors named": len(exchanged & told)}
     if guided:
         true = true_labels(video, len(rows))
-        online, alarms = learned.follow(rows)
+        online, sure, alarms = learned.follow(rows)
         cut, known = learned.method.predict([rows])[0], true >= 0
+        right = (matching[online] == true)[known]
         record |= {"cut right": float(np.mean(matching[cut][known] == true[known])), "guide alarms": alarms,
-                   "guide right": float(np.mean(matching[online][known] == true[known]))}  # fmt: skip
+                   "guide right": float(np.mean(right)), "seconds": np.stack([sure[known], right], axis=1)}  # fmt: skip
     return record
 
 

@@ -1,0 +1,145 @@
+"""The tables of docs/results.md on what is said without labels: quality, and confidences of segments.
+
+    python benchmarks/quality.py DATA [MORE] [--knots DIR] --keep quality.jsonl
+
+Folders and `--keep` are those of benchmarks/results.py. Beside recipes and knots stand toy kitchens with much noise,
+and videos that have no steps in common. K is the true number of steps (12 where there is none), seed 0; learned on 64
+principal axes with 24 restarts, half of the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from scipy.stats import spearmanr
+
+from results import HELD_BACK, Kept, Recipe, knots, recipes
+from results_toy import KITCHENS
+from stepcut.datasets.toy import STEPS, toy_features
+from stepcut.evaluation import score
+from stepcut.methods import StepCut
+from stepcut.methods.quality import measure_quality, shorten
+from stepcut.methods.segmenters import SEGMENTERS
+from stepcut.tables import Table
+from stepcut.version import __version__
+
+FIGURES = ("score", "runs", "halves", "shared_beyond_chance", "clock", "regularity")
+LEVELS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+SMOOTH = 12.0
+"""Seconds of the Gaussian that makes smoothed noise."""
+
+
+def toys(seeds: Sequence[int] = (4, 5)) -> Iterator[Recipe]:
+    """Made features of toy kitchens, with four times their usual noise."""
+    for name, plan in KITCHENS.items():
+        for seed in seeds:
+            rows, timelines = toy_features(videos=8, seed=seed, rate=2.0, noise=2.0, **plan)
+            times = [np.arange(len(one)) / 2 for one in rows]
+            true = [line.labels(at) + 1 for line, at in zip(timelines, times, strict=True)]
+            yield Recipe("toy", f"{name} {seed}", rows, true, len(STEPS), 2.0)
+
+
+def nonsense(found: Sequence[Recipe]) -> Iterator[Recipe]:
+    """Videos that share no steps, with the lengths and labels of a recipe; of `found`, the first of clips is taken."""
+    clips = [recipe for recipe in found if recipe.backbone == "omnivore"]
+    model, rng = clips[0], np.random.default_rng(5)
+    orders = [rng.permutation(len(rows)) for rows in model.rows]
+    noise = [rng.normal(size=(len(rows), 64)) for rows in model.rows]
+    smoothed = [gaussian_filter1d(rows, SMOOTH, axis=0) for rows in noise]
+    made = {"random walks": [rows.cumsum(axis=0) for rows in noise], "noise": noise, "smoothed noise": smoothed}
+    for name, rows in made.items():
+        yield Recipe("", name, [one.astype(np.float32) for one in rows], model.true, 12)
+    shuffled = [[part[order] for part, order in zip(all_, orders, strict=True)] for all_ in (model.rows, model.true)]
+    yield Recipe("", "the first recipe, frames shuffled", *shuffled, 12)
+    some = [(recipe, place) for place in (0, 1) for recipe in clips]
+    axes = [shorten(recipe.rows) for recipe in clips]
+    rows = [axes[clips.index(recipe)][place].astype(np.float32) for recipe, place in some]
+    true = [np.where(one.true[i] > 0, one.true[i] + 100 * clips.index(one), 0) for one, i in some]
+    yield Recipe("", "recipes mixed", rows, true, 12)
+
+
+def measure(recipe: Recipe) -> dict[str, Any]:
+    """Quality and F1 of what is found, and of every segment (how sure, whether more than half of it is right)."""
+    rows = shorten(recipe.rows)
+    fitted = StepCut(steps=recipe.steps, rate=recipe.rate, restarts=24).fit(rows)
+    quality = measure_quality(fitted, rows)
+    assert quality is not None
+    result, segments = score(fitted.labels_, recipe.true), []
+    for cut, shares, true in zip(fitted.labels_, fitted.memberships(rows), recipe.true, strict=True):
+        bounds = np.flatnonzero(np.diff(cut, prepend=-9))
+        for first, last in zip(bounds, [*bounds[1:], len(cut)], strict=True):
+            if (step := int(cut[first])) >= 0:
+                right = float((true[first:last] == result.matching.get(step, -1)).mean())
+                segments.append([float(shares[first:last, step].mean()), float(right > 0.5)])
+    clock = SEGMENTERS["uniform"](steps=recipe.steps).fit_predict(recipe.rows)
+    figures = {name: getattr(quality, name) for name in FIGURES}
+    return {"F1": result.f1, "uniform": score(clock, recipe.true).f1, "grade": quality.grade, "segments": segments,
+            **figures}  # fmt: skip
+
+
+def quality_table(known: dict[str, dict[str, Any]]) -> Table:
+    """What is said of the steps without labels, beside their F1."""
+    rows = [[name, one["F1"], one["uniform"], one["grade"], *(one[f] for f in FIGURES)] for name, one in known.items()]
+    rank = spearmanr([one["score"] for one in known.values()], [one["F1"] for one in known.values()]).statistic
+    title = f"Quality without labels, strict F1, seed 0, stepcut {__version__}"
+    note = f"The rank correlation of score and F1 over the {len(known)} tasks is {rank:.2f}."
+    return Table(["", "F1", "uniform", "grade", *FIGURES], rows, title, [note], digits=2)
+
+
+def confidence_table(tasks: Sequence[Recipe], known: dict[str, dict[str, Any]]) -> Table:
+    """Membership times reliability, a line in the score that is fitted to the other tasks, beside what is right."""
+    results = [known[name_of(task)] for task in tasks]
+    sure, right = ([np.array(one["segments"])[:, column] for one in results] for column in (0, 1))
+    scores = np.array([one["score"] for one in results])
+    shares = np.array([b.mean() / a.mean() for a, b in zip(sure, right, strict=True)])
+    said = []
+    for place, task in enumerate(tasks):
+        others = [i for i, other in enumerate(tasks) if other.name != task.name]
+        line = np.polyfit(scores[others], shares[others], 1)
+        said.append(sure[place] * np.clip(np.polyval(line, scores[place]), 0.05, 0.95))
+    told, truth = np.concatenate(said), np.concatenate(right)
+    table = Table(["said", "segments", "mean said", "right"], [], "Confidences, each task by the others", digits=2)
+    for low, high in pairwise(LEVELS):
+        there = (told >= low) & (told < high)
+        if there.any():
+            table.rows.append(
+                [f"{low} to {high}", int(there.sum()), float(told[there].mean()), float(truth[there].mean())]
+            )
+    apart = sum(row[1] * abs(row[2] - row[3]) for row in table.rows) / len(told)
+    slope, start = np.polyfit(scores, shares, 1)
+    table.notes = [
+        f"Memberships say {np.concatenate(sure).mean():.2f} on average where {truth.mean():.2f} are right; the mean "
+        f"difference of the table is {apart:.2f}. Fitted to all: {start:.2f} + {slope:.2f} score."
+    ]
+    return table
+
+
+def name_of(recipe: Recipe) -> str:
+    """The name of a row; those of recipes as in the other tables."""
+    return recipe.name if not recipe.backbone else f"toy {recipe.name}" if recipe.backbone == "toy" else recipe.key
+
+
+def main() -> None:
+    """Measure what is not kept yet, and print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("more", type=Path, nargs="?", help="recipes that the method was not built on")
+    parser.add_argument("--knots", type=Path, help="the folder with videos/ and gestures/")
+    parser.add_argument("--keep", type=Path, required=True)
+    options = parser.parse_args()
+    real = [*recipes(options.data), *(recipes(options.more, HELD_BACK) if options.more else ())]
+    made = [*toys(), *nonsense(real)]
+    real += [knots(options.knots)] if options.knots else []
+    kept = Kept(options.keep)
+    known = {name_of(task): kept.get(name_of(task), lambda task=task: measure(task)) for task in [*real, *made]}
+    print(f"{quality_table(known)}\n\n{confidence_table(real, known)}")
+
+
+if __name__ == "__main__":
+    main()
