@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from scipy.stats import spearmanr
 
@@ -24,7 +25,7 @@ from results_toy import KITCHENS
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
-from stepcut.methods.quality import measure_quality, shorten
+from stepcut.methods.quality import RIGHT, measure_quality, shorten
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.tables import Table
 from stepcut.version import __version__
@@ -111,13 +112,21 @@ def confidence_table(tasks: Sequence[Recipe], known: dict[str, dict[str, Any]]) 
             table.rows.append(
                 [f"{low} to {high}", int(there.sum()), float(told[there].mean()), float(truth[there].mean())]
             )
-    apart = sum(row[1] * abs(row[2] - row[3]) for row in table.rows) / len(told)
     slope, start = np.polyfit(scores, shares, 1)
+    used = np.concatenate([a * np.clip(RIGHT[0] + RIGHT[1] * b, 0.05, 0.95) for a, b in zip(sure, scores, strict=True)])
     table.notes = [
-        f"Memberships say {np.concatenate(sure).mean():.2f} on average where {truth.mean():.2f} are right; the mean "
-        f"difference of the table is {apart:.2f}. Fitted to all: {start:.2f} + {slope:.2f} score."
+        f"Memberships say {np.concatenate(sure).mean():.2f} on average where {truth.mean():.2f} are right.",
+        f"The mean difference is {difference(told, truth):.2f}; with the constants in use, {RIGHT[0]} + {RIGHT[1]} "
+        f"score, {difference(used, truth):.2f}. Fitted to all tasks they would be {start:.2f} + {slope:.2f} score.",
     ]
     return table
+
+
+def difference(told: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+    """The mean over segments of how far said and right lie apart in their level."""
+    level = np.digitize(told, LEVELS)
+    apart = [abs(told[level == one].mean() - truth[level == one].mean()) * (level == one).sum() for one in set(level)]
+    return float(sum(apart) / len(told))
 
 
 def name_of(recipe: Recipe) -> str:

@@ -1,6 +1,7 @@
 """The tables of docs/teach.md: what labels of some recordings are worth on the others, and how honest confidences are.
 
-    python benchmarks/teach.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--draws 5] [--workers 2]
+    python benchmarks/teach.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--reduce N] [--draws 5]
+    python benchmarks/teach.py DATA --time "clip 1"
 
 DATA is a folder that `stepcut data info captaincook4d` describes, with features. FEATURES is what `stepcut features
 --fps 4 -o FEATURES` makes of the knot-tying videos, GESTURES the folder of their labels. Every column is kept in the
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -247,12 +249,27 @@ def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
     yield table
 
 
+def time_teaching(column: Column) -> Table:
+    """Seconds that teaching takes where the steps were found without labels before."""
+    bench = Bench(column)
+    title = f"Seconds to teach {column.key}: {len(column.rows)} recordings, stepcut {__version__}"
+    table = Table(["labelled", "by the clock", "of processor"], [], title)
+    for number in (1, 3, 5):
+        method = StepCut(**bench.without.settings())
+        method.start_from(bench.without)
+        clock, busy = time.perf_counter(), time.process_time()
+        method.fit(column.rows, labels=bench.known(range(number)))
+        table.rows.append([number, time.perf_counter() - clock, time.process_time() - busy])
+    return table
+
+
 def main() -> None:
     """Measure what is not kept yet, in processes of their own, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)
-    parser.add_argument("--keep", type=Path, required=True)
+    parser.add_argument("--keep", type=Path, help="a file for what is known")
+    parser.add_argument("--time", metavar="COLUMN", help="only how long teaching takes, on this column")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     add_reduce(parser)
@@ -261,6 +278,11 @@ def main() -> None:
         *recipes(reduce_features(options.data, options.reduce)),
         *([knots(*options.knots)] if options.knots else []),
     ]
+    if options.time:
+        print(time_teaching(next(column for column in columns if column.key == options.time)))
+        return
+    if options.keep is None:
+        parser.error("--keep is missing")
     lines = options.keep.read_text().splitlines() if options.keep.exists() else []
     known = {line["key"]: line for line in map(json.loads, lines)}
     with ProcessPoolExecutor(options.workers) as pool:
