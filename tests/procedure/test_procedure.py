@@ -12,6 +12,7 @@ import pytest
 import stepcut as sc
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, OutputError, ProcedureError
+from stepcut.features.contract import Features
 from stepcut.methods import StepCut
 
 QUICK = {"restarts": 4}
@@ -42,6 +43,16 @@ def test_it_has_a_label_per_row_and_a_timeline_in_seconds(
         assert procedure.labels[name].shape == (len(rows),)
         assert procedure.timelines[name].duration == len(rows)
         assert set(procedure.labels[name].tolist()) <= set(range(-1, 6))
+
+
+def test_check_and_segment_end_with_the_video(procedure: sc.Procedure) -> None:
+    name, rows = next(iter(procedure.learned_timelines)), 40
+    seen = np.random.default_rng(0).normal(size=(rows, procedure.config["shape"][0])).astype(np.float32)
+    for stated, end in ((39.2, 39.2), (38.0, 39.5), (40.0, 40.0)):  # the middle one cannot be
+        video = Features(seen, Fraction(1), stated, name)
+        report = procedure.check(video)
+        assert procedure.segment(video).duration == report.seconds == end
+        assert max((when[1] for step in report.steps for when in step.times), default=0) <= end
 
 
 def test_what_is_loaded_equals_what_was_saved(learned: sc.Procedure, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def check_labels(
     names: Sequence[str] = (),
     video: str = "",
     embedding: Floats | None = None,
+    seconds: float | None = None,
 ) -> Report:
     """Compare the cut of one video with what is expected.
 
@@ -40,12 +41,14 @@ def check_labels(
     names         the names of the steps, by number
     video         the name of the video
     embedding     (T, p); without it another task is not told
+    seconds       of the video, where its end is known more finely than by rows
     """
     shown = observe(labels, rate, memberships, novelty, embedding)
     signs = expectations.signs(shown)
     worth = expectations.worths(shown, signs)
     score, distance = expectations.score(worth), expectations.task.distance(shown)
-    steps = _steps(shown, expectations, names)
+    length = shown.seconds if seconds is None else seconds
+    steps = _steps(shown, expectations, names, length)
     critical = tuple(one.name for one in steps if one.step in expectations.severity.critical and one.seen == "not seen")
     loud: list[Sign] = []
     if score > 1 or critical or distance > 1:
@@ -58,8 +61,8 @@ def check_labels(
         loud = [s for s in ranked if s.chance < NOTABLE or s in always] or ranked[:1]
     return Report(
         video=video,
-        seconds=shown.seconds,
-        findings=[_finding(sign, shown, expectations, names) for sign in loud],
+        seconds=length,
+        findings=[_finding(sign, shown, expectations, names, length) for sign in loud],
         score=score,
         steps=steps,
         task_distance=distance,
@@ -77,10 +80,10 @@ def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
     return worth["length" if sign.kind == "unusual" and sign.step is None and sign.how == "short" else sign.kind]
 
 
-def _steps(shown: Observed, expectations: Expectations, names: Sequence[str]) -> list[StepSeen]:
+def _steps(shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> list[StepSeen]:
     usual, found = expectations.usual, []
     for step in usual.graph.steps:
-        times = tuple((one.start, one.end) for one in shown.occurrences if one.step == step)
+        times = tuple((one.start, min(one.end, length)) for one in shown.occurrences if one.step == step)
         alike = likeness(shown, step, usual)
         seen = "seen" if times else "not seen"
         if shown.peaks is not None and (alike < DIM if times else alike > CLEAR):
@@ -90,10 +93,10 @@ def _steps(shown: Observed, expectations: Expectations, names: Sequence[str]) ->
     return found
 
 
-def _finding(sign: Sign, shown: Observed, expectations: Expectations, names: Sequence[str]) -> Finding:
+def _finding(sign: Sign, shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> Finding:
     name = "" if sign.step is None else name_of(sign.step, names)
     reason = _reason(sign, shown, expectations, name, names)
-    return Finding(sign.kind, sign.start, sign.end, sign.step, name, 1 - sign.chance, reason)
+    return Finding(sign.kind, sign.start, min(sign.end, length), sign.step, name, 1 - sign.chance, reason)
 
 
 def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, names: Sequence[str]) -> str:

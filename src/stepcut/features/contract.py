@@ -35,6 +35,12 @@ class Features:
     spec: FeatureSpec | None = None
     """How they were made, where that is known: more of the same can then be computed from videos."""
 
+    @property
+    def end(self) -> float:
+        """When the last row ends, in seconds: with the video; half a row later where a file ends it before that row."""
+        last = (len(self.rows) - 1) / float(self.rate)
+        return self.duration if self.duration > last else last + 0.5 / float(self.rate)
+
     def __repr__(self) -> str:
         shape = " x ".join(str(n) for n in self.rows.shape)
         return f"<Features {self.name}: {shape}, {self.rate} rows per second, {self.duration:.1f} s>"

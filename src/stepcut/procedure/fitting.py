@@ -140,9 +140,7 @@ def timeline_of(
     """
     numbers = labels if shown is None else shown[labels]
     rate, own = float(features.rate), sure[np.arange(len(labels)), np.maximum(labels, 0)]
-    # The last row stands for some time too, even where a file says it ends right there.
-    duration = max(features.duration, (len(labels) - 0.5) / rate)
-    return Timeline.from_labels(numbers, rate, steps, duration, confidence=own, video=features.name)
+    return Timeline.from_labels(numbers, rate, steps, features.end, confidence=own, video=features.name)
 
 
 def fingerprint(

@@ -183,6 +183,7 @@ class Procedure(Record):
         rows = [features.rows]
         return check_labels(
             self.method.predict(rows)[0],
+            seconds=features.end,
             rate=float(self.rate),
             memberships=self.method.memberships(rows)[0],
             novelty=self.method.novelty(rows)[0],
