@@ -74,8 +74,14 @@ def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
         read_recipe(lines)
 
 
-def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
+def test_a_recipe_in_the_letters_of_windows(tmp_path: Path) -> None:
+    (tmp_path / "recipe.txt").write_bytes("Käse schneiden\r\nrühren; 40 s\r\n".encode("latin-1"))
+    assert [step.name for step in read_recipe(tmp_path / "recipe.txt")] == ["Käse schneiden", "rühren"]
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
+    assert capsys.readouterr().err.count("none.txt") == 1
     with pytest.raises(OptionError, match="beside names or labels"):
         sc.learn(films([[0, 1, 2, 3]] * 2), steps=1, names=["a"], recipe=["a"])
 

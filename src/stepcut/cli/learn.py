@@ -73,7 +73,8 @@ def _say_choice(procedure: Procedure) -> None:
     choice, quality = procedure.method.choice_, procedure.quality
     if choice is not None:
         print(f"\n{choice.reason}")
-        print("scores: " + ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates))
+        scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
+        print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
     print(f"\nquality: {quality}")
     print(f"check: {procedure.expectations.forecast}")
 

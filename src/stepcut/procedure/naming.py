@@ -26,6 +26,7 @@ from stepcut.features.backbones.lite0 import LAYOUT, weights_file
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.contract import Features
 from stepcut.features.video.sample import sample_frames
+from stepcut.formats.common import decode
 from stepcut.methods.contract import Labels
 from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
 
@@ -57,9 +58,11 @@ def read_recipe(given: str | os.PathLike[str] | Sequence[str]) -> list[Ingredien
     """The steps of the recipe that was `given`: a text file, or its lines."""
     if isinstance(given, str | os.PathLike):
         try:
-            lines = Path(given).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionError(f"recipe={str(given)!r}: {error}. Give a text file with a step on each line.") from error
+            lines = decode(Path(given).read_bytes()).splitlines()
+        except OSError as error:
+            raise OptionError(
+                f"recipe={str(given)!r} cannot be read ({error.strerror}). Give a text file with a step on each line."
+            ) from error
     else:
         lines = list(given)
     steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]

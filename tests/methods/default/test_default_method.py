@@ -183,6 +183,7 @@ def test_a_range_bounds_the_number_of_steps(plain) -> None:
     assert 7 <= method.steps_ <= 9
     assert method.choice_ is not None
     assert set(method.choice_.candidates[:, 0]) == {7, 8, 9}
+    assert "about 6 are usual" in method.choice_.reason  # whatever was asked for
     assert StepCut(**json.loads(json.dumps(method.settings()))).fit(plain[0]).steps_ == method.steps_
     for wrong in ((9, 7), (0, 3), (3, 4, 5), "7-9", 2.5):
         with pytest.raises(OptionError, match="a range such as"):

@@ -53,7 +53,7 @@ def choose_count(
     limits   the fewest and the most steps, where a person knows that much
     advance  called after every number tried
     """
-    usual = usual_count(videos, rate)
+    usual = typical = usual_count(videos, rate)
     if limits is None:
         tried = sorted({max(LEAST, round(usual * factor)) for factor in (0.75, 0.87, 1, 1.15, 1.33)})
         most = max(LEAST, sum(map(len, videos)) // 4)
@@ -69,7 +69,9 @@ def choose_count(
         advance()
     scores = score_counts(np.array(tried, dtype=np.float64), np.array(silhouettes), usual)
     count = tried[int(np.argmax(scores))]
-    return Choice(count, np.column_stack([tried, scores]).astype(np.float64), _reason(count, tried, silhouettes, usual))
+    return Choice(
+        count, np.column_stack([tried, scores]).astype(np.float64), _reason(count, tried, silhouettes, typical)
+    )
 
 
 def _reason(count: int, tried: Sequence[int], silhouettes: Sequence[float], usual: float) -> str:
