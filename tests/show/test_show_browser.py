@@ -421,6 +421,15 @@ def test_names_in_blocks_keep_their_end(page: Any) -> None:
     assert tail["x"] + tail["width"] <= box["x"] + box["width"]
 
 
+def test_a_name_in_a_narrow_block_loses_its_end_and_not_its_beginning(page: Any) -> None:
+    page.set_viewport_size({"width": 220, "height": 800})
+    lefts = page.locator(".track .block .tail").evaluate_all(
+        "all => all.map(tail => tail.getBoundingClientRect().left - tail.parentNode.getBoundingClientRect().left)"
+    )
+    assert lefts
+    assert min(lefts) >= 0
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (800, 600), (390, 700)])
 def test_the_list_of_keys_fits_the_window(browser: Any, served: Served, width: int, height: int) -> None:
     tab = browser.new_page(viewport={"width": width, "height": height})

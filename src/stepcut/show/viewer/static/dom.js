@@ -46,7 +46,7 @@ export function iconButton(name, label, onclick, keys = "") {
 
 // A name that keeps its end where there is no room for all of it: the end tells names apart that begin alike.
 export function twoEnds(name) {
-  const most = Math.min(12, Math.floor(name.length / 2));
+  const most = Math.min(12, Math.ceil(name.length / 2));
   const space = name.indexOf(" ", name.length - most - 1); // the end is of whole words where it can be
   const place = space >= 0 ? space + 1 : name.length - Math.min(8, most);
   return [el("span", { class: "head", text: name.slice(0, place) }), el("span", { class: "tail", text: name.slice(place) })];
