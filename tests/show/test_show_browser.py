@@ -422,6 +422,9 @@ def test_names_in_blocks_keep_their_end(page: Any) -> None:
 
 
 def test_a_name_in_a_narrow_block_loses_its_end_and_not_its_beginning(page: Any) -> None:
+    name_of(page, 0).fill("spread marmalades")
+    name_of(page, 0).press("Enter")
+    wait_saved(page, "Saved")
     page.set_viewport_size({"width": 220, "height": 800})
     lefts = page.locator(".track .block .tail").evaluate_all(
         "all => all.map(tail => tail.getBoundingClientRect().left - tail.parentNode.getBoundingClientRect().left)"
