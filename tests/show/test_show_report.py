@@ -78,6 +78,22 @@ def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(pr
     assert "<title>it was &lt;b&gt;left out&lt;/b&gt;, 00:00:05.0 to 00:00:07.0</title>" in page
 
 
+def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure) -> None:
+    one, other = procedure.timelines
+    procedure.learned_timelines = {
+        one: Timeline([Segment(0, 3, procedure.steps[0])], 9.0, procedure.steps, one),
+        other: Timeline([], 9.0, procedure.steps, other),
+    }
+    assert procedure.graph.occurs[0] == 2
+    assert "in 1 of 2 videos, about 3 s" in make_report(procedure, pictures=0)
+
+
+def test_videos_that_were_left_out_are_listed_one_by_one(procedure: Procedure) -> None:
+    procedure.config["skipped"] = {"a": "a.mp4: <empty>. Copy it again.", "b": "b.mp4: no video. Leave it out."}
+    page = make_report(procedure, pictures=0)
+    assert "<li>a.mp4: &lt;empty&gt;. Copy it again.</li><li>b.mp4: no video. Leave it out.</li>" in page
+
+
 def test_a_hostile_name_is_text(procedure: Procedure) -> None:
     procedure.rename({0: '"><script>alert(1)</script>'})
     page = make_report(procedure, pictures=1)

@@ -53,7 +53,7 @@ class StepSeen:
     times: tuple[tuple[float, float], ...]
     """When it was done, (start, end) in seconds."""
     share_of_videos: float
-    """How many of the videos learned from do it, from 0 to 1."""
+    """In how many of the videos learned from it is found, from 0 to 1; without labels, each is cut as if it were new."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
@@ -62,7 +62,7 @@ class StepSeen:
 
     def __str__(self) -> str:
         when = ", ".join(f"{clock(start)} to {clock(end)}" for start, end in self.times) or "–"
-        return f"{self.seen:<9} {self.name}  {when}  ({self.share_of_videos:.0%} of the videos do it)"
+        return f"{self.seen:<9} {self.name}  {when}  (found in {self.share_of_videos:.0%} of the videos)"
 
 
 @dataclass(frozen=True)

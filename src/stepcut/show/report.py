@@ -10,6 +10,7 @@ from contextlib import suppress
 from html import escape
 from importlib import resources
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from stepcut.checking.report import Report
@@ -50,7 +51,7 @@ def make_report(
     """The page as text."""
     compared = None if truth is None else compare(procedure, truth)
     parts = [
-        _section("What was learned", f"<p>{escape(_in_words(procedure))}</p>"),
+        _section("What was learned", _in_words(procedure)),
         _section("How far to trust it", _trust(procedure)),
         _section("The steps", _gallery(procedure, find_moments(procedure, pictures, height=360))),
         _section("Timelines", _timelines(procedure, compared)),
@@ -98,18 +99,18 @@ def _in_words(procedure: Procedure) -> str:
     for said, steps in (("left out by some", graph.optional), ("done more than once by some", graph.repeated)):
         if steps:
             words.append(f"{said.capitalize()}: {', '.join(graph.name(step) for step in sorted(steps))}.")
-    skipped = procedure.config.get("skipped", {})
-    words += [f"{name} could not be used: {reason}" for name, reason in skipped.items()]
-    return " ".join(words)
+    skipped = "".join(f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values())
+    unused = f"<p>Left out, since they could not be used:</p><ul>{skipped}</ul>" if skipped else ""
+    return f"<p>{escape(' '.join(words))}</p>{unused}"
 
 
 def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
     """A card per step: its name on its colour, how often and how long, and pictures."""
-    graph, cards = procedure.graph, []
+    cards = []
     for number, name in enumerate(procedure.steps):
-        seen = graph.occurs.get(number, 0)
-        length = graph.durations.get(number)
-        often = f"in {seen} of {len(procedure.timelines)} videos" + (f", about {length.median:.0f} s" if length else "")
+        spent = [sum(part.duration for part in cut if part.step == name) for cut in procedure.timelines.values()]
+        seen = [seconds for seconds in spent if seconds > 0]
+        often = f"in {len(seen)} of {len(spent)} videos" + (f", about {median(seen):.0f} s" if seen else "")
         pictures = "".join(
             f'<img tabindex="0" src="{moment.address}" title="{escape(moment.video)}, {moment.time:.0f} s" '
             f'alt="{escape(name)} in {escape(moment.video)} at {moment.time:.0f} s">'
@@ -197,7 +198,8 @@ def _scores(compared: Compared) -> str:
     evaluation = compared.evaluation
     matching = "".join(f"<li>{escape(line)}</li>" for line in evaluation.matching.splitlines())
     each = evaluation.per_step()._repr_html_() + evaluation.per_video()._repr_html_()
-    return f"{evaluation._repr_html_()}<ul>{matching}</ul><details><summary>by step and video</summary>{each}</details>"
+    matched = f"<p>Which found step is which true one, and how much of it is right:</p><ul>{matching}</ul>"
+    return f"{evaluation._repr_html_()}{matched}<details><summary>by step and video</summary>{each}</details>"
 
 
 def _section(heading: str, body: str) -> str:

@@ -153,7 +153,7 @@ function drawFound(report) {
     el("span", { class: `finding ${each.kind}`, text: each.kind }), el("span", { class: "what", text: each.reason }),
     el("span", { class: "when", text: clock(each.start) }))));
   const steps = (report.steps || []).filter((step) => step.seen !== "seen").map((step) =>
-    el("li", { class: "unseen", text: `${step.seen}: ${step.name} (${Math.round(100 * step.share_of_videos)} % of the videos do it)` }));
+    el("li", { class: "unseen", text: `${step.seen}: ${step.name} (found in ${Math.round(100 * step.share_of_videos)} % of the videos)` }));
   const untaught = store.data.untaught ? [el("p", { text: `Note: ${store.data.untaught}` })] : [];
   found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }), ...untaught, el("ul", {}, ...lines, ...steps));
 }
