@@ -53,7 +53,7 @@ class StepSeen:
     times: tuple[tuple[float, float], ...]
     """When it was done, (start, end) in seconds."""
     share_of_videos: float
-    """In how many of the videos learned from it is found, from 0 to 1; without labels, each is cut as if it were new."""
+    """In how many of the videos learned from it is found, 0 to 1; without labels each is cut as if it were new."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
