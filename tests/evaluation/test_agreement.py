@@ -36,10 +36,18 @@ def test_where_they_differ_the_longest_first() -> None:
 
 
 def test_boundaries() -> None:
-    assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [0.5, 0.0]
-    assert match_boundaries([1, 1.4], [1.5], 1.0) == [0.5]
+    assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [(1, 1.5), (5, 5)]
+    assert match_boundaries([1, 1.4], [1.5], 1.0) == [(1, 1.5)]
     assert agree([(ANN, BOB)]).boundaries == pytest.approx(2 * 2 / 5)  # 4 and 10 against 4.5, 9 and 10
     assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
+
+
+def test_times_that_were_rounded_at_the_end_of_the_video_are_no_boundary() -> None:
+    exact = Timeline([Segment(0, 4, "pour"), Segment(4, 9.9996, "stir")], 9.9996)
+    rounded = Timeline([Segment(0.001, 4, "pour"), Segment(4, 9.999, "stir")], 9.9996)
+    assert agree([(exact, rounded)]).boundaries == 1
+    late = Timeline([Segment(2, 4, "pour"), Segment(4, 9.9996, "stir")], 9.9996)
+    assert agree([(exact, late)]).boundaries == pytest.approx(2 / 3)  # 4 against 2 and 4
 
 
 def test_several_videos_are_added_up() -> None:
@@ -55,6 +63,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "00:00:04.5  00:00:09.0  stir | wait" in out
     assert "1 of 2 disagreements" in out
     assert read(tmp_path / "apart.json").sequence() == ["stir | pour", "stir | wait"]
+    elan.write_tiers(tmp_path / "my tea.eaf", {"ann": ANN, "bob": Timeline(list(ANN)[:1], 12.0, video="tea")})
+    rounded = Timeline([Segment(0, 4.003, "pour"), Segment(4.003, 10, "stir")], 12.0, video="tea")
+    write(tmp_path / "round ed.json", rounded)
+    one = ["agree", str(tmp_path / "my tea.eaf"), str(tmp_path / "round ed.json"), "--annotators"]
+    assert main([*one, "ann", "ann"]) == 0
+    assert "stir | pour" not in capsys.readouterr().out  # 3 ms
+    assert main([*one, "bob", "bob"]) == 0
+    assert f"stepcut view '{tmp_path}/my tea.eaf' --beside '{tmp_path}/round ed.json'" in capsys.readouterr().out
     assert main([*words, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)
     write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))

@@ -60,6 +60,13 @@ def test_sound_with_a_cover_picture(tmp_path: Path) -> None:
         probe(make_sound(tmp_path / "song.mp4", cover=True))
 
 
+def test_the_command_that_may_mend_it_takes_any_name(tmp_path: Path) -> None:
+    film = tmp_path / "Käse & Brot.mp4"
+    film.write_bytes(b"no film" * 100)
+    with pytest.raises(VideoError, match="ffmpeg -i 'Käse & Brot.mp4' fixed.mp4"):
+        probe(film)
+
+
 def test_no_frames(tmp_path: Path) -> None:
     with pytest.raises(VideoError, match=r"not a single frame could be decoded \(codec \w+\)\. Copy it again"):
         read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))

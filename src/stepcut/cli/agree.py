@@ -21,7 +21,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         write(args.output, list(apart.values()))
     if args.format == "text":
-        listed = [(name, segment) for name, timeline in apart.items() for segment in timeline]
+        # What is shorter than the times that are shown is rounding, as of a format that counts frames.
+        told = {name: [s for s in timeline if clock(s.start) != clock(s.end)] for name, timeline in apart.items()}
+        listed = [(name, segment) for name, segments in told.items() for segment in segments]
         listed.sort(key=lambda each: -each[1].duration)
         for name, segment in listed[: args.worst]:
             print(f"{name}  {clock(segment.start)}  {clock(segment.end)}  {segment.step}")
@@ -29,5 +31,6 @@ def run(args: argparse.Namespace) -> int:
             print(f"{args.worst} of {len(listed)} disagreements; -o FILE writes all.")
         if listed:
             place = shlex.quote(f"{listed[0][0]}@{listed[0][1].start:g}")
-            print(f"look at them:  stepcut view {args.first} --beside {args.second} --at {place}")
+            first, second = shlex.quote(args.first), shlex.quote(args.second)
+            print(f"look at them:  stepcut view {first} --beside {second} --at {place}")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -52,8 +53,9 @@ def run_task(args: argparse.Namespace) -> int:
         for number, words in procedure.suggestions.items():
             print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
         _say_choice(procedure)
-        print(f"\nkept in {output}\nlook at it:  stepcut view {output}")
-        print(f"check a new video:  stepcut check {output} NEW.mp4")
+        place = shlex.quote(output)
+        print(f"\nkept in {output}\nlook at it:  stepcut view {place}")
+        print(f"check a new video:  stepcut check {place} NEW.mp4")
         for name, reason in skipped.items():
             print(f"left out: {name}: {reason}")
     return 2 if skipped else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     for name, reason in after.suggest_why():
         print(f"label next:  {name} ({reason})")
     kept = args.output or args.procedure
-    print(f"\nkept in {kept}\nlook at it:  stepcut view {kept}")
+    print(f"\nkept in {kept}\nlook at it:  stepcut view {shlex.quote(kept)}")
     if not args.output:
-        print(f"take it back:  stepcut teach {kept} --back")
+        print(f"take it back:  stepcut teach {shlex.quote(kept)} --back")
     return 0

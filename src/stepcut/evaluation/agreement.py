@@ -38,7 +38,8 @@ class Agreement:
     kappa: float
     """Cohen's kappa over time: 1 for perfect agreement, 0 for that of chance; nan where only one thing is ever said."""
     boundaries: float
-    """F1 of the boundaries, each matched with one of the other within the tolerance."""
+    """F1 of the boundaries, each matched with one of the other within the tolerance, or with an end of the video, which
+    both have and which does not count."""
     distance: float
     """Seconds between matched boundaries, the median; nan without any."""
     disagreements: tuple[Stretch, ...]
@@ -65,8 +66,10 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
         for start, end, a, b in found:
             mass[a, b] = mass.get((a, b), 0.0) + end - start
         ours, theirs = ([left.end for left, right in pairwise(found) if left[side] != right[side]] for side in (2, 3))
-        boundaries += len(ours) + len(theirs)
-        matched += match_boundaries(ours, theirs, tolerance)
+        alike = match_boundaries(ours, theirs, tolerance)
+        alone = [*({*ours} - {pair[0] for pair in alike}), *({*theirs} - {pair[1] for pair in alike})]
+        boundaries += 2 * len(alike) + sum(tolerance < time < found[-1].end - tolerance for time in alone)
+        matched += [abs(a - b) for a, b in alike]
         apart += [stretch for stretch in found if stretch.first != stretch.second]
     total = sum(mass.values())
     same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total if total else math.nan
@@ -107,15 +110,15 @@ def cohen_kappa(mass: Mapping[tuple[str, str], float]) -> float:
     return float(cohen_kappa_score(first, second, sample_weight=list(mass.values())))
 
 
-def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[float]:
-    """Distances of as many pairs as there can be of boundaries in `first` and `second` within the `tolerance`."""
-    distances, i, j = [], 0, 0
+def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[tuple[float, float]]:
+    """As many pairs as there can be of boundaries in `first` and `second` within the `tolerance`."""
+    pairs, i, j = [], 0, 0
     while i < len(first) and j < len(second):
         distance = first[i] - second[j]
         if abs(distance) <= tolerance:
-            distances.append(abs(distance))
+            pairs.append((first[i], second[j]))
         i, j = i + (distance <= tolerance), j + (distance >= -tolerance)
-    return distances
+    return pairs
 
 
 def compare_annotations(

@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 
 from stepcut.errors import FeatureError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
@@ -275,6 +276,6 @@ def video_error(error: Exception, path: Path | Address) -> VideoError:
     if isinstance(error, WorkerDied):
         return VideoError(
             f"{path}: {error}. The video crashes its decoder, or needs more memory than there is. Leave it out, or "
-            f"write it anew: ffmpeg -i {path.name} fixed.mp4"
+            f"write it anew: ffmpeg -i {quote(path.name)} fixed.mp4"
         )
     raise error

@@ -95,7 +95,8 @@ def read_folder(
     files = label_files(Path(path))
     loaded = [(each, file) for file in files for each in read_all(file, format, rate, annotator, columns)]
     if not loaded:
-        raise AnnotationError(f"{path}: no label file in it. Formats: {', '.join(FORMATS)} (docs/formats.md).")
+        known = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
+        raise AnnotationError(f"{path}: no label file in it that can be read. Formats: {known} (docs/formats.md).")
     names = short_names([timeline.video or file.stem for timeline, file in loaded])
     found: dict[str, tuple[Timeline, Path]] = {}
     for name, (timeline, file) in zip(names, loaded, strict=True):

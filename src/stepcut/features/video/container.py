@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import av
@@ -51,7 +52,7 @@ def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple
                 ) from error
             raise VideoError(
                 f"{file}: not a video that can be read ({getattr(error, 'strerror', None) or error}). "
-                f"Try: ffmpeg -i {file.name} fixed.mp4"
+                f"Try: ffmpeg -i {quote(file.name)} fixed.mp4"
             ) from error
         with container:
             stream = _choose_stream(file, container)
@@ -75,7 +76,7 @@ def blame(path: Path | Address) -> Iterator[None]:
         said = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise VideoError(
             f"{path}: cannot be read ({said}). Copy it again from where it came from, or try: "
-            f"ffmpeg -i {path.name} fixed.mp4"
+            f"ffmpeg -i {quote(path.name)} fixed.mp4"
         ) from error
 
 
@@ -145,7 +146,8 @@ def _choose_stream(file: Path, container: Any) -> Any:
     best = max(films, key=lambda s: (bool(s.disposition & Disposition.default), _area(s)))
     if best.codec_context is None:
         raise VideoError(
-            f"{file}: its video codec is unknown to this FFmpeg. Try: ffmpeg -i {file.name} -c:v libx264 fixed.mp4"
+            f"{file}: its video codec is unknown to this FFmpeg. "
+            f"Try: ffmpeg -i {quote(file.name)} -c:v libx264 fixed.mp4"
         )
     return best
 
@@ -198,7 +200,7 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
     if seconds > JUMP + 60 * frames:
         raise VideoError(
             f"{path}: its index claims that {frames} frames last {clock(float(seconds))}; at most a minute a frame is "
-            f"believed. The index is damaged. Try: ffmpeg -i {os.path.basename(path)} -c copy -bsf:v setts=N fixed.mp4"
+            f"believed. The index is damaged. Try: ffmpeg -i {quote(Path(path).name)} -c copy -bsf:v setts=N fixed.mp4"
         )
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import av
@@ -272,5 +273,5 @@ def _check_end(samples: Samples, container: Any, stream: Any, reached: Fraction,
         raise VideoError(
             f"{samples.path}: no frame after {clock(float(reached))} (expected {clock(float(expected))}). "
             "The file is cut short or damaged. Copy it again, or keep what is there with: "
-            f"ffmpeg -i {os.path.basename(samples.path)} -c copy fixed.mkv"
+            f"ffmpeg -i {quote(os.path.basename(samples.path))} -c copy fixed.mkv"
         )
