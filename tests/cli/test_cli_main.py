@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -164,3 +165,13 @@ def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
     assert last_event("check", place, str(films / "v3.mp4"))[2] == "frames"
     for command in ("check", "segment"):
         assert last_event(command, place, str(films / "v3.mp4"), str(films / "v2.mp4")) == (command, 2, "videos")
+
+
+@pytest.mark.parametrize("words", [["help"], ["learn", "-h"], ["doctor", "--json"]])
+def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
+    out, into = os.pipe()
+    os.close(out)
+    run = subprocess.run([sys.executable, "-m", "stepcut", *words], stdout=into, stderr=subprocess.PIPE, check=False)
+    os.close(into)
+    assert run.returncode in (0, 141)
+    assert run.stderr == b""

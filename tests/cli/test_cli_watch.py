@@ -45,8 +45,8 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
     (tmp_path / "growing.mp4").write_bytes(b"fi")
     watch = Watch(tmp_path, check, settle=60)
     found = {record["video"]: record for record in watch.poll()}
-    assert set(found) == {"good", "broken.mp4", "flawed"}
-    assert "no film" in found["broken.mp4"]["error"]
+    assert set(found) == {"good", "broken", "flawed"}
+    assert "no film" in found["broken"]["error"]
     assert [path.name for path, _ in watch.waiting()] == ["growing.mp4"]
     assert list(watch.poll()) == []
     os.utime(tmp_path / "growing.mp4", (2, 2))
@@ -59,6 +59,33 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
     os.utime(tmp_path / "good.mp4", (3, 3))
     assert [record["video"] for record in again.poll()] == ["good"]
     assert list(Watch(tmp_path, check, settle=60).poll()) == []
+
+
+def test_a_journal_holds_wherever_the_watch_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old(tmp_path / "good.mp4")
+    monkeypatch.chdir(tmp_path)
+    assert len(list(Watch(Path(), check, settle=60).poll())) == 1
+    assert list(Watch(tmp_path, check, settle=60).poll()) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [(["good"], 0), (["flawed"], 1), (["flawed", "broken", "other"], 2), (["good", "other", "flawed"], 3)],
+)
+def test_exit_codes_are_those_of_check(
+    found: list[str], code: int, learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Seen:
+        def __init__(self, path: Path) -> None:
+            self.path = path
+
+        def to_json(self) -> dict[str, Any]:
+            return {**check(self.path), "other_task": self.path.stem == "other"}
+
+    monkeypatch.setattr("stepcut.procedure.procedure.Procedure.check", lambda _, path, *__: Seen(path))
+    for name in found:
+        old(tmp_path / f"{name}.mp4")
+    assert main(["watch", str(tmp_path), "-p", str(learned), "--once"]) == code
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

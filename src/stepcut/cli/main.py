@@ -16,6 +16,33 @@ from stepcut.version import __version__
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    code = 128 + 13  # where the reader of our output goes away before the end is known: as if SIGPIPE had ended us
+    try:
+        try:
+            code = answer(words)
+        finally:
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        say("interrupted. Finished work is kept; run the same command again to go on.")
+        if argv is None:
+            # At once: a thread that is inside the decoder or the backbone now would die of Python's own end, noisily.
+            sys.stdout.flush()
+            os._exit(130)
+        return 130
+    except BrokenPipeError:  # as in `stepcut ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code
+    except Exception as error:
+        if os.environ.get("STEPCUT_DEBUG"):
+            raise
+        say(explain(error))
+        return 2
+
+
+def answer(words: Sequence[str]) -> int:
+    """What `stepcut WORDS` does; gives the exit code."""
     if not words or words == ["help"] or words[0] in ("-h", "--help"):
         print(overview())
         return 0
@@ -29,24 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] == "help":
         print(make_parser(name).format_help(), end="")
         return 0
-    try:
-        return run_command(name, words[1:])
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        say("interrupted. Finished work is kept; run the same command again to go on.")
-        if argv is None:
-            # At once: a thread that is inside the decoder or the backbone now would die of Python's own end, noisily.
-            sys.stdout.flush()
-            os._exit(130)
-        return 130
-    except BrokenPipeError:  # the reader of our output went away, as in `stepcut ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        if os.environ.get("STEPCUT_DEBUG"):
-            raise
-        say(explain(error))
-        return 2
+    return run_command(name, words[1:])
 
 
 def explain(error: Exception) -> str:

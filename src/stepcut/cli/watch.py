@@ -24,7 +24,7 @@ Stamp = tuple[int, int]  # size in bytes, time of change in nanoseconds
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, check, tell; 2 when a video could not be checked, 1 when one deviates, else 0."""
+    """Look, check, tell; the exit code is that of `stepcut check` of the same videos."""
     if args.webhook is not None and not args.webhook.startswith(("http://", "https://")):
         raise OptionError(f"--webhook {args.webhook!r} is no web address; it begins with http:// or https://.")
     procedure = load(args.procedure, trust=args.trust)
@@ -36,21 +36,21 @@ def run(args: argparse.Namespace) -> int:
         return found
 
     journal = Path(args.journal) if args.journal else None
-    watch, worst = Watch(Path(args.folder), check, args.settle, journal), 0
+    watch, codes = Watch(Path(args.folder), check, args.settle, journal), [0]
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         while True:
             for record in watch.poll():
-                worst = max(worst, 2 if "error" in record else 0 if record["ok"] else 1)
+                codes.append(2 if "error" in record else 3 if record["other_task"] else 0 if record["ok"] else 1)
                 print(json.dumps(record, ensure_ascii=False), flush=True)
                 trouble = post(args.webhook, record) if args.webhook else ""
                 if trouble:
                     say(trouble)
             if args.once and not watch.waiting():
-                return worst
+                return 2 if 2 in codes else max(codes)
             time.sleep(args.every)
     except KeyboardInterrupt:  # the only end of a watch
-        return worst
+        return 2 if 2 in codes else max(codes)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -86,11 +86,11 @@ class Watch:
             try:
                 found = self.check(path)
             except StepcutError as error:
-                found = {"video": path.name, "error": str(error)}
+                found = {"video": path.stem, "error": str(error)}
             record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
-            self.done.add((str(path), *stamp))
+            self.done.add((str(path.absolute()), *stamp))
             with open(self.journal, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"stamp": [str(path), *stamp], **record}) + "\n")
+                file.write(json.dumps({"stamp": [str(path.absolute()), *stamp], **record}) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             yield record
@@ -106,7 +106,7 @@ class Watch:
             except OSError:  # gone again
                 continue
             stamp = (state.st_size, state.st_mtime_ns)
-            if path.is_file() and (str(path), *stamp) not in self.done:
+            if path.is_file() and (str(path.absolute()), *stamp) not in self.done:
                 found.append((path, stamp))
         return sorted(found, key=lambda each: each[1][1])
 
@@ -115,7 +115,7 @@ class Watch:
             with open(self.journal, "a+", encoding="utf-8", errors="replace") as file:  # it will be written to
                 file.seek(0)
                 text = file.read()
-                if not text.endswith("\n"):  # a watch was killed while writing
+                if text and not text.endswith("\n"):  # a watch was killed while writing
                     file.write("\n")
         except OSError as error:
             raise OutputError(
