@@ -31,6 +31,6 @@ def run(args: argparse.Namespace) -> int:
             print(f"{args.worst} of {len(listed)} disagreements; -o FILE writes all.")
         if listed:
             place = shlex.quote(f"{listed[0][0]}@{listed[0][1].start:g}")
-            first, second = shlex.quote(args.first), shlex.quote(args.second)
-            print(f"look at them:  stepcut view {first} --beside {second} --at {place}")
+            left, right = shlex.quote(args.first), shlex.quote(args.second)
+            print(f"look at them:  stepcut view {left} --beside {right} --at {place}")
     return 0
