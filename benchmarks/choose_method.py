@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from results import SHORT, Recipe, recipes
+from results_data import SHORT, Recipe, recipes
 from stepcut.evaluation import score
 from stepcut.methods.default.em import log_likelihood
 from stepcut.methods.default.forward_backward import forward_backward

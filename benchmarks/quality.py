@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from scipy.stats import spearmanr
 
-from results import HELD_BACK, Kept, Recipe, knots, recipes
+from results_data import HELD_BACK, Kept, Recipe, knots, recipes
 from results_toy import KITCHENS
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.evaluation import score

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cut_picture import GAP, HEIGHT, LEFT, WIDTH, draw
-from results import Recipe, method, named_f1, recipes
+from results import method, named_f1
+from results_data import Recipe, recipes
 from stepcut.evaluation import score
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.version import __version__
