@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,20 @@ def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_root(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
         learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
+
+
+def test_two_videos_of_one_name_are_kept_apart(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "a.proc"
+    sc.learn(root / "bread", output=place, **QUICK)
+    videos = [str(root / "bread" / f"v{number}.npy") for number in range(2)]
+    (tmp_path / "other").mkdir()
+    same = str(shutil.copy(videos[1], tmp_path / "other" / Path(videos[0]).name))
+    assert main(["segment", str(place), videos[0], same, "-o", str(tmp_path / "two" / "{name}.csv"), "--quiet"]) == 0
+    assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # neither is written over the other
+    capsys.readouterr()
+    main(["check", str(place), videos[0], same, "--json", "--quiet"])
+    assert len({json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()}) == 2
+    assert main(["segment", str(place), same, same, "-o", str(tmp_path / "three" / "{name}.csv")]) == 2
 
 
 @pytest.mark.slow

@@ -107,6 +107,29 @@ def test_check_says_what_it_does_not_know_of_corrections(
     assert len(taught.steps) == 4
 
 
+def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 1, "name": "turn it off"})
+    (place / "severity.json").write_text('{"critical": ["turn it off"], "free": ["step 2", "turn it off"]}')
+    said = sc.load(place).expectations.severity
+    assert (said.critical, said.free) == ({1}, {1, 2})
+    edits.do({"do": "rename", "step": 1, "name": "switch it off"})
+    assert sc.load(place).expectations.severity == said
+    sc.load(place).rename({2: "turn it off"}).save(place)
+    assert sc.load(place).expectations.severity == said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{bad", "no JSON"), ('{"critical": ["setp 1"]}', "did you mean 'step 1'")]
+)
+def test_a_slip_in_the_severities_is_not_called_damage(place: Path, text: str, words: str) -> None:
+    (place / "severity.json").write_text(text)
+    with pytest.raises(ProcedureError, match=words) as told:
+        sc.load(place)
+    assert "severity.json" in str(told.value)
+    assert "damaged" not in str(told.value)
+
+
 def test_severity_outlives_renaming_saving_and_teaching(place: Path, videos: list[np.ndarray]) -> None:
     before = sc.load(place)
     edits = Edits(place)

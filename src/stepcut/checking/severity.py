@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, unknown
+from stepcut.files.atomic import read_json
 
 FILE = "severity.json"
 """Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...], "free": [...]}`."""
@@ -23,17 +25,35 @@ class Severity:
     free: frozenset[int] = frozenset()
     """It may be done at any time."""
 
-    def to_json(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """What the file holds, with the names of the steps."""
-        return {key: [names[step] for step in sorted(getattr(self, key))] for key in ("optional", "critical", "free")}
+    def to_json(self) -> dict[str, list[int]]:
+        """What the file holds: numbers, which stay when names change."""
+        return {key: sorted(steps) for key, steps in asdict(self).items()}
 
 
-def parse_severity(record: Mapping[str, Any], names: Sequence[str], where: str = FILE) -> Severity:
+def read_severity(path: Path, names: Sequence[str], learned: Sequence[str]) -> Severity:
+    """What a user says of the steps in the file at `path`; nothing where there is none.
+
+    names    the names of the steps as they stand, by number
+    learned  those that they were learned with, which do as well
+    """
+    if not path.exists():
+        return Severity()
+    try:
+        record = read_json(path)
+    except ValueError as error:
+        raise OptionError(f"{path}: it is no JSON that can be read ({error}). Mend it, or delete it.") from error
+    return parse_severity(record, names, str(path), learned)
+
+
+def parse_severity(
+    record: Mapping[str, Any], names: Sequence[str], where: str = FILE, learned: Sequence[str] = ()
+) -> Severity:
     """Which steps are optional, critical or free in order, from what the file holds.
 
-    record  any of the keys `optional`, `critical`, `free`, each with a list of step names or numbers
-    names   the names of the steps, by number
-    where   the name of the file, for errors
+    record   any of the keys `optional`, `critical`, `free`, each with a list of step names or numbers
+    names    the names of the steps, by number
+    where    the name of the file, for errors
+    learned  as for `read_severity`
     """
     known = ("optional", "critical", "free")
     if not isinstance(record, Mapping):
@@ -43,15 +63,16 @@ def parse_severity(record: Mapping[str, Any], names: Sequence[str], where: str =
             raise OptionError(f"{where}: {unknown('key', key, known)}")
         if not isinstance(value, list):
             raise OptionError(f"{where}: {key} is {value!r}; give a list of step names or numbers.")
-    chosen = {key: frozenset(_number(step, names, where) for step in record.get(key, ())) for key in known}
+    chosen = {key: frozenset(_number(step, names, where, learned) for step in record.get(key, ())) for key in known}
     if both := chosen["optional"] & chosen["critical"]:
         raise OptionError(f"{where}: {names[min(both)]!r} is optional and critical; choose one of the two.")
     return Severity(**chosen)
 
 
-def _number(step: Any, names: Sequence[str], where: str) -> int:
-    if isinstance(step, str) and step in names:
-        return list(names).index(step)
+def _number(step: Any, names: Sequence[str], where: str, learned: Sequence[str]) -> int:
+    for known in (names, learned):
+        if isinstance(step, str) and step in known:
+            return list(known).index(step)
     if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
         return step
     raise OptionError(f"{where}: {unknown('step', str(step), names)} Or give a number from 0 to {len(names) - 1}.")

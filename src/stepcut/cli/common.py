@@ -14,6 +14,7 @@ from stepcut import parallel
 from stepcut.cli import say
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
+from stepcut.files.names import short_names
 from stepcut.formats import read_folder
 from stepcut.parallel.contract import Engine
 from stepcut.procedure.folder import is_procedure
@@ -80,7 +81,8 @@ def ask_procedure(
     args: argparse.Namespace, verb: str, videos: Sequence[str], engine: Engine | None = None
 ) -> tuple[list[tuple[str, Any]], bool]:
     """What a procedure's verb gives for each video, and whether some could not be done, which are told; where it is
-    one thing with all of them, it is raised."""
+    one thing with all of them, it is raised.
+    """
     answers = for_each_video(verb, args.procedure, videos, engine, args.device, progress_hook(args), args.trust)
     errors = [answer for answer in answers if isinstance(answer, Exception)]
     if errors and len(errors) == len(answers) and len({str(error) for error in errors}) == 1:
@@ -89,7 +91,10 @@ def ask_procedure(
         if not isinstance(error, StepcutError):
             raise error
         say(str(error))
-    done = [pair for pair in zip(videos, answers, strict=True) if not isinstance(pair[1], Exception)]
+    done = []
+    for video, name, answer in zip(videos, short_names(videos), answers, strict=True):
+        if not isinstance(answer, Exception):  # of two videos with one name, each is called by its folder, too
+            done.append((video, replace(answer, video=name) if "/" in name else answer))
     return done, bool(errors)
 
 

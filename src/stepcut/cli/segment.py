@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepcut.cli.common import ask_procedure, open_engine
 from stepcut.errors import OptionError
-from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+from stepcut.files.names import VIDEO_SUFFIXES, safe_name, short_names
 from stepcut.formats import write
 
 
@@ -19,6 +19,9 @@ def run(args: argparse.Namespace) -> int:
             f"-o {args.output} is one file for {len(args.video)} videos; write {{name}} where the name of the video "
             "belongs, for example -o 'out/{name}.vtt'."
         )
+    names = short_names(args.video)
+    if args.output and (twice := [name for name in names if names.count(name) > 1]):
+        raise OptionError(f"two of the videos are called {twice[0]!r}; one would overwrite the other. Rename one.")
     with open_engine(args) as engine:
         answers, failed = ask_procedure(args, "segment", args.video, engine)
     for video, timeline in answers:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepcut.checking.severity import FILE, Severity, parse_severity
+from stepcut.checking.severity import FILE, Severity, read_severity
 from stepcut.errors import OptionError, unknown
-from stepcut.files.atomic import read_json, write_json
+from stepcut.files.atomic import write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
 from stepcut.procedure.corrections.operations import Edit, apply, describe
@@ -99,6 +99,8 @@ class Edits:
                 )
             if edit is not None:
                 apply(self.document, edit)
+            if (self.folder / FILE).exists():  # a name in it may be one that changes now
+                write_json(self.folder / FILE, self._severity().to_json())
             after = change(self.corrections)
             words = self._words(after)
             write_json(self.path, after.to_json())
@@ -109,9 +111,11 @@ class Edits:
     @property
     def severity(self) -> dict[int, str]:
         """What a person said of learned steps, by number: critical, optional or free in order."""
-        path = self.folder / FILE
-        said = parse_severity(read_json(path), self.outline.learned_steps, str(path)) if path.exists() else Severity()
+        said = self._severity()
         return {step: kind for kind in KINDS for step in getattr(said, kind)}
+
+    def _severity(self) -> Severity:
+        return read_severity(self.folder / FILE, self.outline.model_steps, self.outline.learned_steps)
 
     def set_severity(self, step: int, kind: str | None) -> None:
         """Say that a `step` is of a `kind`: critical, optional or free in order; None takes it back. It holds for what

@@ -31,9 +31,9 @@ import safetensors
 import safetensors.numpy
 
 from stepcut.checking.calibrate import Expectations
-from stepcut.checking.severity import FILE, parse_severity
+from stepcut.checking.severity import FILE, read_severity
 from stepcut.colours import colour
-from stepcut.errors import OutputError, ProcedureError
+from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
@@ -132,9 +132,9 @@ def write_files(record: Record, folder: Path) -> None:
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
     write_json(folder / "check.json", record.expectations.to_json())
-    wishes = record.expectations.severity.to_json(record.learned_steps)
+    wishes = record.expectations.severity.to_json()
     if any(wishes.values()):
-        write_json(folder / "severity.json", wishes)
+        write_json(folder / FILE, wishes)
     if record.given:
         write_json(
             folder / "labels.json",
@@ -193,10 +193,11 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
             raise ValueError("model.safetensors is not the one that was saved")
         learned, expected = kind.restore(config["settings"], _read_arrays(model)), read_json(folder / "check.json")
         expectations = Expectations.from_json(expected)
-        if (folder / FILE).exists():  # what a user says of the steps
-            severity = parse_severity(read_json(folder / FILE), outline.learned_steps)
-            expectations = replace(expectations, severity=severity)
-        return Record.grown(outline, method=learned, expectations=expectations, trusted=trust)
+    try:
+        severity = read_severity(folder / FILE, outline.model_steps, outline.learned_steps)
+    except OptionError as error:
+        raise ProcedureError(str(error)) from error
+    return Record.grown(outline, method=learned, expectations=replace(expectations, severity=severity), trusted=trust)
 
 
 # ---------------------------------------------------------------------- all of a folder but the model

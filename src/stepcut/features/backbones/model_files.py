@@ -42,7 +42,9 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     device, runtime, threads = place
     file = Path(spec.backbone)
     if not file.is_file():
-        raise OptionError(f"backbone='{file}': no such file. Give a .onnx, .xml or .tflite file, or a name.")
+        raise OptionError(
+            f"backbone='{file}': no such file. Put it there, or give another .onnx, .xml or .tflite file, or a name."
+        )
     opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(file, device, threads)
     full, axes = complete(spec, described)
     shape = described.outputs[str(full.output)]
