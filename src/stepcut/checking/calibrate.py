@@ -103,6 +103,7 @@ class Expectations:
             "times": [[step, time] for step, time in sorted(self.usual.times.items())],
             "new": None if math.isinf(self.usual.new) else self.usual.new,
             "stretch": list(self.usual.stretch),
+            "exchangeable": [[*pair, share] for pair, share in sorted(self.usual.exchangeable.items())],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
             "limit": self.limit,
             "false_alarms": self.false_alarms,
@@ -129,6 +130,7 @@ class Expectations:
                 times={} if old else {step: float(time) for step, time in record["times"]},
                 new=math.inf if new is None else float(new),
                 stretch=Scale(math.log(5.0), 1.0, 0) if old else Scale(*record["stretch"]),
+                exchangeable={(a, b): float(share) for a, b, share in record.get("exchangeable", ())},
             )
             scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
             scales["length"] = Scale(-length.middle, length.spread, length.videos)

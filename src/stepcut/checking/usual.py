@@ -8,13 +8,19 @@ nobody left out, all pairs that nobody exchanged, all steps that nobody repeated
 so that steps vouch for each other: with eight videos of six steps and nothing left out, a missing step has a chance of
 1 %, not of 10 %. What happened m times has the chance (m + 1/2) / (n + 1). Durations follow a t-distribution of log
 seconds whose spread is shrunk towards the spread of all steps together.
+
+That nobody exchanged two steps says something only in videos where they could have been exchanged: with s the share of
+videos in which one of the two could have been moved past the other, an exchange has the chance p^s. Two steps of which
+one needs the other mostly lie side by side and are never exchanged; two that are free, but mostly lie far apart with
+steps in between that bind them, may come in one order by luck, and the other order is then no great surprise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +28,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from stepcut.checking.observe import Observed, mean_times, time_spent
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import graph_of_occurrences
+from stepcut.order.occurrences import first_times, graph_of_occurrences
 
 PRIOR = 2.0
 """How many videos the pooled spread of durations counts for."""
@@ -92,6 +98,8 @@ class Usual:
     """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
     stretch: Scale = NO_STRETCH
     """How long the longest stretch beyond that limit lasts, and a second."""
+    exchangeable: dict[tuple[int, int], float] = field(default_factory=dict)
+    """In what share of the videos that do both steps one could have been moved past the other; 1 where not known."""
 
     def missing(self, step: int) -> float:
         """The chance that a normal video leaves a step out."""
@@ -100,7 +108,8 @@ class Usual:
     def swapped(self, before: int, after: int) -> float:
         """The chance that a normal video does `after` before `before`."""
         kept, broken = self.graph.first.get((before, after), 0), self.graph.first.get((after, before), 0)
-        return _chance(broken, kept + broken, self.never["misordered"])
+        chance = _chance(broken, kept + broken, self.never["misordered"])
+        return float(chance ** self.exchangeable.get((before, after), 1.0))
 
     def repeated(self, step: int, times: int) -> float:
         """The chance that a normal video does a step as often as this or more often."""
@@ -141,6 +150,7 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
         times=_usual_times([mean_times(video) for video in videos]),
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
+        exchangeable=_exchangeable([list(first_times(video.occurrences)) for video in videos], first),
     )
 
 
@@ -164,6 +174,32 @@ def _pace(logs: Sequence[float], pooled: float) -> Scale:
 def _usual_times(videos: Sequence[dict[int, float]]) -> dict[int, float]:
     steps = {step for times in videos for step in times}
     return {step: float(np.median([times[step] for times in videos if step in times])) for step in sorted(steps)}
+
+
+def _exchangeable(
+    orders: Sequence[Sequence[int]], first: Mapping[tuple[int, int], int]
+) -> dict[tuple[int, int], float]:
+    """In what share of the videos that do both of two steps moving one of them alone would exchange the two.
+
+    A step can be moved, either way, past all that it was once exchanged with, and past the next one too.
+
+    orders   the steps of each video in the order of time, each once
+    first    in how many videos one step comes before another
+    """
+    could: Counter[tuple[int, int]] = Counter()
+    for order in orders:
+        near = set()
+        for place, step in enumerate(order):
+            for other in order[place + 1 :]:
+                near.add((step, other))
+                if (other, step) not in first:
+                    break
+            for other in reversed(order[:place]):
+                near.add((other, step))
+                if (step, other) not in first:
+                    break
+        could.update(near)
+    return {(a, b): (could[a, b] + could[b, a]) / (kept + first.get((b, a), 0)) for (a, b), kept in first.items()}
 
 
 def _good_turing(counts: Iterable[tuple[int, int]]) -> float:
