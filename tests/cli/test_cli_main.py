@@ -151,6 +151,27 @@ def test_interrupting_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "run the same command again to go on" in capsys.readouterr().err
 
 
+def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+import stepcut.cli.main
+from stepcut.files.atomic import whole_file
+
+def run(name, words):
+    with whole_file(words[0]):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+stepcut.cli.main.run_command = run
+sys.exit(stepcut.cli.main.main())
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, "learn", str(tmp_path / "a")], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 143
+    assert "run the same command again to go on" in run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
     films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

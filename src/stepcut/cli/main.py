@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ from stepcut.version import __version__
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        signal.signal(signal.SIGTERM, _terminate)
     code = 128 + 13  # where the reader of our output goes away before the end is known: as if SIGPIPE had ended us
     try:
         try:
@@ -23,14 +26,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        ended = 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
         print(file=sys.stderr)
         say("interrupted. Finished work is kept; run the same command again to go on.")
         if argv is None:
             # At once: a thread that is inside the decoder or the backbone now would die of Python's own end, noisily.
             sys.stdout.flush()
-            os._exit(130)
-        return 130
+            os._exit(ended)
+        return ended
     except BrokenPipeError:  # as in `stepcut ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
@@ -39,6 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         say(explain(error))
         return 2
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as a scheduler sends it: half-written files are removed as after Ctrl-C."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
 
 
 def answer(words: Sequence[str]) -> int:
