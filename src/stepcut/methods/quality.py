@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import as_vectors, strongest_directions
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
-from stepcut.methods.default.consensus import agreement, time_regularity
-from stepcut.methods.segmenter import normalised_times
+from stepcut.methods.default.consensus import REGULAR, agreement, time_regularity
+from stepcut.methods.segmenter import equal_parts, normalised_times
 from stepcut.progress import Hook, silent
 
 Floats = NDArray[np.float64]
 Grade = Literal["good", "doubtful", "clock"]
 
 GOOD = 1.0
-"""A score of at least this is graded good. Set, as the next two, on recipes, knots, toy kitchens, shuffled videos and
+"""A score of at least this is graded good. Set, as the next, on recipes, knots, toy kitchens, shuffled videos and
 noise, see docs/results.md."""
 CHANCE = 0.1
 """Halves of the videos that agree by less than this beyond chance share no steps."""
-REGULAR = 0.87
-"""Steps whose times are more regular than this are slices of time."""
 HELP = "More videos, labels for two or three of them (stepcut teach), a better backbone or a higher --fps help."
 SINGLE = 5
 """Single runs whose agreement is measured."""
@@ -101,7 +99,7 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
     random = randomise_phases(videos, given["seed"])
     by_chance = [np.concatenate(half) for half in cut_by_halves(method, random, progress, restarts=1, **timeless)]
     chance = agreement(by_chance[0], by_chance[1], count)
-    uniform = np.concatenate([np.arange(len(rows)) * count // len(rows) for rows in features])
+    uniform = np.concatenate([equal_parts(len(rows), count) for rows in features])
     shortest = min(len(rows) for rows in features) / (10 * count)
     return grade(
         runs=float(np.mean([agreement(a, b, count) for i, a in enumerate(runs) for b in runs[:i]])),

@@ -183,6 +183,11 @@ def normalised_times(frames: int) -> NDArray[np.float64]:
     return (np.arange(frames) + 0.5) / frames
 
 
+def equal_parts(frames: int, count: int) -> Labels:
+    """A video of so many `frames` in `count` parts of equal length."""
+    return np.arange(frames) * count // max(frames, 1)
+
+
 def one_hot(labels: NDArray[np.integer[Any]], steps: int) -> Rows:
     """All of a frame's share to its label: (T, steps)."""
     shares: Rows = np.eye(steps, dtype=np.float32)[labels]

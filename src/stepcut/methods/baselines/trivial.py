@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.segmenter import Labels, Rows, Segmenter, fingerprint, one_hot
+from stepcut.methods.segmenter import Labels, Rows, Segmenter, equal_parts, fingerprint, one_hot
 
 
 class Baseline(Segmenter):
@@ -35,7 +35,7 @@ class Uniform(Baseline):
     """Every video is cut into `steps` parts of equal length: a clock. A claim is a claim above this row."""
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
-        return np.arange(len(rows)) * self.steps // len(rows)
+        return equal_parts(len(rows), self.steps)
 
 
 class OneCluster(Baseline):

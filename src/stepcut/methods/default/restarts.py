@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.kmeans import find_means
+from stepcut.methods.default.alignment import align
 from stepcut.methods.default.change_points import find_change_points
-from stepcut.methods.default.consensus import consensus, majority, silhouette, time_regularity
+from stepcut.methods.default.consensus import REGULAR, consensus, majority, silhouette, time_regularity
 from stepcut.methods.default.em import BALANCE, Steps, estimate, run_em
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
 from stepcut.methods.segmenter import normalised_times, one_hot
@@ -67,6 +68,8 @@ class Restarts:
 
     axes: Floats
     prior: float
+    regularity: float
+    """How regular the times of steps are that are found without any time; 0 where no time is wanted."""
     slow: list[Floats]
     """Smoothed videos (T, d)."""
     views: list[Floats]
@@ -111,29 +114,35 @@ class Search:
         slow = [smooth(rows, self.sigma)[:: self.stride] for rows in videos]
         light = [(smooth(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
         _, views = project(slow, axes)
-        prior = self.prior * self.time_weight(light, views) if self.prior > 0 else 0.0
+        regularity = self.measure_regularity(light, views) if self.prior > 0 else 0.0
+        prior = self.prior * float(np.clip((regularity - FREE) / (FIXED - FREE), 0, 1))
         labels, silhouettes = [], []
         for start in self.starts(light, views, self.restarts):
             _, memberships = run_em(views, start, ITERATIONS, prior, background, self.shortest, self.balance)
             labels.append([majority(share) for share in memberships])
             silhouettes.append(silhouette(views, labels[-1], self.count, self.shortest))
             advance()
-        return Restarts(axes, prior, slow, views, labels, np.array(silhouettes))
+        return Restarts(axes, prior, regularity, slow, views, labels, np.array(silhouettes))
 
-    def time_weight(self, light: Sequence[Floats], views: Sequence[Floats]) -> float:
-        """0 to 1, by how regular the times of steps are that are found without any time. Where they are not, the time
-        prior would only cut a step that moves into several."""
+    def measure_regularity(self, light: Sequence[Floats], views: Sequence[Floats]) -> float:
+        """How regular the times of steps are that are found without any time. Where they are not, the time prior would
+        only cut a step that moves into several; where they are slices of time, the videos are aligned."""
         found = []
         for start in self.starts(light, views, PROBES, time=0.0):
             _, memberships = run_em(views, start, ITERATIONS, 0.0, 0.0, self.shortest, self.balance)
             found.append(time_regularity([majority(share) for share in memberships], self.count, self.shortest))
-        return float(np.clip((np.mean(found) - FREE) / (FIXED - FREE), 0, 1))
+        return float(np.mean(found))
 
     def combine(self, restarts: Restarts) -> Solution:
-        """The consensus of the restarts with the most distinct steps; from it, refined axes and EM once more."""
-        best = np.argsort(-restarts.silhouettes, kind="stable")[: max(1, len(restarts.silhouettes) // BEST)]
-        joined = consensus([np.concatenate(restarts.labels[i]) for i in best], self.count)
-        votes = _split(joined, restarts.views)
+        """What the restarts with the most distinct steps agree on, or the alignment of the videos where steps come at
+        one time each; from it, refined axes and EM once more."""
+        if restarts.regularity > REGULAR:
+            cuts = align(restarts.views, self.count)
+            votes = [one_hot(cut, self.count).astype(np.float64) for cut in cuts]
+        else:
+            best = np.argsort(-restarts.silhouettes, kind="stable")[: max(1, len(restarts.silhouettes) // BEST)]
+            joined = consensus([np.concatenate(restarts.labels[i]) for i in best], self.count)
+            votes = _split(joined, restarts.views)
         axes = restarts.axes
         if self.refine:
             axes = refined_axes(restarts.slow, [majority(share) for share in votes], self.count)
