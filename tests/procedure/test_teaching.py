@@ -242,6 +242,11 @@ def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> Non
     with pytest.raises(OptionError, match=f"{TWO} are not where they were"):
         procedure.teach()
     assert procedure.teach(source=files).given.keys() == {ONE}
+    shutil.rmtree(moved)
+    with pytest.raises(OptionError, match="no such folder.*--source"):
+        procedure.teach()
+    with pytest.raises(AnnotationError, match="not here"):  # before any features are made
+        procedure.teach({"another": TRUTH[ONE]})
 
 
 def test_the_papers_method_says_that_it_takes_no_labels() -> None:

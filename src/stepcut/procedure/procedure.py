@@ -14,7 +14,7 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
 from stepcut.colours import colour
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import OptionError, VideoError, unknown
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.spec import FeatureSpec
@@ -75,8 +75,8 @@ class Procedure(Record):
         progress  hears how far the work is; left out, a notebook shows a bar
         """
         progress = default_hook() if progress is None else progress
-        features = self._find_features(source, progress)
         said = lesson(self, labels, None if steps is None else int(steps))
+        features = self._find_features(source, progress)
         names = said.names or []
         settings = {**self.method.settings(), "steps": len(names)}
         place = {name: number for number, name in enumerate(names)}
@@ -125,7 +125,10 @@ class Procedure(Record):
             raise OptionError(
                 "this procedure was learned from arrays, which it does not keep; hand them over as source=..."
             )
-        found = {one.name: one for one in read_source(given, self.rate, self.spec, progress=progress)[0]}
+        try:
+            found = {one.name: one for one in read_source(given, self.rate, self.spec, progress=progress)[0]}
+        except VideoError as error:
+            raise OptionError(f"{error} Where it was learned from is given as source=... (--source).") from error
         lost = [name for name in self.samples if name not in found or len(found[name].rows) != self.samples[name]]
         if lost:
             raise OptionError(
