@@ -233,6 +233,12 @@ def test_without_corrections_there_is_nothing_to_learn_from(learned: sc.Procedur
     assert sc.load(place).steps[0] == "only a name"
 
 
+def test_a_score_says_which_videos_a_person_labelled(learned: sc.Procedure) -> None:
+    assert not any("person" in note for note in sc.evaluate(learned, TRUTH).notes)
+    notes = sc.evaluate(learned.teach({ONE: TRUTH[ONE]}), TRUTH).notes
+    assert [ONE in note for note in notes if f"1 of the {len(TRUTH)} videos" in note] == [True]
+
+
 def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> None:
     Edits(place).do({"do": "confirm", "video": ONE})
     moved = shutil.copytree(files, tmp_path / "moved")

@@ -158,7 +158,7 @@ def _evaluate(
     opened = [_open(one) for one in ([given] if alone else given)]
     if not opened:
         raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
-    pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, _ in opened]
+    pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, *_ in opened]
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         raise OptionError(
@@ -184,7 +184,7 @@ def _evaluate(
         rows.append([row, *(spread([one.figures[name] for one in each]) for name in FIGURES)])
         if edges is not None:
             rows[-1].append(spread([graph_f1(one, edges) for one in each]))
-    learned = " ".join(seed for _, _, seed in opened)
+    learned = " ".join(seed for _, _, seed, _ in opened)
     caption = ", ".join(
         [
             f"protocol {protocol.name}" + (" without true background" if background == "drop" else ""),
@@ -197,6 +197,12 @@ def _evaluate(
         ]
     )
     blind = ["Baselines name nothing; they are given the names that suit them best."] if named else []
+    said = [name for name in pairs[0].videos if any(name in labelled for *_, labelled in opened)]
+    if said:
+        blind.append(
+            f"{len(said)} of the {len(pairs[0].videos)} videos show what a person said of them, which is no finding: "
+            f"{', '.join(said[:5])}{' ...' if len(said) > 5 else ''}. Leave their truth out to score the others alone."
+        )
     notes = [verdict(scores), *blind, *dict.fromkeys(note for pair in pairs for note in pair.notes)]
     return Evaluation(columns, rows, caption, notes, scores=scores, videos=pairs[0].videos, clusters=pairs[0].clusters)
 
@@ -238,8 +244,8 @@ def spread(values: Sequence[float]) -> Cell:
     return Spread(float(np.mean(known)), float(np.std(known)))
 
 
-def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
-    """Timelines by video, the names of all steps, and the seed, as far as they are known."""
+def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str, set[str]]:
+    """Timelines by video, the names of all steps, the seed, and the videos that a person labelled or corrected."""
     if isinstance(found, str | os.PathLike):
         place = as_path(found)
         if is_procedure(place):  # timelines need no model, and an address is read whole
@@ -247,8 +253,8 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str]:
         else:
             found = read_folder(found)
     if isinstance(found, Mapping):
-        return found, (), "unknown"
-    return found.timelines, found.steps, str(found.config.get("seed", "unknown"))
+        return found, (), "unknown", set()
+    return found.timelines, found.steps, str(found.config.get("seed", "unknown")), {*found.given, *found.document.known}
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
