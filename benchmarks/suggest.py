@@ -1,6 +1,6 @@
 """Is it better to label what `suggest` names than what one draws at random? A table of docs/teach.md.
 
-    python benchmarks/suggest.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4]
+    python benchmarks/suggest.py DATA [--knots FEATURES GESTURES] --keep suggest.jsonl [--seeds 4] [--first 0]
 
 Folders as for `benchmarks/teach.py`. A single choice of three recordings is good or bad by some three points of F1 by
 luck alone, so every column is learned with several seeds, and each is compared with ten draws of its own. `suggest` is
@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--knots", nargs=2, type=Path)
     parser.add_argument("--keep", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=2)
     add_reduce(parser)
     options = parser.parse_args()
@@ -76,7 +77,12 @@ def main() -> None:
     ]
     results = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
     known = {(result["key"], result["seed"]) for result in results}
-    todo = [(c, seed) for seed in range(options.seeds) for c in columns if (c.key, seed) not in known]
+    todo = [
+        (c, seed)
+        for seed in range(options.first, options.first + options.seeds)
+        for c in columns
+        if (c.key, seed) not in known
+    ]
     with ProcessPoolExecutor(options.workers) as pool, options.keep.open("a") as file:
         for future in as_completed([pool.submit(measure, *one) for one in todo]):
             results.append(future.result())
