@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from features_films import make_film
 from PIL import Image
 
+from stepcut.cli.main import main
 from stepcut.errors import OutputError, VideoError
 from stepcut.features.video.container import open_video
 from stepcut.features.video.probe import key_times, probe
@@ -62,6 +65,20 @@ def test_a_full_disk_is_not_the_fault_of_the_video(
     monkeypatch.setattr("stepcut.show.clips." + written_by, full)
     with pytest.raises(OutputError, match=r"a\.mp4: no space left"):
         cut_clip(films / "v3.mp4", 0, 1, tmp_path / "a.mp4", [Fraction(0)] if written_by == "_copy" else [])
+
+
+def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(learned, tmp_path / "a.proc"))
+    kept = json.loads((place / "timelines.json").read_text())
+    for one in kept.values():
+        one["path"] = None
+    (place / "timelines.json").write_text(json.dumps(kept))
+    words = [str(place), "--videos", str(kitchen / "videos"), "--quiet", "-o"]
+    assert main(["clips", *words, str(tmp_path / "clips")]) == 0
+    assert main(["report", *words, str(tmp_path / "r.html"), "--pictures", "1"]) == 0
+    assert "data:image/jpeg" in (tmp_path / "r.html").read_text()
+    assert main(["clips", str(place), "--quiet", "-o", str(tmp_path / "none")]) == 2
+    assert main(["clips", str(place), "--videos", str(learned.parent), "--quiet", "-o", str(tmp_path / "none")]) == 2
 
 
 def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:

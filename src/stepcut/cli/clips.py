@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from stepcut.cli import say
-from stepcut.cli.common import progress_hook
+from stepcut.cli.common import find_moved, progress_hook
 from stepcut.errors import OptionError, unknown
 from stepcut.procedure.storage import read_outline
 from stepcut.progress import Stage
@@ -18,11 +18,11 @@ def run(args: argparse.Namespace) -> int:
     outline = read_outline(Path(args.procedure))  # cutting needs no model
     if args.step is not None and args.step not in outline.steps:
         raise OptionError(unknown("step", args.step, outline.steps))
-    timelines = outline.timelines
+    timelines, videos = outline.timelines, find_moved(outline.videos, args.videos)
     total = sum(args.step in (None, segment.step) for timeline in timelines.values() for segment in timeline)
     clips, failed = 0, 0
     with Stage(progress_hook(args), "clips", total=total, unit="clips") as stage:
-        found = write_clips(timelines, outline.videos, Path(args.output), args.step, args.contact_sheet)
+        found = write_clips(timelines, videos, Path(args.output), args.step, args.contact_sheet)
         for video, clip in found:
             if isinstance(clip, Exception):
                 failed += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from stepcut import parallel
 from stepcut.cli import say
 from stepcut.errors import OptionError, StepcutError
+from stepcut.features.find import find_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.names import short_names
 from stepcut.formats import read_folder
@@ -96,6 +97,21 @@ def ask_procedure(
         if not isinstance(answer, Exception):  # of two videos with one name, each is called by its folder, too
             done.append((video, replace(answer, video=name) if "/" in name else answer))
     return done, bool(errors)
+
+
+def find_films(places: Sequence[str] | None) -> dict[str, str]:
+    """The videos in these folders, by their names, and by those with the folder that tells two of one name apart."""
+    paths = [str(Path(str(path)).resolve()) for path in find_videos(places)] if places else []
+    return {**{Path(path).stem: path for path in paths}, **dict(zip(short_names(paths), paths, strict=True))}
+
+
+def find_moved(known: Mapping[str, str | None], places: Sequence[str] | None) -> dict[str, str | None]:
+    """Where the `known` videos lie now, by name: in the folders that `--videos` named, or where they were."""
+    films = find_films(places)
+    there = {name: films[name] for name in known if name in films}
+    if places and not there:
+        raise OptionError(f"--videos {' '.join(places)}: none of its videos ({', '.join(list(known)[:5])}) is there.")
+    return {**known, **there}
 
 
 def read_timelines(

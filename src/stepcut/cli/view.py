@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from urllib.parse import quote
 
-from stepcut.cli.common import progress_hook, read_timelines
+from stepcut.cli.common import find_films, find_moved, progress_hook, read_timelines
 from stepcut.errors import OptionError
-from stepcut.features.find import find_videos
 from stepcut.files.names import short_names
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.procedure import load
@@ -19,15 +18,10 @@ from stepcut.show.viewer.state import Beside, Viewer, look
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    folder, videos = Path(args.procedure), find_films(args.videos or [])
+    folder, videos = Path(args.procedure), find_films(args.videos)
     if folder.exists() and not is_procedure(folder):
         folder = kept(outline_of(read_timelines(args.procedure), videos, folder.stem))
-    known = read_outline(folder).videos
-    there = {name: videos[name] for name in known if name in videos}
-    if videos and not there:
-        raise OptionError(
-            f"--videos {' '.join(args.videos)}: none of its videos ({', '.join(list(known)[:5])}) is there."
-        )
+    known = find_moved(read_outline(folder).videos, args.videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
     beside = Beside(Path(args.beside).name, read_timelines(args.beside)) if args.beside else None
@@ -35,15 +29,10 @@ def run(args: argparse.Namespace) -> int:
         there_too = ", ".join(list(beside.timelines)[:5])
         raise OptionError(f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}.")
 
-    running = Running(Viewer(folder, checked, args.trust, there, beside), args.port, args.host)
+    running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
     address = running.address + (f"#{quote(args.at)}" if args.at else "")
     print(address, flush=True)
     if not args.no_browser:
         open_browser(address)
     running.run()
     return 0
-
-
-def find_films(places: list[str]) -> dict[str, str]:
-    """The videos in these folders, by name."""
-    return {path.stem: str(Path(str(path)).resolve()) for path in find_videos(places)} if places else {}

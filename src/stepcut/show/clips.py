@@ -109,7 +109,8 @@ def write_clips(
     for name, timeline in timelines.items():
         video = videos.get(name)
         if video is None or not Path(video).exists():
-            yield name, VideoError(f"{name}: the video is not at hand ({video or 'learned from features'}).")
+            where = f"not at {video}" if video else "not known, since features were learned from"
+            yield name, VideoError(f"{name}: the video is {where}. Say where it is with --videos.")
             continue
         try:
             keys = key_times(video)

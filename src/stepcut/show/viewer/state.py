@@ -93,7 +93,7 @@ class Viewer:
         folder: Path,
         checked: Sequence[CheckedVideo] = (),
         trust: bool = False,
-        videos: Mapping[str, str] | None = None,
+        videos: Mapping[str, str | None] | None = None,
         beside: Beside | None = None,
     ) -> None:
         """Read the folder.
