@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import Expectations, find_limit, learn_expectations, promised_rate
 from stepcut.checking.check import check_labels
+from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
 from stepcut.checking.severity import Severity, parse_severity
@@ -149,10 +150,15 @@ def test_an_exchange_says_more_where_it_could_have_happened_before() -> None:
     """By eye: 0, 1, 2 in a row and 3, 4 in a row, mixed. Nobody does 4 before 0, but in the first two videos neither of
     them could have been moved past the other (1 and 3 lie in between); 2 can never be moved past 1 to come before 0."""
     orders = [0, 1, 2, 3, 4], [0, 3, 1, 4, 2], [0, 3, 4, 1, 2], [3, 0, 1, 2, 4]
-    usual = learn_usual([observe(np.repeat(order, 10), 1.0) for order in orders])
+    shown = [observe(np.repeat(order, 10), 1.0) for order in (*orders, [1, 0, 2, 3, 4], [3, 4, 0, 1, 2])]
+    usual = learn_usual(shown[:4])
     assert [usual.exchangeable[0, other] for other in (1, 4, 2)] == [1, 0.5, 0]
-    assert usual.swapped(0, 4) == pytest.approx(usual.swapped(0, 1) ** 0.5)
-    assert usual.swapped(0, 2) == 1
+    bound, free = (min(find_signs(video, usual), key=lambda sign: sign.chance) for video in shown[4:])
+    assert bound.kind == free.kind == "misordered"
+    assert bound.chance == free.chance == pytest.approx(usual.never["misordered"])
+    assert (bound.weight, free.weight) == (1, 0.5)
+    bread, tea = (measure(video, find_signs(video, usual), usual)["misordered"] for video in shown[4:])
+    assert bread > tea == 0
 
 
 def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:

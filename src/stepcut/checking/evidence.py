@@ -33,6 +33,8 @@ class Sign(NamedTuple):
     """Misordered: done too early (before what must precede it) or too late. Unusual: short or long."""
     measure: float = 0.0
     """Seconds spent, or times done."""
+    weight: float = 1.0
+    """By how much it counts. Misordered: in what share of videos the steps could have been exchanged."""
 
 
 def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) -> list[Sign]:
@@ -57,14 +59,16 @@ def measure(video: Observed, signs: Sequence[Sign], usual: Usual, free: Collecti
     """How far a video strays in each way, 0 or so in a usual one.
 
     `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
-    `missed`: the sum of -ln of the chances; the other kinds: the same beyond what one step of all shows by chance.
+    `missed`: the sum of -ln of the chances; the other kinds: the same, by their weight, beyond what one step of all
+    shows by chance.
     Steps that are `free` may come at any time.
     """
     away = [abs(late) for late in _lateness(video, usual, free).values()]
     amounts = {"length": -math.log(max(video.seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
     for kind in KINDS:
         by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
-        amounts[kind] = sum(max(-math.log(sign.chance) - by_chance, 0.0) for sign in signs if sign.kind == kind)
+        nats = [-math.log(sign.chance) * sign.weight for sign in signs if sign.kind == kind]
+        amounts[kind] = sum(max(one - by_chance, 0.0) for one in nats)
     return amounts
 
 
@@ -138,7 +142,10 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
         most = max([*early.values(), *late.values()])
         rarest = {other: nats for other, nats in own.items() if nats > most - 1e-9} or own
         others = _nearest(usual.graph, rarest, how)
-        signs.append(Sign("misordered", math.exp(-most), first[step].start, first[step].end, step, others, how))
+        pairs = [pair for pair, nats in swaps.items() if step in pair and nats > most - 1e-9]
+        possible = max(usual.exchangeable.get(pair, 1.0) for pair in pairs)
+        start, end = first[step].start, first[step].end
+        signs.append(Sign("misordered", math.exp(-most), start, end, step, others, how, weight=possible))
         swaps = {pair: nats for pair, nats in swaps.items() if step not in pair}
     return signs
 

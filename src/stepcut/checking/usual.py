@@ -9,10 +9,9 @@ so that steps vouch for each other: with eight videos of six steps and nothing l
 1 %, not of 10 %. What happened m times has the chance (m + 1/2) / (n + 1). Durations follow a t-distribution of log
 seconds whose spread is shrunk towards the spread of all steps together.
 
-That nobody exchanged two steps says something only in videos where they could have been exchanged: with s the share of
-videos in which one of the two could have been moved past the other, an exchange has the chance p^s. Two steps of which
-one needs the other mostly lie side by side and are never exchanged; two that are free, but mostly lie far apart with
-steps in between that bind them, may come in one order by luck, and the other order is then no great surprise.
+That nobody exchanged two steps says something only in videos where they could have been exchanged, so -ln p counts by
+the share of these. Two steps of which one needs the other mostly lie side by side; two that are free, but mostly lie
+far apart with steps in between that bind them, may come in one order by luck, and the other is then no great surprise.
 """
 
 from __future__ import annotations
@@ -108,8 +107,7 @@ class Usual:
     def swapped(self, before: int, after: int) -> float:
         """The chance that a normal video does `after` before `before`."""
         kept, broken = self.graph.first.get((before, after), 0), self.graph.first.get((after, before), 0)
-        chance = _chance(broken, kept + broken, self.never["misordered"])
-        return float(chance ** self.exchangeable.get((before, after), 1.0))
+        return _chance(broken, kept + broken, self.never["misordered"])
 
     def repeated(self, step: int, times: int) -> float:
         """The chance that a normal video does a step as often as this or more often."""
