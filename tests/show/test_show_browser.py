@@ -378,7 +378,7 @@ def test_a_check_report_is_shown_on_the_timeline(browser: Any, place: Path, kitc
         assert tab.locator("#stage .track .findings .finding").count() == 2
         assert tab.locator(".found p").inner_text() == "new: 1 missed, 1 unknown."
         assert tab.locator(".found .what").first.inner_text() == "spread <b>butter</b> was not done"
-        assert "not seen: spread butter (100 %" in tab.locator(".found .unseen").inner_text()
+        assert "not seen: spread butter (found in 100 %" in tab.locator(".found .unseen").inner_text()
         assert tab.locator("#stage .handle").count() == 0  # a new video is shown, not edited
         assert tab.locator(".segment-acts").is_hidden()
         tab.locator(".found button").nth(1).click()
