@@ -74,6 +74,8 @@ def test_the_command_compares_folders(
     files = ["--budget", str(tmp_path / "b.csv"), "--plot", str(tmp_path / "b.svg")]
     assert main(["compare", *folders, "-p", "any.proc", "--format", "csv", *files]) == 0
     assert "left out,spread jam,1.0,0.0,1.0" in capsys.readouterr().out
+    assert main(["compare", *folders, "-p", "any.proc"]) == 0
+    assert f"A is {folders[0]}, 3 videos; B is {folders[1]}" in capsys.readouterr().out
     assert (tmp_path / "b.csv").read_text().startswith("group,video,step,seconds,times")
     assert (tmp_path / "b.svg").stat().st_size > 1000
     assert main(["compare", str(tmp_path / "absent"), folders[1], "-p", "any.proc"]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from stepcut.checking.compare import compare_groups, draw_budget, time_budget
@@ -11,6 +12,7 @@ from stepcut.errors import OptionError
 from stepcut.features.find import feature_files, find_videos
 from stepcut.files.atomic import write_text
 from stepcut.files.figures import check_picture, save_figure
+from stepcut.order.orders import counted
 from stepcut.timeline import Timeline
 
 
@@ -28,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
         groups[name], failed = [timeline for _, timeline in answers], failed or some
     first, second = groups.values()
     steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
-    print(compare_groups(first, second, steps).format(args.format))
+    caption = f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}"
+    print(replace(compare_groups(first, second, steps), caption=caption).format(args.format))
     if args.budget:
         write_text(args.budget, time_budget(groups, steps).csv())
     if args.plot:
