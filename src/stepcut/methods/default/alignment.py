@@ -44,7 +44,7 @@ def cut_in_order(costs: Floats) -> Labels:
 
     best_k(e) = min over s < e of  best_{k-1}(s) + C_k(e) - C_k(s)
 
-    >>> cut_in_order(np.array([[0.0, 9], [0, 9], [9, 0], [0, 9], [9, 0]])).tolist()
+    >>> cut_in_order(np.array([[0.0, 9], [0, 9], [9, 0], [0, 5], [9, 0]])).tolist()
     [0, 0, 1, 1, 1]
     """
     frames, count = costs.shape
