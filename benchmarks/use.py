@@ -198,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
     parser.add_argument("--quick", action="store_true", help="one recipe, one kitchen")
+    parser.add_argument("--kitchens", type=int, nargs=2, metavar=("FIRST", "LAST"), default=(KITCHENS[0], KITCHENS[-1]))
     parser.add_argument("--jobs", type=int, default=2, help="fits at once, a core each")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--draw", type=int, default=0, metavar="SEED", help="which recordings are held out together")
@@ -211,7 +212,7 @@ def main() -> None:
     how = f"seed 0, draw {args.draw}" + (f", {args.reduce} directions" if args.reduce else "")
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes, {how}")
     os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    seeds = KITCHENS[:1] if args.quick else KITCHENS
+    seeds = range(args.kitchens[0], args.kitchens[0 if args.quick else 1] + 1)
     toys = [Trial("", f"toy kitchen, {n} videos", f"{n} videos", seed) for n in (4, 8, 16) for seed in seeds]
     folds = [(how, fold) for how in args.learned_from for fold in range(1 if args.quick or how == "same" else FOLDS)]
     recipes = [Trial(folder, task.name, how, fold, args.draw) for how, fold in folds for folder, task in sources]
