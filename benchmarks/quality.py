@@ -30,7 +30,7 @@ from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.tables import Table
 from stepcut.version import __version__
 
-FIGURES = ("score", "runs", "halves", "shared_beyond_chance", "clock", "regularity")
+FIGURES = ("score", "runs", "halves", "shared_beyond_chance", "clock", "regularity", "sharpness")
 LEVELS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SMOOTH = 12.0
 """Seconds of the Gaussian that makes smoothed noise."""

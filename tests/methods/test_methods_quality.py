@@ -12,7 +12,7 @@ from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import StepCut
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
-from stepcut.methods.quality import Quality, grade, grade_taught, measure_quality
+from stepcut.methods.quality import Quality, grade, grade_taught, measure_quality, measure_sharpness
 
 
 def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
@@ -39,18 +39,41 @@ def test_slices_of_time_are_called_so() -> None:
 
 
 def test_a_grade_says_why() -> None:
-    weak = grade(runs=0.55, halves=0.5, beyond=0.4, clock=0.3, regularity=0.7, shared=())
+    weak = grade(runs=0.55, halves=0.5, beyond=0.4, clock=0.3, regularity=0.7, shared=(), sharpness=0.2)
     assert weak.grade == "doubtful"
     for figure in ("50%", "70%", "teach"):
         assert figure in weak.reason
-    late = grade(runs=0.9, halves=0.9, beyond=0.5, clock=0.5, regularity=0.95, shared=(1.0,))
-    assert late.grade == "clock"
-    assert 0.05 <= late.reliability < 0.4
+    even = grade(runs=0.9, halves=0.9, beyond=0.5, clock=0.5, regularity=0.95, shared=(1.0,), sharpness=-0.01)
+    assert even.grade == "clock"
+    assert 0.05 <= even.reliability < 0.4
+
+
+def test_steps_in_one_order_are_no_slices_of_time() -> None:
+    looks, rng = np.random.default_rng(0).normal(size=(4, 8)), np.random.default_rng(1)
+    cuts = [np.repeat(np.arange(4), rng.integers(18, 22, 4)) for _ in range(6)]
+    rows = [looks[cut] + 0.2 * rng.normal(size=(len(cut), 8)) for cut in cuts]
+    found = measure_quality(StepCut(steps=4, restarts=3).fit(rows), rows)
+    assert found is not None
+    assert found.regularity > 0.95
+    assert found.sharpness > 0.3
+    assert found.grade != "clock"
+
+
+def test_sharpness_is_what_moved_boundaries_lose() -> None:
+    rows = np.array([[1.0], [1], [1], [1], [-1], [-1], [-1], [-1]])
+    cut = np.repeat([0, 1], 4)
+    # Means of the halves explain all 8; boundaries after rows 2 and 6 explain 2 + 0 + 2.
+    assert measure_sharpness([rows], [cut]) == pytest.approx(0.5)
+    drift = np.linspace(-1, 1, 60)[:, None]
+    assert measure_sharpness([drift], [np.arange(60) * 4 // 60]) < 0
+    assert measure_sharpness([np.zeros((8, 1))], [cut]) == 0
 
 
 def test_what_cannot_be_measured_is_not() -> None:
     rows, _ = toy_features(videos=3, seed=3)
     assert measure_quality(StepCut(steps=3, restarts=3).fit(rows), rows) is None
+    more, _ = toy_features(videos=5, seed=3)
+    assert measure_quality(StepCut(steps=1, restarts=3).fit(more), more) is None
     procedure = sc.learn(list(rows), steps=3, restarts=3)
     assert procedure.quality.grade == "doubtful"
     assert "cannot be measured" in procedure.quality.reason

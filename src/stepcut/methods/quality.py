@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import as_vectors, strongest_directions
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
-from stepcut.methods.default.consensus import REGULAR, agreement, time_regularity
+from stepcut.methods.default.consensus import agreement, time_regularity
 from stepcut.methods.segmenter import equal_parts, normalised_times
 from stepcut.progress import Hook, silent
 
@@ -56,6 +56,9 @@ class Quality:
     """How regular the times of the steps are that single runs find without any time; 1: each at one time."""
     shared: tuple[float, ...]
     """Of each step, the share of the videos in which it is done."""
+    sharpness: float = 1.0
+    """What of the features is lost when every boundary moves by half a segment, see `measure_sharpness`; where nothing
+    is, steps are slices of time."""
 
     def __str__(self) -> str:
         return f"{self.grade}: {self.reason}"
@@ -79,14 +82,14 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
     """The quality of the steps that a fitted method found in these videos, in a few seconds.
 
     It learns again with a few restarts, from other starts, and from half of the videos. None for a method that has no
-    setting `restarts` (learning again would take as long as learning) and for fewer than four videos.
+    setting `restarts` (learning again would take as long as learning), for fewer than four videos and for one step.
 
     method    fitted, without labels
     features  the videos that it was fitted to
     progress  hears how far learning again is, once for each time
     """
     given = method.settings()
-    if "restarts" not in given or len(features) < 4:
+    if "restarts" not in given or len(features) < 4 or method.steps_ < 2:
         return None
     count, labels = method.steps_, np.concatenate(method.labels_)
     videos = shorten(features)
@@ -108,7 +111,32 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
         clock=agreement(labels, uniform, count),
         regularity=float(np.mean([time_regularity(one, count, shortest) for one in single])),
         shared=tuple(share_of_videos(method.labels_, count).round(3).tolist()),
+        sharpness=measure_sharpness(videos, method.labels_),
     )
+
+
+def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> float:
+    """1 - E(moved) / E(found),  E = sum over segments of |sum of x|^2 / rows,  what the means of segments explain.
+
+    `moved` has its boundaries in the middle of the segments found. Where features stay alike within a step and change
+    between steps, much is lost; of features that only drift, moved boundaries explain as much, and it is 0 or below.
+
+    videos  (T, d) each, centred
+    labels  (T,) each, -1 for background
+    """
+    found = moved = 0.0
+    for rows, cut in zip(videos, labels, strict=True):
+        starts = np.flatnonzero(np.diff(cut, prepend=cut[0] - 1))
+        middles = (starts + np.append(starts[1:], len(cut))) // 2
+        found += _explained(rows, starts)
+        moved += _explained(rows, np.unique(np.append(0, middles)))
+    return float(1 - moved / found) if found > 0 else 0.0
+
+
+def _explained(rows: Floats, starts: NDArray[np.int64]) -> float:
+    """Sum over segments, which begin at `starts`, of |sum of x|^2 / rows."""
+    lengths = np.diff(np.append(starts, len(rows)))
+    return float(((np.add.reduceat(rows, starts, axis=0) ** 2).sum(axis=1) / lengths).sum())
 
 
 def cut_by_halves(method: Method, videos: Sequence[Array], progress: Hook, **changes: Any) -> list[list[Labels]]:
@@ -148,18 +176,24 @@ def share_of_videos(labels: Sequence[Labels], count: int) -> Floats:
 
 
 def grade(
-    runs: float, halves: float, beyond: float, clock: float, regularity: float, shared: tuple[float, ...]
+    runs: float,
+    halves: float,
+    beyond: float,
+    clock: float,
+    regularity: float,
+    shared: tuple[float, ...],
+    sharpness: float,
 ) -> Quality:
     """The grade that the figures of `Quality` give, and why; `beyond` is `shared_beyond_chance`."""
     nothing = beyond < CHANCE
     score = 0.0 if nothing else (runs + halves) * (1 - max(0.0, regularity) / 2)
-    score *= 0.5 if regularity > REGULAR else 1.0
-    figures = (score, runs, halves, beyond, clock, regularity, shared)
+    score *= 0.5 if sharpness <= 0 else 1.0
+    figures = (score, runs, halves, beyond, clock, regularity, shared, sharpness)
     if nothing:
         why = "halves of the videos agree no better than videos that have nothing in common"
         return Quality("clock", f"no steps that the videos share were found: {why}. {HELP}", *figures)
-    if regularity > REGULAR:
-        why = f"each comes at one time of the video (regularity {regularity:.0%}), whatever is seen"
+    if sharpness <= 0:
+        why = "nothing changes more where they end than in their middle"
         return Quality("clock", f"these steps are little more than slices of time: {why}. {HELP}", *figures)
     if score >= GOOD:
         why = f"runs agree by {runs:.0%}, halves of the videos by {halves:.0%}"

@@ -12,8 +12,7 @@ from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.default.alignment import align, cut_in_order
-from stepcut.methods.default.consensus import REGULAR
-from stepcut.methods.default.restarts import Search
+from stepcut.methods.default.restarts import REGULAR, Search
 from stepcut.methods.default.slow_features import smooth, soft_normalise
 
 

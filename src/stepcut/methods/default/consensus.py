@@ -10,10 +10,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-REGULAR = 0.87
-"""Steps whose times are more regular than this are slices of time. Set on recipes, knots and toy kitchens, see
-docs/results.md."""
-
 
 def overlap(a: Labels, b: Labels, steps: int) -> Floats:
     """F1 between every step of labels `a` and every step of labels `b`: (K, K); -1 (background) is in neither."""

@@ -13,7 +13,7 @@ from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.default.alignment import align
 from stepcut.methods.default.change_points import find_change_points
-from stepcut.methods.default.consensus import REGULAR, consensus, majority, silhouette, time_regularity
+from stepcut.methods.default.consensus import consensus, majority, silhouette, time_regularity
 from stepcut.methods.default.em import BALANCE, Steps, estimate, run_em
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
 from stepcut.methods.segmenter import normalised_times, one_hot
@@ -38,6 +38,8 @@ PROBES = 6
 """Restarts without any time, before all others, that measure whether steps have a time of their own."""
 FREE, FIXED = 0.4, 0.5
 """At this time regularity and below the time prior is off; at this and above it has its full weight."""
+REGULAR = 0.87
+"""Above this time regularity steps come in one order, and the videos are aligned."""
 BEST = 3
 """One in so many restarts takes part in the consensus."""
 
@@ -126,7 +128,7 @@ class Search:
 
     def measure_regularity(self, light: Sequence[Floats], views: Sequence[Floats]) -> float:
         """How regular the times of steps are that are found without any time. Where they are not, the time prior would
-        only cut a step that moves into several; where they are slices of time, the videos are aligned."""
+        only cut a step that moves into several; where they come in one order, the videos are aligned."""
         found = []
         for start in self.starts(light, views, PROBES, time=0.0):
             _, memberships = run_em(views, start, ITERATIONS, 0.0, 0.0, self.shortest, self.balance)
