@@ -238,3 +238,16 @@ def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(
         assert all(len(line.split("\x1b[H")[-1]) <= 40 for line in lines)
     assert "  next  nothing is left to do" in screen.lines(replace(states[-1], next=()))
     assert "1 sample skipped" in "".join(screen.lines(replace(states[-1], skipped=1)))
+
+
+def test_it_says_what_so_few_videos_give_no_alarm_about(tiny_task: Kitchen) -> None:
+    runner = guide(tiny_task)
+    assert runner.note == ""
+    usual = runner.expectations.usual
+    few = replace(usual, never={"missed": 0.02, "misordered": 0.001, "extra": 0.001})
+    runner.expectations = replace(runner.expectations, usual=few)
+    assert f"{usual.graph.videos} videos are too few" in runner.note
+    assert "left out" in runner.note
+    assert "once more" not in runner.note
+    late = np.repeat([1, 0, 2], 20)
+    assert not [alert for state in walk(runner, shares(late)) for alert in state.alerts if alert.kind == "misordered"]

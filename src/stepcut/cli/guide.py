@@ -42,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     procedure = load(args.procedure, trust=args.trust)
     if procedure.untaught:
         say(procedure.untaught)
+    if note := procedure.guide().note:
+        say(note)
     states = follow(procedure, args.source, args.realtime, args.device, **waits)
     try:
         for state in states:

@@ -273,6 +273,18 @@ class Guide:
             return []
         return [Alert("unknown", "I do not know this: it looks like nothing that was learned", None, 0.99)]
 
+    @property
+    def note(self) -> str:
+        """What it cannot raise an alarm about, having learned from so few videos; empty where there is nothing."""
+        never = self.expectations.usual.never
+        kinds = {
+            "a step left out or done too late": max(never["missed"], never["misordered"]),
+            "a step done once more": never["extra"],
+        }
+        mute = " or ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
+        few = f"{self.graph.videos} videos are too few for an alarm about {mute}, if one in ten may be false"
+        return f"{few}. Learn from more, or mark a step critical to be told in any case." if mute else ""
+
     def _rare(self) -> float:
         """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""
         return ALARM / (3 * max(len(self.graph.steps), 1))
