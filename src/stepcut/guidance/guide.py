@@ -282,8 +282,9 @@ class Guide:
             "a step done once more": never["extra"],
         }
         mute = " or ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
-        few = f"{self.graph.videos} videos are too few for an alarm about {mute}, if one in ten may be false"
-        return f"{few}. Learn from more, or mark a step critical to be told in any case." if mute else ""
+        few = f"{self.graph.videos} videos are too few for an alarm about {mute}"
+        promise = "when at most one normal video in ten may raise a false one"
+        return f"{few}, {promise}. Learn from more, or mark a step critical to be told in any case." if mute else ""
 
     def _rare(self) -> float:
         """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""

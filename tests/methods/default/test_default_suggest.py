@@ -19,7 +19,7 @@ def views() -> list[np.ndarray]:
 def test_videos_are_named_once_and_never_a_labelled_one(views) -> None:
     told = suggest(views, [2], 9)
     assert sorted(place for place, _ in told) == [0, 1, 3, 4, 5]
-    assert all("more like it" in reason for _, reason in told)
+    assert all("labelled" in reason for _, reason in told)
 
 
 def test_the_first_ones_do_not_depend_on_how_many_are_asked_for(views) -> None:
@@ -33,7 +33,7 @@ def test_the_typical_video_comes_first_then_the_one_of_another_kind() -> None:
     assert first < 3
     assert second == 3
     assert "typical" in why
-    assert "0 of the 2" in then
+    assert "moments" in then
 
 
 def test_what_happens_at_another_time_is_not_alike() -> None:

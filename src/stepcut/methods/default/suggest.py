@@ -43,8 +43,13 @@ def suggest(views: Sequence[NDArray[np.float32]], labelled: Sequence[int], n: in
         costs = [apart[:, [*chosen, place]].min(axis=1).mean() for place in left]
         best = left.pop(int(np.argmin(costs)))
         nearer = np.sum(apart[left, best] < apart[left][:, chosen].min(axis=1)) if chosen else 0
-        others = f"{nearer} of the {len(left)} others are more like it than like those labelled"
-        told.append((best, others if chosen else "the most typical of all videos"))
+        if not chosen:
+            reason = "the most typical of all videos"
+        elif nearer:
+            reason = f"{nearer} of the {len(left)} others are more like it than like those labelled"
+        else:
+            reason = "it has moments that look like none in those labelled"
+        told.append((best, reason))
         chosen.append(best)
     return told
 
