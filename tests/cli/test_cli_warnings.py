@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stepcut.cli import say
 from stepcut.cli.learn import warn
 from stepcut.cli.main import main
 
@@ -22,3 +23,8 @@ def test_one_video_two_videos_and_very_many_steps(tmp_path: Path, capsys: pytest
     assert "-k 500: procedures have 5 to 20 steps" in told
     warn([str(tmp_path)], 500, quiet=True)
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_said_is_one_line_and_names_keep_their_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    say("the names 'cut bread' and 'cut  bread' differ.\n  Write them alike.")
+    assert capsys.readouterr().err == "stepcut: the names 'cut bread' and 'cut  bread' differ. Write them alike.\n"

@@ -9,4 +9,5 @@ from stepcut.errors import printable
 
 def say(text: str) -> None:
     """One line on standard error."""
-    print(f"stepcut: {printable(' '.join(text.split()))}", file=sys.stderr)
+    line = " ".join(part.strip() for part in text.splitlines())
+    print(f"stepcut: {printable(line)}", file=sys.stderr)
