@@ -17,7 +17,7 @@ from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.learn import main_places
 from stepcut.order.likelihood import close_order, contrary_needed, reduce_order
-from stepcut.order.predict import next_weights
+from stepcut.order.relations import next_weights
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
 

@@ -13,7 +13,7 @@ from stepcut.checking.observe import Observed, mean_times, time_spent
 from stepcut.checking.severity import Severity
 from stepcut.checking.usual import Scale, Usual, new_stretches
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import Occurrence, first_times
+from stepcut.order.learn import Occurrence, first_times
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
 """What a report tells apart."""

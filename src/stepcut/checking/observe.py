@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.order.occurrences import Occurrence, find_occurrences
+from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import Labels
 
 Floats = NDArray[np.floating[Any]]

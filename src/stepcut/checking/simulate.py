@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from stepcut.checking.observe import Observed
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import Occurrence
+from stepcut.order.learn import Occurrence
 
 MOST = 8
 """How many steps of one video are tried."""

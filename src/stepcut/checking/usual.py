@@ -27,7 +27,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from stepcut.checking.observe import Observed, mean_times, time_spent
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.occurrences import first_times, graph_of_occurrences
+from stepcut.order.learn import first_times, graph_of_occurrences
 
 PRIOR = 2.0
 """How many videos the pooled spread of durations counts for."""

@@ -23,7 +23,7 @@ from stepcut.checking.usual import new_stretches
 from stepcut.errors import FeatureError, OptionError, unknown
 from stepcut.methods.contract import Array, Online
 from stepcut.order.orders import name_of
-from stepcut.order.predict import END, next_weights
+from stepcut.order.relations import END, next_weights
 
 ENOUGH = 0.25
 """The share of a step's usual time after which it counts as done."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import learn_graph
-from stepcut.order.occurrences import Occurrence, find_occurrences, graph_of_labels
+from stepcut.order.learn import Occurrence, find_occurrences, graph_of_labels, learn_graph
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 from stepcut.order.relations import Duration, Support
 

@@ -1,13 +1,18 @@
-"""ProcedureGraph: what must precede what, what comes next, and how to draw it or hand it to other programs."""
+"""ProcedureGraph: what must precede what, drawn as text, SVG or with matplotlib, and written as DOT or GraphML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import Any
 
-from stepcut.order import export
-from stepcut.order.predict import next_steps
+from stepcut.colours import colour, ink
+from stepcut.errors import choose
+from stepcut.files.atomic import write_text
 from stepcut.order.relations import Relations
 
 
@@ -15,29 +20,188 @@ from stepcut.order.relations import Relations
 class ProcedureGraph(Relations):
     """A partial order of steps, transitively reduced, with what the videos say of each step. Made by `learn_graph`."""
 
-    def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
-        """Which step comes next and how probable it is, the most probable first.
-
-        `done` is what was done so far in the order of time (a set will do, and then the last step is not known). The
-        probabilities sum to at most 1; what is missing is the probability that nothing follows.
-        """
-        return next_steps(self, list(done), ordered=not isinstance(done, set | frozenset))
-
     def save(self, path: str) -> None:
         """Write it to `path` as `.dot`, `.graphml`, `.json` or `.svg`; the suffix decides."""
-        export.save(self, path)
-
-    # ------------------------------------------------------------------ looking at it
-
-    def draw(self, ax: Any = None) -> Any:
-        """Draw it with matplotlib on `ax`, or on new axes; gives them."""
-        return export.draw(self, ax)
+        forms: dict[str, Callable[[ProcedureGraph], str]] = {
+            ".dot": to_dot,
+            ".graphml": to_graphml,
+            ".json": lambda g: json.dumps(g.to_json(), indent=1, ensure_ascii=False) + "\n",
+            ".svg": ProcedureGraph._repr_svg_,
+        }
+        write_text(path, choose("suffix", Path(path).suffix.lower(), forms)(self))
 
     def __repr__(self) -> str:
         return f"<ProcedureGraph {len(self.steps)} steps, {len(self.edges)} edges, from {self.videos} videos>"
 
     def __str__(self) -> str:
-        return export.to_text(self)
+        """In lines, one per step, in an order that keeps all edges: what it needs, what videos say of it."""
+        lines = [repr(self)]
+        for step in (step for column in self._columns() for step in column):
+            near = sorted(a for a, b in self.edges if b == step)
+            needs = [f"{self.name(a)} ({self.support[a, step]}, {self.support[a, step].refutation})" for a in near]
+            tied = any(step == a for a, _ in self.edges)
+            free = "any order" if not self.edges else "nothing must precede it" if tied else "any time"
+            facts = [f"after {', '.join(needs)}" if needs else free, *self._notes(step)]
+            lines.append(f"  {self.name(step)}: {'; '.join(facts)}")
+        if self.undecided:
+            lines.append(
+                f"  cannot tell: {'; '.join(f'{self.name(a)}, {self.name(b)}' for a, b in sorted(self.undecided))}"
+            )
+        return "\n".join(lines)
 
     def _repr_svg_(self) -> str:
-        return export.to_svg(self)
+        """As SVG text: time goes right, optional steps are dashed, thin lines have less support."""
+        at, words = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
+        wide, box_w, box_h, margin = 190, 150, 20 + 14 * max(map(len, words.values()), default=1), 20
+        high = box_h + margin
+        top = max((-row for _, row in at.values()), default=0.0)
+        middle = {
+            step: (margin + x * wide + box_w / 2, margin + (row + top) * high + box_h / 2)
+            for step, (x, row) in at.items()
+        }
+        width = max((x for x, _ in middle.values()), default=0) + box_w / 2 + margin
+        height = max((y for _, y in middle.values()), default=0) + box_h / 2 + margin
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+            f'height="{height:.0f}" font-family="sans-serif" font-size="12" role="img" '
+            f'aria-label="{escape(repr(self))}">',
+            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<path d="M0 0 8 4 0 8z" fill="#666"/></marker></defs>',
+        ]
+        for a, b in sorted(self.edges):
+            (x1, y1), (x2, y2) = middle[a], middle[b]
+            x1, x2 = x1 + box_w / 2, x2 - box_w / 2
+            bend, known = (x2 - x1) / 2, self.support[a, b]
+            parts.append(
+                f'<path d="M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}" '
+                f'fill="none" stroke="#666" stroke-width="{0.5 + 1.5 * known.share:.1f}" '
+                f'marker-end="url(#tip)"><title>{known} videos; {known.refutation}</title></path>'
+            )
+        for step in self.steps:
+            x, y = middle[step]
+            fill = colour(step)
+            dash = ' stroke="#333" stroke-dasharray="4 3"' if step in self.optional else ""
+            tip = escape("; ".join([self.name(step), *self._notes(step)]))
+            begin = y + 4 - 7 * (len(words[step]) - 1)
+            shown = "".join(
+                f'<tspan x="{x:.0f}" y="{begin + 14 * line:.0f}">{escape(text)}</tspan>'
+                for line, text in enumerate(words[step])
+            )
+            parts.append(
+                f'<g><title>{tip}</title><rect x="{x - box_w / 2:.0f}" y="{y - box_h / 2:.0f}" width="{box_w}" '
+                f'height="{box_h}" rx="6" fill="{fill}"{dash}/><text text-anchor="middle" '
+                f'fill="{ink(fill)}">{shown}</text></g>'
+            )
+        return "".join([*parts, "</svg>"])
+
+    def draw(self, ax: Any = None) -> Any:
+        """Draw it with matplotlib on `ax`, or on new axes; gives them."""
+        at, names = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            across = 1 + max((x for x, _ in at.values()), default=0)
+            down = 1 + 2 * max((abs(row) for _, row in at.values()), default=0)
+            high = 0.45 + 0.15 * max(map(len, names.values()), default=1)  # inches of a row
+            ax = Figure(figsize=(2.2 * across, high * down + 0.6), layout="constrained").add_subplot()
+        boxes = {}
+        for step, (x, row) in at.items():
+            box = {"boxstyle": "round", "facecolor": colour(step), "linestyle": "--" if step in self.optional else "-"}
+            words = {"ha": "center", "va": "center", "color": ink(colour(step)), "fontsize": 8}
+            boxes[step] = ax.text(x, row, "\n".join(names[step]), bbox=box, **words).get_bbox_patch()
+        for a, b in sorted(self.edges):
+            # From edge to edge of the boxes, whose size is known once they are drawn: the arrows come after them.
+            ends = {"patchA": boxes[a], "patchB": boxes[b], "shrinkA": 0, "shrinkB": 1}
+            line = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.5 + 1.5 * self.support[a, b].share}
+            ax.annotate("", xy=at[b], xytext=at[a], arrowprops={**line, **ends}, zorder=4)
+        ax.set_xlim(-0.6, max((x for x, _ in at.values()), default=0) + 0.6)
+        ax.set_ylim(
+            max((row for _, row in at.values()), default=0) + 0.7, min((r for _, r in at.values()), default=0) - 0.7
+        )
+        ax.set_axis_off()
+        return ax
+
+    def _columns(self) -> list[list[int]]:
+        """The steps in columns: each stands one to the right of the last of its preconditions."""
+        depth: dict[int, int] = {}
+        for step, before in self.all_before.items():
+            depth[step] = 1 + max((depth[other] for other in before), default=-1)
+        return [[s for s in self.steps if depth[s] == c] for c in range(max(depth.values(), default=-1) + 1)]
+
+    def _places(self) -> dict[int, tuple[float, float]]:
+        """`step -> (column, row)`; rows are centred on 0, and a step stands near the rows of its preconditions."""
+        found: dict[int, tuple[float, float]] = {}
+        for x, column in enumerate(self._columns()):
+            wish = {}
+            for step in column:
+                rows = [found[a][1] for a, b in self.edges if b == step]
+                wish[step] = sum(rows) / len(rows) if rows else 0.0
+            for place, step in enumerate(sorted(column, key=lambda s: (wish[s], s))):
+                found[step] = (float(x), place - (len(column) - 1) / 2)
+        return found
+
+    def _notes(self, step: int) -> list[str]:
+        """What is worth knowing of a `step` beside its preconditions."""
+        facts = []
+        if step in self.optional:
+            facts.append(f"optional, done in {self.occurs[step]} of {self.videos} videos")
+        if step in self.repeated:
+            facts.append(f"repeated, up to {self.times[step][-1]} times")
+        if step in self.durations:
+            length = self.durations[step]
+            facts.append(f"{length.median:.0f} s ({length.low:.0f} to {length.high:.0f} s)")
+        return facts
+
+
+def lines_of(name: str) -> list[str]:
+    """A name in up to three lines for a box; of a longer one the beginning and the end, which tells it from others.
+
+    >>> lines_of("take the bread from the upper shelf")
+    ['take the bread from', 'the upper shelf']
+    """
+    lines = textwrap.wrap(name, 22)
+    if len(lines) <= 3:
+        return lines
+    return [lines[0], "…", textwrap.wrap(name[::-1], 22)[0][::-1]]
+
+
+def to_dot(graph: ProcedureGraph) -> str:
+    """The `graph` for Graphviz: `dot -Tsvg graph.dot -o graph.svg`; optional steps are dashed."""
+
+    def quoted(text: str) -> str:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    lines = ["digraph procedure {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
+    for step in graph.steps:
+        style = ', style="rounded,dashed"' if step in graph.optional else ""
+        lines.append(f"  {step} [label={quoted(graph.name(step))}{style}];")
+    lines += [f"  {a} -> {b} [label={quoted(str(graph.support[a, b]))}];" for a, b in sorted(graph.edges)]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def to_graphml(graph: ProcedureGraph) -> str:
+    """The `graph` as GraphML: name, videos and median duration of every step, the support of every edge."""
+    keys = [
+        ("name", "node", "string"), ("occurs", "node", "int"), ("optional", "node", "boolean"),
+        ("repeated", "node", "boolean"), ("seconds", "node", "double"), ("kept", "edge", "int"),
+        ("together", "edge", "int"),
+    ]  # fmt: skip
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">']
+    lines += [f'  <key id="{k}" for="{where}" attr.name="{k}" attr.type="{kind}"/>' for k, where, kind in keys]
+    lines.append('  <graph id="procedure" edgedefault="directed">')
+    for step in graph.steps:
+        data = {
+            "name": escape(graph.name(step)),
+            "occurs": str(graph.occurs[step]),
+            "optional": str(step in graph.optional).lower(),
+            "repeated": str(step in graph.repeated).lower(),
+        }
+        if step in graph.durations:
+            data["seconds"] = f"{graph.durations[step].median:g}"
+        inside = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
+        lines.append(f'    <node id="n{step}">{inside}</node>')
+    for a, b in sorted(graph.edges):
+        known = graph.support[a, b]
+        inside = f'<data key="kept">{known.kept}</data><data key="together">{known.together}</data>'
+        lines.append(f'    <edge source="n{a}" target="n{b}">{inside}</edge>')
+    return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"

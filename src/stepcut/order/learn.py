@@ -1,21 +1,26 @@
-"""learn_graph: from the step sequences of all videos to what must precede what. No label is needed."""
+"""From the steps of all videos to what must precede what, and from labels to what was done when."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.likelihood import contrary_needed, count_first, find_precedence, no_precedence, reduce_order
-from stepcut.order.predict import END, START
-from stepcut.order.relations import Duration, Support
+from stepcut.order.orders import Labels
+from stepcut.order.relations import END, START, Duration, Support
+from stepcut.timeline import BACKGROUND, runs
 
 LONG = 0.5
 """A segment counts as long when it takes at least this share of the longest one of its step in the video."""
+SLIVER = 0.1
+"""A segment that takes less than this share of the time its video spends on the step is a slip of the cut."""
 
 
 def learn_graph(
@@ -61,7 +66,7 @@ def learn_graph(
         videos=len(done),
         occurs={step: sum(step in count for count in counts) for step in steps},
         times={step: tuple(sorted(count[step] for count in counts if step in count)) for step in steps},
-        transitions=_transitions(done),
+        transitions=dict(Counter(pair for path in done for pair in pairwise([START, *path, END]))),
         first={(steps[a], steps[b]): int(first[a, b]) for a, b in np.argwhere(first > 0).tolist()},
         durations=_durations(done, laid_out, steps) if durations is not None else {},
         names=tuple(names),
@@ -88,14 +93,6 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
 def _support(first: np.ndarray, error: float, a: int, b: int) -> Support:
     kept, broken = int(first[a, b]), int(first[b, a])
     return Support(kept, kept + broken, contrary_needed(kept, broken, error))
-
-
-def _transitions(done: Sequence[Sequence[int]]) -> dict[tuple[int, int], int]:
-    pairs: Counter[tuple[int, int]] = Counter()
-    for sequence in done:
-        path = [START, *sequence, END]
-        pairs.update(pairwise(path))
-    return dict(pairs)
 
 
 def _laid_out(
@@ -140,3 +137,70 @@ def _durations(
         for step, time in total.items():
             spent[step].append(time)
     return {step: Duration.of(times) for step, times in spent.items()}
+
+
+# ---------------------------------------------------------------------- from labels
+
+
+class Occurrence(NamedTuple):
+    """One step from `start` to `end`, in seconds; `spent` leaves out the pauses in between."""
+
+    step: int
+    start: float
+    end: float
+    spent: float
+    sure: float = 1.0
+    """How sure the cut is, from 0 to 1."""
+
+
+def find_occurrences(
+    labels: Labels, rate: float, sure: NDArray[np.floating[Any]] | None = None, sliver: float = SLIVER
+) -> list[Occurrence]:
+    """What was done when, in the order of time.
+
+    Segments of one step with nothing but background, or dropped slivers, in between are one occurrence.
+
+    labels   the step of each row, (T,), -1 for none
+    rate     rows per second
+    sure     how sure each row is the step it is called, (T,)
+    sliver   segments are dropped that take less than this share of the time the video spends on the step
+
+    >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
+    [(0, 0.0, 4.0), (1, 4.0, 6.0)]
+    """
+    found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
+    total: Counter[int] = Counter()
+    for step, a, b in found:
+        total[step] += b - a
+    kept = [(step, a, b) for step, a, b in found if b - a >= sliver * total[step]]
+    merged = []
+    for step, group in groupby(kept, key=lambda run: run[0]):
+        parts = list(group)
+        spent = sum(b - a for _, a, b in parts)
+        trust = 1.0 if sure is None else float(np.mean(np.concatenate([sure[a:b] for _, a, b in parts])))
+        merged.append(Occurrence(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate, trust))
+    return merged
+
+
+def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
+    """When a `video` first does each step in earnest, in the order of time: what the graph is learned from."""
+    places = main_places([one.step for one in video], [one.spent for one in video])
+    return {video[place].step: video[place] for place in places}
+
+
+def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> ProcedureGraph:
+    """The procedure graph of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with `names`."""
+    return graph_of_occurrences([find_occurrences(numbers, rate) for numbers in labels.values()], names)
+
+
+def graph_of_occurrences(
+    videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = (), order: bool = True
+) -> ProcedureGraph:
+    """The procedure graph of what each of `videos` does, with these `names`; without `order` only what is counted."""
+    return learn_graph(
+        [[one.step for one in video] for video in videos],
+        durations=[[one.spent for one in video] for video in videos],
+        names=names,
+        confidences=[[one.sure for one in video] for video in videos],
+        order=order,
+    )

@@ -1,10 +1,20 @@
-"""Relations: the facts of a procedure graph. What must precede what, with support; what is optional, what repeats."""
+"""Relations: the facts of a procedure graph. What must precede what, with support; what is optional, what comes next.
+
+What comes next: for a step x after the last step y, with n(y, x) how often x followed y in the videos,
+
+    weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
+
+where readiness is small as long as a precondition is not met (as small as videos without it are rare), and small for
+a step that is done already (as small as repeats are rare). The weight of "nothing follows" is made the same way: it is
+ready when every step that is usually done was done. Weights divided by their sum are the probabilities.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import TopologicalSorter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +24,10 @@ from stepcut.order.orders import name_of
 
 # A step is called optional, or repeated, when more than this share of the videos, and at least two, say so.
 SHARE = 0.1
+
+START, END = -1, -2
+"""Stand-ins in `transitions` for "nothing done yet" and "nothing follows"; they are not among the steps or edges."""
+PRIOR = 0.5
 
 
 class Support(NamedTuple):
@@ -28,6 +42,15 @@ class Support(NamedTuple):
     def share(self) -> float:
         """Between 0 and 1."""
         return self.kept / self.together if self.together else 0.0
+
+    @property
+    def refutation(self) -> str:
+        """`2 more videos the other way round would refute it`."""
+        what = "video" if self.refuted_by == 1 else "videos"
+        return f"{self.refuted_by} more {what} the other way round would refute it"
+
+    def __str__(self) -> str:
+        return f"{self.kept} of {self.together}"
 
 
 class Duration(NamedTuple):
@@ -92,11 +115,24 @@ class Relations:
 
     def before(self, step: int) -> set[int]:
         """All that must be done before a step, near and far."""
-        return set(self._related(step, 1))
+        if step not in self.all_before:
+            raise OptionError(f"step={step!r} is not in this graph. Choose from {list(self.steps)}.")
+        return set(self.all_before[step])
 
     def after(self, step: int) -> set[int]:
         """All that may only be done once a step is."""
-        return set(self._related(step, 0))
+        return {other for other in self.steps if step in self.all_before[other]}
+
+    def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
+        """Which step comes next and how probable it is, the most probable first.
+
+        `done` is what was done so far in the order of time (a set will do, and then the last step is not known). The
+        probabilities sum to at most 1; what is missing is the probability that nothing follows.
+        """
+        weights = next_weights(self, list(done), ordered=not isinstance(done, set | frozenset))
+        total = sum(weights.values())
+        likely = [(step, weights[step] / total) for step in self.steps if weights[step] > 0]
+        return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
     def name(self, step: int) -> str:
         """The name of a step, or `step 3`."""
@@ -162,24 +198,54 @@ class Relations:
     def _often(self, count: int, total: int) -> bool:
         return count >= 2 and count > SHARE * total
 
-    def _related(self, step: int, side: int) -> set[int]:
-        if step not in self.occurs:
-            raise OptionError(f"step={step!r} is not in this graph. Choose from {list(self.steps)}.")
-        return self._reach[side][step]
-
     @cached_property
-    def _reach(self) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-        """For each step, all that follow it and all that precede it, along the edges."""
-        found: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
-        for side, reach in enumerate(found):
-            near: dict[int, set[int]] = {step: set() for step in self.steps}
-            for edge in self.edges:
-                near[edge[side]].add(edge[1 - side])
-            for step in self.steps:
-                todo = list(near[step])
-                reach[step] = set(todo)
-                while todo:
-                    further = near[todo.pop()] - reach[step]
-                    reach[step] |= further
-                    todo.extend(further)
+    def all_before(self) -> dict[int, set[int]]:
+        """For each step all that must precede it, near and far; the steps are in an order that keeps all edges."""
+        needs = {step: {a for a, b in self.edges if b == step} for step in self.steps}
+        found: dict[int, set[int]] = {}
+        for step in TopologicalSorter(needs).static_order():
+            found[step] = needs[step].union(*(found[before] for before in needs[step]))
         return found
+
+
+def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0) -> dict[int, float]:
+    """The weight of each step of a `graph`, and of `END`, to come next; `done` is what was done.
+
+    `ordered`: whether `done` is in the order of time, so that its last is the step before.
+    `least`: how ready every step is, where `done` may be mistaken.
+    """
+    before = set(done)
+    last = (done[-1] if done else START) if ordered or not done else None
+    weights: dict[int, float] = {}
+    for step in [*graph.steps, END]:
+        ready = max(readiness(graph, step, before), least)
+        weights[step] = (followed(graph, last, step, before) + PRIOR * ready) * ready
+    return weights
+
+
+def followed(graph: Relations, last: int | None, step: int, done: set[int]) -> float:
+    """How often in a `graph` a `step` followed the `last`; where that is not known, how often any of those `done`."""
+    if last is not None:
+        return graph.transitions.get((last, step), 0)
+    return sum(graph.transitions.get((y, step), 0) for y in done) / max(len(done), 1)
+
+
+def readiness(graph: Relations, step: int, done: set[int]) -> float:
+    """How ready a `step` of a `graph` is after `done`, from 0 to 1: what unmet preconditions and repetition allow."""
+    if step == END:
+        missing = [graph.occurs[other] / graph.videos for other in graph.steps if other not in done]
+        return min((smoothed(1 - share, graph.videos) for share in missing), default=1.0)
+    if step in done:
+        again = sum(times > 1 for times in graph.times[step])
+        return again / (graph.occurs[step] + 1)
+    ready = 1.0
+    for other in graph.before(step) - done:
+        # Of the videos that do the step, those that had not done `other` before it.
+        without = graph.occurs[step] - graph.first.get((other, step), 0)
+        ready = min(ready, smoothed(without / graph.occurs[step], graph.occurs[step]))
+    return ready
+
+
+def smoothed(share: float, count: int) -> float:
+    """A share of `count` videos, drawn a little towards one half so that what was never seen stays possible."""
+    return (share * count + 0.25) / (count + 0.5)
