@@ -10,21 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import choose
-from stepcut.formats import (
-    activitynet,
-    audacity,
-    boris,
-    egoprocel,
-    elan,
-    fiftyone,
-    label_studio,
-    mstcn,
-    native,
-    subtitles,
-    tables,
-    textgrid,
-    xes,
-)
+from stepcut.formats import boris, egoprocel, elan, label_studio, mstcn, records, subtitles, tables, textgrid, xes
 from stepcut.formats.capabilities import Capabilities, stated_losses
 from stepcut.formats.common import Options, fail, read_json, read_text
 from stepcut.timeline import Timeline
@@ -58,44 +44,35 @@ class Format:
         return stated_losses(self.capabilities)
 
 
-_JSON: Any = {"many": True, "load": read_json}
-_ROWS: Any = {"load": tables.read_rows}
+_Json, _Table = partial(Format, many=True, load=read_json), partial(Format, load=tables.read_rows)
 _TSV = partial(tables.write, delimiter="\t")
 
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        Format("json", "stepcut JSON", ".json", native.read, native.write, native.CAN, **_JSON, matches=native.matches),
-        Format("csv", "CSV", ".csv", tables.read, tables.write, tables.CAN, True, **_ROWS),
-        Format("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables.read, _TSV, tables.CAN, True, **_ROWS),
+        _Json("json", "stepcut JSON", ".json", records.read_native, records.write_native, records.NATIVE,
+              matches=records.is_native),
+        _Table("csv", "CSV", ".csv", tables.read, tables.write, tables.CAN, True),
+        _Table("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables.read, _TSV, tables.CAN, True),
         Format("elan", "ELAN", ".eaf", elan.read, elan.write, elan.CAN),
-        Format("boris", "BORIS project", ".boris", boris.read, boris.write, boris.CAN, **_JSON, matches=boris.matches),
-        Format(
-            "boris-events", "BORIS tabular events", ".tsv", boris.read_events, boris.write_events, boris.EVENTS, True,
-            **_ROWS, matches=boris.matches_events,
-        ),
-        Format(
-            "label-studio", "Label Studio tasks with predictions, and its export", ".json",
-            label_studio.read, label_studio.write, label_studio.CAN, **_JSON, matches=label_studio.matches,
-        ),
+        _Json("boris", "BORIS project", ".boris", boris.read, boris.write, boris.CAN, matches=boris.matches),
+        _Table("boris-events", "BORIS tabular events", ".tsv", boris.read_events, boris.write_events, boris.EVENTS,
+               True, matches=boris.matches_events),
+        _Json("label-studio", "Label Studio tasks with predictions, and its export", ".json", label_studio.read,
+              label_studio.write, label_studio.CAN, matches=label_studio.matches),
         Format("textgrid", "Praat TextGrid", ".TextGrid", textgrid.read, textgrid.write, textgrid.CAN),
         Format("xes", "XES event log, for process mining", ".xes", None, xes.write, xes.CAN, True),
-        Format(
-            "egoprocel", "EgoProceL CSV", ".csv", egoprocel.read, egoprocel.write, egoprocel.CAN,
-            **_ROWS, matches=egoprocel.matches,
-        ),
-        Format(
-            "activitynet", "ActivityNet JSON", ".json", activitynet.read, activitynet.write, activitynet.CAN,
-            **_JSON, matches=activitynet.matches,
-        ),
-        Format("audacity", "Audacity labels", ".txt", audacity.read, audacity.write, audacity.CAN),
+        _Table("egoprocel", "EgoProceL CSV", ".csv", egoprocel.read, egoprocel.write, egoprocel.CAN,
+               matches=egoprocel.matches),
+        _Json("activitynet", "ActivityNet JSON", ".json", records.read_activitynet, records.write_activitynet,
+              records.ACTIVITYNET, matches=records.is_activitynet),
+        Format("audacity", "Audacity labels", ".txt", subtitles.read_audacity, subtitles.write_audacity,
+               subtitles.AUDACITY),
         Format("mstcn", "MS-TCN frames", ".txt", mstcn.read, mstcn.write, mstcn.CAN),
         Format("vtt", "WebVTT", ".vtt", subtitles.read_vtt, subtitles.write_vtt, subtitles.VTT),
         Format("srt", "SRT", ".srt", subtitles.read_srt, subtitles.write_srt, subtitles.SRT),
-        Format(
-            "fiftyone", "FiftyOne temporal detections", ".json", fiftyone.read, fiftyone.write, fiftyone.CAN,
-            **_JSON, matches=fiftyone.matches,
-        ),
+        _Json("fiftyone", "FiftyOne temporal detections", ".json", records.read_fiftyone, records.write_fiftyone,
+              records.FIFTYONE, matches=records.is_fiftyone),
     )
 }  # fmt: skip
 
@@ -164,7 +141,7 @@ def _may_hold_labels(path: Path) -> bool:
 def _text_format(path: Path, options: Options) -> str:
     """A label track of Audacity, a tab-delimited export of ELAN or BORIS, or frames of MS-TCN."""
     text = read_text(path)
-    if audacity.matches(text):
+    if subtitles.is_audacity(text):
         return "audacity"
     if "\t" in text.split("\n", 1)[0]:
         rows = tables.read_rows(path)

@@ -1,4 +1,4 @@
-"""WebVTT and SRT: the steps as subtitles, so that any player shows them over the video."""
+"""Steps in lines of text: WebVTT and SRT subtitles, which any player shows over the video, and Audacity labels."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ VTT = Capabilities(
     times="milli", names="line", steps="none", video="file", instants=False, duration=False, confidence=False
 )
 SRT = replace(VTT, empty=False)
+AUDACITY = replace(SRT, times="micro", instants=True)
 _TAG = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
 
 
@@ -72,3 +73,33 @@ def _read(text: str, path: Path, plain: Callable[[str], str]) -> list[Timeline]:
 def _times(segment: Segment, mark: str) -> str:
     parted = [divmod(round(1000 * time), 1000) for time in (segment.start, segment.end)]
     return " --> ".join(f"{s // 3600:02d}:{s // 60 % 60:02d}:{s % 60:02d}{mark}{rest:03d}" for s, rest in parted)
+
+
+def read_audacity(content: str, path: Path, _options: Options = NONE) -> list[Timeline]:
+    """Read a label track of Audacity; lines that begin with a backslash hold frequencies and are passed over."""
+    segments = []
+    for line, text in enumerate(content.split("\n"), start=1):
+        if not text.strip() or text.startswith("\\"):
+            continue
+        cells = text.split("\t", 2)
+        times = [seconds(cell) for cell in cells[:2]]
+        start, end = (*times, None, None)[:2]
+        if start is None or end is None:
+            fail(path, f"{text!r} does not begin with two times", "Audacity writes START<tab>END<tab>LABEL", line)
+        label = cells[2].strip() if len(cells) > 2 else ""
+        if not label:
+            fail(path, "the label is empty", "Name the step, or delete the line", line)
+        segments.append(build_segment(start, end, label, path, line))
+    return [Timeline(segments, video=path.stem)]
+
+
+def write_audacity(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write a label track of Audacity: start, end and label in seconds, parted by tabs."""
+    (timeline,) = timelines
+    write_text(path, "".join(f"{s.start:.6f}\t{s.end:.6f}\t{s.step}\n" for s in timeline))
+
+
+def is_audacity(text: str) -> bool:
+    """Whether the first line of a text begins with two times and a tab."""
+    cells = text.lstrip().split("\n", 1)[0].split("\t")
+    return len(cells) >= 2 and all(seconds(cell) is not None for cell in cells[:2])

@@ -1,0 +1,179 @@
+"""JSON of segments, of one video or many: stepcut's own, ActivityNet's, and FiftyOne's temporal detections.
+
+The native JSON holds everything that a timeline does, in words that need no manual. ActivityNet is a database of videos
+with annotated segments, or the results of a method with scores. FiftyOne is `labels.json` of a
+FiftyOneTemporalDetectionDataset, or samples with a field of temporal detections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from stepcut.errors import AnnotationError
+from stepcut.files.atomic import write_json
+from stepcut.files.names import video_name
+from stepcut.formats.capabilities import Capabilities
+from stepcut.formats.common import NONE, Options, build_segment, fail, frame_rate, number, optional
+from stepcut.timeline import Segment, Timeline
+
+NATIVE, ACTIVITYNET, FIFTYONE = Capabilities(), Capabilities(steps="order"), Capabilities(duration=False, video="name")
+ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
+
+
+def _entry(segment: Segment, sure: str, /, **entry: Any) -> dict[str, Any]:
+    """The `entry` of a segment in a file, with its confidence under the key `sure` where there is one."""
+    return entry if segment.confidence is None else {**entry, sure: segment.confidence}
+
+
+# ---------------------------------------------------------------------- native
+
+
+def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
+    """Read the timelines of a native JSON file."""
+    version = record.get("version", VERSION)
+    if not isinstance(version, int) or version > VERSION:
+        fail(path, f"was written by a newer stepcut (version {version!r})", "Update stepcut")
+    many = record.get("timelines") if record["format"] == MANY else [record]
+    if not isinstance(many, list) or not all(isinstance(each, dict) for each in many):
+        fail(path, "'timelines' must be a list of timelines", "Write the file again")
+    return [_native_timeline(each, path.stem) for each in many]
+
+
+def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write timelines as native JSON."""
+    records = [
+        {
+            "video": timeline.video,
+            "duration": timeline.duration,
+            "steps": list(timeline.steps),
+            "segments": [_entry(s, "confidence", start=s.start, end=s.end, step=s.step) for s in timeline],
+        }
+        for timeline in timelines
+    ]
+    content = records[0] if len(records) == 1 else {"timelines": records}
+    write_json(path, {"format": ONE if len(records) == 1 else MANY, "version": VERSION, **content})
+
+
+def is_native(record: Any) -> bool:
+    """Whether a JSON value is native."""
+    return isinstance(record, dict) and record.get("format") in (ONE, MANY)
+
+
+def _native_timeline(record: Mapping[str, Any], default_video: str) -> Timeline:
+    try:
+        segments = [
+            Segment(number(s["start"]), number(s["end"]), str(s["step"]), optional(s.get("confidence")))
+            for s in record["segments"]
+        ]
+        steps = [str(step) for step in record.get("steps", ())]
+        return Timeline(segments, optional(record.get("duration")), steps, str(record.get("video", default_video)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AnnotationError(
+            f"a timeline needs 'segments' with start, end (seconds) and step; got {error!r}. Write the file again."
+        ) from error
+
+
+# ---------------------------------------------------------------------- ActivityNet
+
+
+def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
+    """Read every video of a ground truth (`database`) or of a submission (`results`)."""
+    order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
+    timelines = []
+    for name, entry in (record.get("database") or record.get("results")).items():
+        annotations, length = (entry, None) if "results" in record else (entry["annotations"], entry.get("duration"))
+        segments = []
+        for each in annotations:
+            start, end = (number(value) for value in each["segment"])
+            segments.append(build_segment(start, end, str(each["label"]), path, None, optional(each.get("score"))))
+        used = {segment.step for segment in segments}
+        steps = [step for step in dict.fromkeys(order) if step in used]
+        timelines.append(Timeline(segments, optional(length), steps, str(name)))
+    return timelines
+
+
+def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write a ground truth; the vocabulary is its taxonomy, and a confidence stands as `score`."""
+    steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
+    root = {"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None}
+    taxonomy = [
+        {"nodeId": place, "nodeName": step, "parentId": 0, "parentName": "Root"}
+        for place, step in enumerate(steps, start=1)
+    ]
+    database = {
+        timeline.video: {
+            "duration": timeline.duration,
+            "subset": "validation",
+            "annotations": [_entry(s, "score", segment=[s.start, s.end], label=s.step) for s in timeline],
+        }
+        for timeline in timelines
+    }
+    write_json(path, {"version": "stepcut", "database": database, "taxonomy": [root, *taxonomy]})
+
+
+def is_activitynet(record: Any) -> bool:
+    """Whether a JSON value has the shape of ActivityNet."""
+    return isinstance(record, dict) and any(isinstance(record.get(key), dict) for key in ("database", "results"))
+
+
+# ---------------------------------------------------------------------- FiftyOne
+
+
+def read_fiftyone(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
+    """Read every video; `timestamps` are seconds, a `support` is [first, last] frame and needs a rate."""
+    if "samples" in record:
+        return [_sample(sample, options, path) for sample in record["samples"]]
+    classes = [str(name) for name in record.get("classes") or ()]
+    return [
+        Timeline([_detection(d, classes, options, path) for d in detections or ()], None, classes, str(name))
+        for name, detections in record["labels"].items()
+    ]
+
+
+def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
+    """Write `labels.json` in seconds; put the videos beside it in `data/`."""
+    classes = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
+    place = {step: k for k, step in enumerate(classes)}
+    labels: dict[str, Any] = {}
+    for timeline in timelines:
+        name = video_name(timeline.video)
+        if name in labels:
+            fail(path, f"two timelines are of the video {name!r}", "Name the videos apart")
+        labels[name] = [_entry(s, "confidence", label=place[s.step], timestamps=[s.start, s.end]) for s in timeline]
+    write_json(path, {"classes": classes, "labels": labels})
+
+
+def is_fiftyone(record: Any) -> bool:
+    """Whether a JSON value has the shape of FiftyOne."""
+    if not isinstance(record, dict):
+        return False
+    return isinstance(record.get("labels"), dict) or isinstance(record.get("samples"), list)
+
+
+def _detection(detection: Mapping[str, Any], classes: Sequence[str], options: Options, path: Path) -> Segment:
+    step = str(label := detection["label"])
+    if isinstance(label, int) and classes:
+        if not 0 <= label < len(classes):
+            fail(path, f"the label {label} is none of its {len(classes)} classes", "Export it again")
+        step = classes[label]
+    if "timestamps" in detection:
+        start, end = (number(value) for value in detection["timestamps"])
+    else:
+        rate = options.frame_rate(str(path))
+        first, last = (int(value) for value in detection["support"])
+        start, end = float(Fraction(first - 1) / rate), float(Fraction(last) / rate)
+    return build_segment(start, end, step, path, None, optional(detection.get("confidence")))
+
+
+def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:
+    """The first field of a sample that holds temporal detections; its metadata know the frame rate and the length."""
+    metadata = sample.get("metadata") or {}
+    rate = frame_rate(metadata.get("frame_rate"))
+    known = Options(options.agreed_rate(rate, f"{path}, {sample['filepath']}")) if rate else options
+    fields = [each for each in sample.values() if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"]
+    detections = fields[0]["detections"] if fields else ()
+    segments = [_detection(detection, (), known, path) for detection in detections]
+    return Timeline(segments, optional(metadata.get("duration")), (), video_name(str(sample["filepath"])))
