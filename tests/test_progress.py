@@ -78,6 +78,11 @@ def test_a_bar_on_a_terminal_redraws_its_line() -> None:
         stage.advance(2)
     assert stream.getvalue().count("\n") == 1
     assert "\r" in stream.getvalue()
+    bar = Bar(stream := Terminal())
+    bar(Event("check", 1, 2))
+    bar.clear()
+    assert stream.getvalue().rstrip("\r ").endswith("1/2")  # blanks over the line, and back to its start
+    assert stream.getvalue().endswith(" \r")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.14, "3.1 s"), (42, "42 s"), (3600, "1 h 0 min")])

@@ -107,6 +107,13 @@ class Bar:
         self._last = float("-inf")
         self._width = 0
 
+    def clear(self) -> None:
+        """Take the line off a terminal, which something else is written to now."""
+        if self._width:
+            self.stream.write("\r" + " " * self._width + "\r")
+            self.stream.flush()
+            self._width = 0
+
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
         if not event.finished and now - self._last < self.every:

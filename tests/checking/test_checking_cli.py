@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -14,6 +16,9 @@ from stepcut.cli.guide import follow
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.guidance.sources import follow_pictures
+from stepcut.parallel.contract import attempt
+from stepcut.parallel.local import Local
+from stepcut.procedure.many import ask
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +51,32 @@ def test_check_exits_with_1_on_deviations_and_says_which(tmp_path: Path, capsys:
 def test_check_exits_with_2_on_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "any.proc", str(tmp_path / "absent.mp4")]) == 2
     assert "absent.mp4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]])
+def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = feature_file(tmp_path, [0, 1, 2, 3])
+    videos = [good, str(tmp_path / "absent.mp4"), str(shutil.copy(good, tmp_path / "last.npy"))]
+    told: list[tuple[bool, bool]] = []
+
+    def look(*given: Any, **more: Any) -> Any:
+        shown = capsys.readouterr()
+        told.append((bool(shown.out), "absent.mp4" in shown.err))
+        return ask(*given, **more)
+
+    def map_here(engine: Local, work: Any, items: list[str], done: Any) -> None:
+        for place in (1, 0, 2):  # workers finish in any order
+            done(place, attempt(work, items[place]))
+
+    monkeypatch.setattr("stepcut.procedure.many.ask", look)
+    monkeypatch.setattr(Local, "map", map_here)
+    code = main([words[0], "any.proc", *videos, "--quiet", *words[1:]])
+    assert code == 2
+    assert told[2] == ((True, True) if "--workers" in words else (False, True))
+    assert told[1] == ((False, False) if "--workers" in words else (True, False))
+    assert capsys.readouterr().out
 
 
 def test_guide_prints_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,21 +6,24 @@ import argparse
 import json
 from pathlib import Path
 
+from stepcut.checking.report import Report
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure, open_engine
 from stepcut.procedure.storage import read_outline
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the videos, print the reports; 1 when one deviates, 2 when one cannot be checked, 3 for another task."""
-    with open_engine(args) as engine:
-        reports, failed = ask_procedure(args, "check", args.video, engine)
+    """Check the videos, print each report when it is there; 1 when one deviates, 2 when one cannot be checked, 3 for another task."""
     if Path(args.procedure).is_dir() and (note := read_outline(Path(args.procedure)).untaught):
         say(note)
-    for _, report in reports:
+
+    def tell(_: str, report: Report) -> None:
         # What concerns all of them is said once, at the end.
         text = str(report).removesuffix(f"\n  ({report.note})")
-        print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else text)
+        print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else text, flush=True)
+
+    with open_engine(args) as engine:
+        reports, failed = ask_procedure(args, "check", args.video, engine, tell)
     for note in dict.fromkeys(report.note for _, report in reports if report.note and not args.json):
         print(note)
     return 2 if failed else max((report.exit_code for _, report in reports), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -79,23 +79,39 @@ def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractConte
 
 
 def ask_procedure(
-    args: argparse.Namespace, verb: str, videos: Sequence[str], engine: Engine | None = None
+    args: argparse.Namespace,
+    verb: str,
+    videos: Sequence[str],
+    engine: Engine | None = None,
+    tell: Callable[[str, Any], None] = lambda video, answer: None,
 ) -> tuple[list[tuple[str, Any]], bool]:
-    """What a procedure's verb gives for each video, and whether some could not be done, which are told; where it is
-    one thing with all of them, it is raised.
+    """What a procedure's verb gives for each video, and whether some could not be done, which are told.
+
+    `tell` hears each video and its answer as soon as that and those of the videos before it are there.
     """
-    answers = for_each_video(verb, args.procedure, videos, engine, args.device, progress_hook(args), args.trust)
-    errors = [answer for answer in answers if isinstance(answer, Exception)]
-    if errors and len(errors) == len(answers) and len({str(error) for error in errors}) == 1:
-        raise errors[0]
+    hook, names = progress_hook(args), short_names(videos)
+    answers: dict[int, Any] = {}
+    done: list[tuple[str, Any]] = []
+    errors: list[Exception] = []
+
+    def take(place: int, answer: Any) -> None:
+        answers[place] = answer
+        while (place := len(done) + len(errors)) in answers:
+            answer, video, name = answers.pop(place), videos[place], names[place]
+            if isinstance(hook, Bar):
+                hook.clear()
+            if not isinstance(answer, Exception):  # of two videos with one name, each is called by its folder, too
+                done.append((video, replace(answer, video=name) if "/" in name else answer))
+                tell(*done[-1])
+                continue
+            if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):
+                say(str(answer))
+            errors.append(answer)
+
+    for_each_video(verb, args.procedure, videos, engine, args.device, hook, args.trust, take)
     for error in errors:
         if not isinstance(error, StepcutError):
-            raise error
-        say(str(error))
-    done = []
-    for video, name, answer in zip(videos, short_names(videos), answers, strict=True):
-        if not isinstance(answer, Exception):  # of two videos with one name, each is called by its folder, too
-            done.append((video, replace(answer, video=name) if "/" in name else answer))
+            raise error  # a fault of ours, once the other videos are done
     return done, bool(errors)
 
 

@@ -10,10 +10,11 @@ from stepcut.cli.common import ask_procedure, open_engine
 from stepcut.errors import OptionError
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name, short_names
 from stepcut.formats import write
+from stepcut.timeline import Timeline
 
 
 def run(args: argparse.Namespace) -> int:
-    """Cut the videos and write or print their timelines; 2 when one cannot be cut."""
+    """Cut the videos and write or print each timeline when it is there; 2 when one cannot be cut."""
     if len(args.video) > 1 and args.output and "{name}" not in args.output:
         raise OptionError(
             f"-o {args.output} is one file for {len(args.video)} videos; write {{name}} where the name of the video "
@@ -22,13 +23,15 @@ def run(args: argparse.Namespace) -> int:
     names = short_names(args.video)
     if args.output and (twice := [name for name in names if names.count(name) > 1]):
         raise OptionError(f"two of the videos are called {twice[0]!r}; one would overwrite the other. Rename one.")
-    with open_engine(args) as engine:
-        answers, failed = ask_procedure(args, "segment", args.video, engine)
-    for video, timeline in answers:
+
+    def tell(video: str, timeline: Timeline) -> None:
         if args.output:
             place = args.output.replace("{name}", str(safe_name(timeline.video or "video")))
             film = Path(video).suffix.lower() in VIDEO_SUFFIXES
             write(place, replace(timeline, video=video) if film else timeline)  # ELAN links the film itself
         else:
-            print(timeline)
+            print(timeline, flush=True)
+
+    with open_engine(args) as engine:
+        _, failed = ask_procedure(args, "segment", args.video, engine, tell)
     return 2 if failed else 0

@@ -16,7 +16,7 @@ from stepcut.features.extract import read_source
 from stepcut.features.find import feature_files, find_videos, natural
 from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.parallel.contract import Engine, attempt
+from stepcut.parallel.contract import Done, Engine, attempt
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.progress import Hook, Stage, silent
@@ -31,6 +31,7 @@ def for_each_video(
     device: str = "auto",
     progress: Hook = silent,
     trust: bool = False,
+    done: Done[Any] | None = None,
 ) -> list[Any]:
     """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails.
 
@@ -41,23 +42,33 @@ def for_each_video(
     device     where the backbone runs: auto, cpu or cuda
     progress   told after each video; of one video alone, of its frames
     trust      import the code that the procedure names
+    done       hears the place of each video and its answer as soon as it is there; what it raises stops all work
     """
     word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
     if engine is None:
         _open(str(procedure), word, trust)  # one that is not there is told before anything is said of the videos
         if len(videos) == 1:
-            return [attempt(partial(ask, verb, str(procedure), word, trust, device, progress=progress), videos[0])]
+            answers = [attempt(partial(ask, verb, str(procedure), word, trust, device, progress=progress), videos[0])]
+            if done is not None:
+                done(0, answers[0])
+            return answers
     with Stage(progress, verb, total=len(videos), unit="videos") as stage:
+
+        def tell(place: int, answer: Any) -> None:
+            if done is not None:
+                done(place, answer)
+            stage.advance(item=videos[place])
+
         if engine is None:
             answers = []
-            for video in videos:
+            for place, video in enumerate(videos):
                 answers.append(attempt(partial(ask, verb, str(procedure), word, trust, device), video))
-                stage.advance(item=video)
+                tell(place, answers[place])
             return answers
         # A worker may have another working folder.
         whole = [str(as_path(video).absolute()) for video in videos]
         work = partial(ask, verb, str(as_path(procedure).absolute()), word, trust, device)
-        return engine.map(work, whole, lambda place, _: stage.advance(item=videos[place]))
+        return engine.map(work, whole, tell)
 
 
 def ask(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
