@@ -66,7 +66,7 @@ def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
         told.append((bool(shown.out), "absent.mp4" in shown.err))
         return ask(*given, **more)
 
-    def map_here(engine: Local, work: Any, items: list[str], done: Any) -> None:
+    def map_here(_: Local, work: Any, items: list[str], done: Any) -> None:
         for place in (1, 0, 2):  # workers finish in any order
             done(place, attempt(work, items[place]))
 

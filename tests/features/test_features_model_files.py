@@ -24,7 +24,7 @@ from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.openvino_runtime import import_openvino
 from stepcut.features.extract import extract, load_features
-from stepcut.features.spec import FeatureSpec
+from stepcut.features.spec import FeatureSpec, find_files
 
 PLAIN: dict[str, Any] = {"mean": 0, "scale": 1}
 RUNTIMES = ["openvino", "onnxruntime"]
@@ -120,6 +120,34 @@ def test_a_model_file_from_the_command_line_to_a_check(films: Path, tmp_path: Pa
     assert made[0].spec == FeatureSpec(file, size=32, mean=(0, 0, 0), scale=(1, 1, 1), colour="rgb", output="colour")
     assert main(["learn", str(films), "-k", "2", "-o", str(tmp_path / "p.proc"), *words]) == 0
     assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]) in (0, 1)
+
+
+def test_a_procedure_finds_its_model_file_where_it_lies_now(
+    films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "old").mkdir()
+    file = mean_colour(tmp_path / "old" / "model.onnx")
+    spec = FeatureSpec(str(file), **PLAIN)
+    sc.learn(films, 2, backbone=spec, cache=tmp_path / "cache", output=tmp_path / "sent" / "p.proc", device="cpu")
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "empty"))
+    place = tmp_path / "sent" / "p.proc"
+    words = ["check", str(place), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]
+    for now in (tmp_path / "sent", tmp_path / "here"):  # beside the procedure, and in the working folder
+        now.mkdir(exist_ok=True)
+        file = file.rename(now / "model.onnx")
+        monkeypatch.chdir(tmp_path / "here" if now.name == "here" else tmp_path)
+        assert main(words) in (0, 1), capsys.readouterr().err
+    sc.load(place).save(tmp_path / "sent" / "q.proc")  # and remembers it
+    assert sc.load(tmp_path / "sent" / "q.proc").config["backbone"]["name"] == str(file)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "model.onnx': no such file" in (said := capsys.readouterr().err)
+    assert "beside its own folder" in said
+    mean_colour(tmp_path / "model.onnx", ("n", 32, 32, 3))
+    assert main(words) == 2
+    assert "another file than the one learned with" in capsys.readouterr().err
+    assert find_files({"name": "C:\\nets\\model.onnx"}, [tmp_path])["name"] == str(tmp_path / "model.onnx")
 
 
 def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(

@@ -13,7 +13,10 @@ from stepcut.procedure.storage import read_outline
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the videos, print each report when it is there; 1 when one deviates, 2 when one cannot be checked, 3 for another task."""
+    """Check the videos, print each report when it is there.
+
+    1 when one deviates, 2 when one cannot be checked, 3 for another task.
+    """
     if Path(args.procedure).is_dir() and (note := read_outline(Path(args.procedure)).untaught):
         say(note)
 

@@ -83,7 +83,7 @@ def ask_procedure(
     verb: str,
     videos: Sequence[str],
     engine: Engine | None = None,
-    tell: Callable[[str, Any], None] = lambda video, answer: None,
+    tell: Callable[[str, Any], None] = lambda *_: None,
 ) -> tuple[list[tuple[str, Any]], bool]:
     """What a procedure's verb gives for each video, and whether some could not be done, which are told.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from stepcut.errors import OptionError, choose
@@ -22,6 +22,8 @@ FETCH = "fetch"
 
 TIMES: dict[str, Fraction | None] = {"exact": None, "near": Fraction(1, 2), "fast": Fraction(2)}
 """How true the times of frames are: a row may show a frame so many rows older than its own; None: never."""
+
+LOOKED = "A procedure finds it where it was, else beside its own folder, else in the folder you are in: put it there."
 
 Three = tuple[float, float, float]
 
@@ -59,6 +61,8 @@ class FeatureSpec:
     """Frames per second inside a clip, a multiple of `fps` (the nearest one is taken)."""
     times: str | None = None
     """How true the times of frames are: "exact" (unless given), "near" or "fast", which decode less."""
+    digest: str | None = field(default=None, compare=False, repr=False)
+    """How the SHA-256 of the model file, or of the weights, begins: known once the file was opened."""
     trusted: bool = field(default=True, compare=False, repr=False)
     """Whether code that `backbone` names may be imported: not where the spec comes from a file of somebody else."""
 
@@ -93,6 +97,15 @@ class FeatureSpec:
     def is_file(self) -> bool:
         """Whether the backbone is a model file."""
         return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
+
+    def opened(self, digest: str) -> FeatureSpec:
+        """The spec with the `digest` of the file that was opened; one that it knew must be the same."""
+        if self.digest not in (None, digest):
+            name = self.backbone if self.is_file else self.weights
+            raise OptionError(
+                f"{name}: it is another file than the one learned with (SHA-256 {digest}, not {self.digest}). {LOOKED}"
+            )
+        return replace(self, digest=digest)
 
     def to_json(self) -> dict[str, Any]:
         """What config.json holds under `backbone`; settings that are None are left out."""
@@ -137,12 +150,29 @@ def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
     settings  of the spec (fps, weights, ...); what is None is left as it is
     """
     given = {name: value for name, value in settings.items() if value is not None}
+    if "weights" in given:
+        given["digest"] = None  # that of other weights
     if isinstance(backbone, str):
         return FeatureSpec(backbone, **given)
     spec = backbone if isinstance(backbone, FeatureSpec) else getattr(backbone, "spec", None)
     if not isinstance(spec, FeatureSpec):
         spec = FeatureSpec(f"{type(backbone).__module__}:{type(backbone).__qualname__}")
     return replace(spec, **given)
+
+
+def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
+    """What `FeatureSpec.from_json` takes, with the model file and the weights where they lie now.
+
+    said     what a file says
+    folders  where a file that is not where it was is looked for by its name
+    """
+    found = dict(said)
+    for key in ("name", "weights"):
+        # The path may be one of another machine, and of Windows.
+        name = PureWindowsPath(str(said.get(key))).name
+        if name.endswith((*MODEL_FILES, ".safetensors", ".pth", ".pt")) and not Path(said[key]).exists():
+            found[key] = next((str(folder / name) for folder in folders if (folder / name).is_file()), said[key])
+    return found
 
 
 def need_spec(spec: FeatureSpec | None) -> FeatureSpec:

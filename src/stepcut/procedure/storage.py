@@ -34,7 +34,7 @@ from stepcut.checking.calibrate import Expectations
 from stepcut.checking.severity import FILE, read_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, OutputError, ProcedureError
-from stepcut.features.spec import FeatureSpec
+from stepcut.features.spec import FeatureSpec, find_files
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
 from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
@@ -187,6 +187,7 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
         )
     with damaged(folder), trusting(trust):
         kind = method or find_saved("method", str(config["method"]), METHODS)
+        config["backbone"] = find_files(config["backbone"], [folder.absolute().parent, Path.cwd()])
         FeatureSpec.from_json(config["backbone"])
         model = (folder / "model.safetensors").read_bytes()
         if saved not in (None, _digest(model)):

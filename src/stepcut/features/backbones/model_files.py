@@ -20,7 +20,7 @@ from stepcut.features.backbones.contract import Frames, Network, Place, Rows, pr
 from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino
 from stepcut.features.backbones.resnet50 import IMAGENET_MEAN, IMAGENET_SCALE
 from stepcut.features.backbones.weights import hash_file
-from stepcut.features.spec import FeatureSpec
+from stepcut.features.spec import LOOKED, FeatureSpec
 
 SETTINGS = ("size", "mean", "scale", "colour", "output", "clip_frames", "clip_fps")
 _log = logging.getLogger("stepcut")
@@ -42,17 +42,17 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     device, runtime, threads = place
     file = Path(spec.backbone)
     if not file.is_file():
-        raise OptionError(
-            f"backbone='{file}': no such file. Put it there, or give another .onnx, .xml or .tflite file, or a name."
-        )
+        other = "Put it there, or give another .onnx, .xml or .tflite file, or a name."
+        raise OptionError(f"backbone='{file}': no such file. {LOOKED if spec.digest else other}")
+    parts = [file, *([file.with_suffix(".bin")] if file.suffix == ".xml" else [])]
+    digest = " ".join(hash_file(part)[:16] for part in reversed(parts) if part.is_file())
+    spec = spec.opened(digest)
     opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(file, device, threads)
     full, axes = complete(spec, described)
     shape = described.outputs[str(full.output)]
     dim = shape[-1] if len(shape) == 3 or (len(shape) == 4 and axes[-1] == len(axes) - 1) else shape[1]
     kept = {name: value for name, value in full.to_json().items() if name in SETTINGS}
-    mark = f"{file.name} {hash_file(file)[:16]} {' '.join(f'{k}={v}' for k, v in kept.items())} {precision(place)}"
-    if file.suffix == ".xml" and file.with_suffix(".bin").is_file():
-        mark = f"{hash_file(file.with_suffix('.bin'))[:16]} {mark}"
+    mark = f"{file.name} {digest} {' '.join(f'{k}={v}' for k, v in kept.items())} {precision(place)}"
     return Network(full, file.name, dim or 0, full.size or 0, mark, lambda: opened(full, axes), place)
 
 

@@ -42,9 +42,11 @@ def load(spec: FeatureSpec, place: Place) -> Network:
         choose("family", spec.family, FAMILIES)
     file = fetch_weights(weights) if weights.startswith("torchvision:") else weights
     arrays, metadata = read_weights(file)
+    digest = hash_file(file)[:16]
+    spec = spec.opened(digest)
     family = spec.family or family_of(arrays, metadata)
     graph = resnet50(arrays, layer, family)  # now, so that a file that does not fit is told of before any decoding
-    mark = f"resnet50 {layer} {family} {hash_file(file)[:16]} {precision(place)}"
+    mark = f"resnet50 {layer} {family} {digest} {precision(place)}"
     return Network(spec, spec.backbone, channels, SIZE, mark, lambda: run_graph(graph, SIZE, place), place)
 
 

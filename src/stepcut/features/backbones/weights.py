@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import OptionError, choose
+from stepcut.features.spec import LOOKED
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
 
@@ -42,7 +43,7 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     """The arrays in the `.safetensors`, `.pth` or `.pt` file at `path` by name, and what it says of itself."""
     file = Path(path)
     if not file.is_file():
-        raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file.")
+        raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file. {LOOKED}")
     metadata: dict[str, str] = {}
     if file.suffix == ".safetensors":
         try:
