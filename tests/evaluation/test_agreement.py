@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from stepcut.cli.main import main
-from stepcut.evaluation.agreement import agree, match_boundaries
+from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import elan, read, write
 from stepcut.timeline import Segment, Timeline
 
@@ -33,6 +33,11 @@ def test_where_they_differ_the_longest_first() -> None:
     assert found.disagreements[0] == (4.5, 9.0, "stir", "wait")
     assert found.disagreements[1] == (4.0, 4.5, "stir", "pour")
     assert found.same == pytest.approx(7 / 12)
+
+
+def test_capitals_and_spaces_are_no_disagreement() -> None:
+    _, apart = compare_annotations({"tea": ANN}, {"tea": ANN.rename({"pour": "Pour ", "stir": "STIR"})})
+    assert not len(apart["tea"])
 
 
 def test_boundaries() -> None:

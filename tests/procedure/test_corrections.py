@@ -140,6 +140,21 @@ def test_names_can_be_exchanged_at_once(place: Path) -> None:
         edits.do({"do": "rename", "names": {"0": "x", "1": "x"}})
 
 
+def test_capitals_and_spaces_make_no_other_step(place: Path) -> None:
+    edits = Edits(place)
+    for edit in ({"do": "add", "name": "Pour  tea"}, {"do": "rename", "step": 1, "name": "pour Tea"}):
+        with pytest.raises(OptionError, match="is a step already, 'pour tea'"):
+            edits.do(edit)
+    edits.do({"do": "rename", "step": 2, "name": "Pour tea"})  # a person may write it otherwise
+    record = json.loads(edits.path.read_text())
+    record["done"].append({"do": "add", "name": "POUR TEA"})  # as an older version let it pass
+    edits.path.write_text(json.dumps(record))
+    kept = Edits(place)
+    assert [step.name for step in kept.document.steps][2:] == ["Pour tea", "POUR TEA"]
+    kept.do({"do": "rename", "step": 0, "name": "cut"})
+    kept.do({"do": "colour", "step": 2, "colour": "#123456"})
+
+
 @pytest.mark.parametrize(
     ("edit", "sentence"),
     [

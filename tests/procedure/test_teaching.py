@@ -76,6 +76,14 @@ def test_label_names_become_the_steps_in_their_usual_order(taught: sc.Procedure)
     assert taught.given.keys() == {ONE, TWO}
 
 
+def test_labels_are_taken_for_the_steps_that_are_there_whatever_their_capitals(taught: sc.Procedure) -> None:
+    loud = TRUTH[THREE].rename({name: f" {name.upper()}" for name in TRUTH[THREE].steps})
+    again = taught.teach({THREE: loud})
+    assert set(taught.steps) <= set(again.steps)
+    new = {name.upper() for name in TRUTH[THREE].sequence()} - {name.upper() for name in taught.steps}
+    assert len(again.steps) == len(taught.steps) + len(new)
+
+
 def test_quality_says_how_well_labelled_videos_are_found_when_left_out(taught: sc.Procedure) -> None:
     assert taught.quality.grade in ("good", "doubtful")
     assert "left out in turn, the 2 labelled videos are found right for" in taught.quality.reason

@@ -326,7 +326,7 @@ def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path
     from stepcut.show.viewer.state import Beside, Viewer
 
     other = Timeline(
-        [Segment(0, 2, "cut"), Segment(2, 4, "spread butter"), Segment(4.5, 5, "drink"), Segment(5, 6, "eat")]
+        [Segment(0, 2, "cut"), Segment(2, 4, "Spread  butter"), Segment(4.5, 5, "drink"), Segment(5, 6, "eat")]
     )
     shown = Viewer(place, beside=Beside("other", {"one.mp4": other})).state()
     rows = {row[2]: row[3:] for row in shown["videos"][0]["beside"]}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
+from stepcut.files.names import spell
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline
 
@@ -135,7 +136,8 @@ def compare_annotations(
             f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}. "
             "They are matched by name."
         )
-    pairs = {name: (first[name], second[name]) for name in common}
+    said = [step for name in common for step in first[name].steps]
+    pairs = {name: (first[name], second[name].rename(spell(second[name].steps, said))) for name in common}
     found = {name: agree([pair], tolerance) for name, pair in pairs.items()}
     whole = agree(list(pairs.values()), tolerance)
     rows: list[list[Cell]] = [

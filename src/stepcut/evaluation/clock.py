@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.find import natural
-from stepcut.files.names import short_names
+from stepcut.files.names import plain, short_names
 from stepcut.timeline import Timeline
 
 CLOCK = 2.0
@@ -37,8 +37,8 @@ class Pair:
 
     def by_name(self) -> list[NDArray[np.int64]]:
         """The found labels in the numbers of the true steps of the same name, from 0; other names come after them."""
-        known = {_plain(step): number for number, step in enumerate(self.steps)}
-        numbers = [known.get(_plain(name), len(known) + i) for i, name in enumerate(self.clusters)]
+        known = {plain(step): number for number, step in enumerate(self.steps)}
+        numbers = [known.get(plain(name), len(known) + i) for i, name in enumerate(self.clusters)]
         translate = np.array([*numbers, -1], dtype=np.int64)
         return [translate[labels] for labels in self.pred]
 
@@ -104,7 +104,7 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
     """One spelling for step names of `timelines` that differ only in case or spaces, and a note for each."""
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
-        spellings.setdefault(_plain(name), []).append(name)
+        spellings.setdefault(plain(name), []).append(name)
     notes = [
         f"the step names {', '.join(map(repr, same))} differ only in case or spaces and were taken as one."
         for same in spellings.values()
@@ -136,10 +136,6 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
                 "the one that starts later was taken."
             )
     return notes
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.split()).casefold()
 
 
 def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Names of videos and files: how labels and videos find each other, and how a stranger's name becomes a file."""
+"""Names of videos, files and steps: when two are the same, and how a stranger's name becomes a file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from stepcut.errors import printable
@@ -74,3 +74,18 @@ def safe_name(name: str) -> PurePosixPath:
     shown = printable(name).translate({ord(letter): f"%{ord(letter):02X}" for letter in _REFUSED})
     parts = [part.encode(errors="replace")[:_MOST].decode(errors="ignore").strip(" ") for part in shown.split("/")]
     return PurePosixPath(*[part for part in parts if part not in ("", ".", "..")] or ["video"])
+
+
+def plain(name: str) -> str:
+    """The `name` of a step as names are compared: capitals and spaces alone make no other step.
+
+    >>> plain(" Add  jam") == plain("add jam")
+    True
+    """
+    return " ".join(name.split()).casefold()
+
+
+def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
+    """How each of these `names` is written among those `known`; one that is not known stays as it is."""
+    written = {plain(name): name for name in reversed(known)}
+    return {name: name if name in known else written.get(plain(name), name) for name in names}

@@ -12,7 +12,7 @@ from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
-from stepcut.procedure.corrections.operations import Edit, apply, describe
+from stepcut.procedure.corrections.operations import Edit, correct, describe
 from stepcut.procedure.folder import locked
 from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import EDITS, read_outline
@@ -98,7 +98,7 @@ class Edits:
                     "Look at it as it is now, then make the change again."
                 )
             if edit is not None:
-                apply(self.document, edit)
+                correct(self.document, edit)
             if (self.folder / FILE).exists():  # a name in it may be one that changes now
                 write_json(self.folder / FILE, self._severity().to_json())
             after = change(self.corrections)

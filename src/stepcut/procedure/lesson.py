@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.features.contract import Features
-from stepcut.files.names import same_video
+from stepcut.files.names import plain, same_video, spell
 from stepcut.formats import read_folder
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.procedure.record import Record
@@ -126,10 +126,9 @@ def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
     """
     seen: dict[str, str] = {}
     for name in names:
-        plain = " ".join(name.split()).casefold()
-        if plain in seen:
-            return seen[plain], name
-        seen[plain] = name
+        if plain(name) in seen:
+            return seen[plain(name)], name
+        seen[plain(name)] = name
     return None
 
 
@@ -219,7 +218,7 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
         numbered = number_labels(new, record.samples, record.rate, ends)
         names = [*shown, *(unnamed(number) for number in range(len(shown), numbered.count))]
         return _whole(StepLabels(_over(before, numbered.rows), names), names, steps, record.rate)
-    timelines = {name: one for name, one in new.items() if isinstance(one, Timeline)}
+    timelines = {name: one.rename(spell(one.steps, shown)) for name, one in new.items() if isinstance(one, Timeline)}
     old_names = [shown[number] for number in sorted(StepLabels(before).used)]
     names = usual_order([*timelines.values(), *(record.timelines[name] for name in before)])
     names = [name for name in names if name in old_names or any(name in one.sequence() for one in timelines.values())]

@@ -24,7 +24,7 @@ from stepcut.methods import StepCut
 from stepcut.methods.contract import OPEN, Array, Method, build
 from stepcut.methods.default.suggest import suggest
 from stepcut.order.plan import make_plan
-from stepcut.procedure.corrections.operations import apply
+from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.lesson import Given, known_rows, lesson
@@ -54,7 +54,7 @@ class Procedure(Record):
         changed = {str(step.number): name for step, name in given.items() if step.name != name}
         if changed:
             edit = {"do": "rename", "names": changed}
-            apply(self.document, edit)
+            correct(self.document, edit)
             self.corrections = self.corrections.do(edit)
         return self
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from stepcut.colours import colour
 from stepcut.errors import OptionError, choose, unknown
+from stepcut.files.names import plain
 from stepcut.procedure.corrections.document import Document, Part, Step, join, union
 
 Edit = Mapping[str, Any]
@@ -26,6 +27,19 @@ def apply(document: Document, edit: Edit) -> Document:
     if not isinstance(edit, Mapping):
         raise OptionError(f"an edit must be an object with a verb under 'do'; got {edit!r}.")
     return choose("do", str(edit.get("do")), VERBS)(document, edit)
+
+
+def correct(document: Document, edit: Edit) -> Document:
+    """The document after one new edit: as `apply`, and a name that is given must differ by more than capitals.
+
+    Edits that were made before are applied as they are: nothing that a person did is lost.
+    """
+    after = apply(document, edit)
+    given = [step for step in after.steps if edit["do"] in ("rename", "add") and step not in document.steps]
+    for step in given:
+        if other := next((o for o in after.steps if o != step and plain(o.name) == plain(step.name)), None):
+            raise OptionError(f"name={step.name!r} is a step already, {other.name!r}. Merge the two instead.")
+    return after
 
 
 def describe(document: Document, edit: Edit) -> str:

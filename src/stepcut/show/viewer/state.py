@@ -10,7 +10,7 @@ from typing import Any
 
 from stepcut.colours import colour, ink
 from stepcut.evaluation.agreement import stretches
-from stepcut.files.names import short_names
+from stepcut.files.names import short_names, spell
 from stepcut.formats import FORMATS
 from stepcut.methods.contract import OPEN
 from stepcut.procedure.corrections.document import Document, Part
@@ -60,7 +60,9 @@ class Beside:
 
         Steps of one name are the same; the others are paired one to one, those that share most time first.
         """
-        theirs = dict(zip(short_names(list(self.timelines)), self.timelines.values(), strict=True))
+        steps = [step.name for step in document.steps]
+        other = [timeline.rename(spell(timeline.steps, steps)) for timeline in self.timelines.values()]
+        theirs = dict(zip(short_names(list(self.timelines)), other, strict=True))
         short = dict(zip(document.parts, short_names(list(document.parts)), strict=True))
         both = {name: other for name, other in short.items() if other in theirs}
         shared: dict[tuple[str, str], float] = {}
