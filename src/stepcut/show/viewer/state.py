@@ -61,8 +61,8 @@ class Beside:
         Steps of one name are the same; the others are paired one to one, those that share most time first.
         """
         steps = [step.name for step in document.steps]
-        other = [timeline.rename(spell(timeline.steps, steps)) for timeline in self.timelines.values()]
-        theirs = dict(zip(short_names(list(self.timelines)), other, strict=True))
+        named = [timeline.rename(spell(timeline.steps, steps)) for timeline in self.timelines.values()]
+        theirs = dict(zip(short_names(list(self.timelines)), named, strict=True))
         short = dict(zip(document.parts, short_names(list(document.parts)), strict=True))
         both = {name: other for name, other in short.items() if other in theirs}
         shared: dict[tuple[str, str], float] = {}
