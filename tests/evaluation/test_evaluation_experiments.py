@@ -25,7 +25,7 @@ from stepcut.features.extract import export
 from stepcut.features.spec import FeatureSpec
 from stepcut.formats import write_folder
 from stepcut.methods import METHODS, StepCut
-from stepcut.methods.cnc.settings import group_settings
+from stepcut.methods.cnc.method import group_settings
 
 TINY = {"iterations": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")

@@ -11,7 +11,7 @@ from stepcut.errors import OptionError
 from stepcut.evaluation.experiments import Results, run_experiment
 from stepcut.files.cache import cache_dir
 from stepcut.files.figures import check_picture
-from stepcut.methods.cnc.settings import group_settings
+from stepcut.methods.cnc.method import group_settings
 
 
 def run(args: argparse.Namespace) -> int:

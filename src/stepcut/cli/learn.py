@@ -16,7 +16,7 @@ from stepcut.features.find import count_videos
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
-from stepcut.methods.cnc.settings import group_settings
+from stepcut.methods.cnc.method import group_settings
 from stepcut.parallel.ranks import is_first_process
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn

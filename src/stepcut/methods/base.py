@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -12,22 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.contract import Array, Choice, Curve, Labels, LeftOut, Online, Window
+from stepcut.methods.contract import Array, Labels, Method, part
 from stepcut.progress import Hook, silent
 
 
-class BaseMethod(ABC):
+class BaseMethod(Method):
     """Derive from it, store settings in `__init__`, and keep what is learned as arrays whose names end in `_`.
 
     `steps` is the number of steps, `rate` rows of features per second, `seed` what random draws follow.
     """
-
-    labels_: list[Labels]
-    steps_: int
-    left_out_: LeftOut | None = None
-    right_: float | None = None
-    choice_: Choice | None = None
-    curve_: Curve | None = None
 
     def __init__(self, steps: int = 7, rate: float = 1.0, seed: int = 0) -> None:
         self.steps, self.rate, self.seed = steps, rate, seed
@@ -74,10 +67,6 @@ class BaseMethod(ABC):
         """How far the largest share is from all of it: 0 where a row surely belongs to a step."""
         return [1 - shares.max(axis=1) for shares in self.memberships(features)]
 
-    def online(self) -> Online:
-        """The last two minutes taken as a video of their own."""
-        return Window(self)
-
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
         return {name: getattr(self, name) for name in list(inspect.signature(type(self)).parameters)}
@@ -92,9 +81,7 @@ class BaseMethod(ABC):
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
         method = cls(**settings)
-        for name, array in state.items():
-            if not name.startswith("labels."):
-                setattr(method, name, array)
-        method.labels_ = [state[name].astype(np.int64) for name in sorted(state) if name.startswith("labels.")]
+        vars(method).update({name: array for name, array in state.items() if not name.startswith("labels.")})
+        method.labels_ = [labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())]
         method.steps_ = method.steps
         return method

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, unknown
+from stepcut.files.addresses import AnyPath
+from stepcut.files.atomic import write_text
 from stepcut.progress import Hook, silent
 
 Array = NDArray[Any]
@@ -47,19 +49,23 @@ class Online(Protocol):
         """Take the next feature row; give its memberships (K,)."""
 
 
-class Curve(Protocol):
+@dataclass
+class Curve:
     """The loss after every iteration of training, for methods that train."""
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The loss and its parts."""
+    names: tuple[str, ...] = ()
+    """The loss and its parts."""
+    values: list[list[float]] = field(default_factory=list)
+    """A row per iteration, a column per name."""
 
-    @property
-    def values(self) -> Sequence[Sequence[float]]:
-        """A row per iteration, a column per name."""
+    def csv(self) -> str:
+        """A row per iteration: its number, then the loss and its parts."""
+        head, rows = ["iteration", *self.names], enumerate(self.values, start=1)
+        return "".join(",".join(line) + "\n" for line in [head, *([str(n), *map(str, row)] for n, row in rows)])
 
-    def save(self, path: Path) -> None:
-        """Write it as CSV."""
+    def save(self, path: AnyPath) -> None:
+        """Write it as CSV to `path`, whole or not at all."""
+        write_text(path, self.csv())
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,10 @@ class Method(Protocol):
     def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
     def predict(self, features: Sequence[Array]) -> list[Labels]: ...
     def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]: ...
-    def online(self) -> Online: ...
+    def online(self) -> Online:
+        """Memberships frame by frame, from the past alone: the last two minutes taken as a video of their own."""
+        return Window(self)
+
     def settings(self) -> dict[str, Any]: ...
     def state(self) -> dict[str, Array]: ...
     @classmethod
@@ -160,6 +169,11 @@ def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
         if name not in known:
             raise OptionError(unknown("setting", name, known))
     return maker(**settings)
+
+
+def part(state: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """What of a `state` has a name that begins with `prefix`, by the rest of its name."""
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
 
 
 class Window:

@@ -16,7 +16,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -34,6 +34,34 @@ BLOCK = 65_536
 """Frames looked at together, so that a check of a long video needs little memory."""
 
 
+def limited(default: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False) -> Any:
+    """A setting of a dataclass with this `default`, whose limits, those of `check_number`, `check_limits` knows."""
+    limits = {"low": low, "high": high, "above": above, "whole": whole}
+    return field(default=default, metadata={"limits": limits})
+
+
+def check_limits(part: Any) -> None:
+    """Refuse the first setting of `part` that is outside its limits; one that is None by default may be None."""
+    for each in fields(part):
+        value = getattr(part, each.name)
+        if "limits" in each.metadata and not (value is None and each.default is None):
+            check_number(each.name, value, **each.metadata["limits"])
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
+) -> None:
+    """Refuse a setting that is no number between `low` and `high`; `above`: `low` itself is refused too."""
+    kinds = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
+    numeric = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+    if numeric and low <= value <= high and not (above and value == low):
+        return
+    kind = "whole number" if whole else "number"
+    least = f"above {low:g}" if above else f"of at least {low:g}"
+    most = f" and at most {high:g}" if high < math.inf else ""
+    raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
+
+
 @dataclass(eq=False, repr=False)
 class Segmenter(ABC):
     """Gives every frame of every video one of `steps` steps. `rate` is in frames (rows) per second."""
@@ -41,9 +69,9 @@ class Segmenter(ABC):
     LEARNED: ClassVar[tuple[str, ...]] = ()
     """The names of the arrays that `fit` learns."""
 
-    steps: int = 7
-    rate: float | Fraction = 1.0
-    seed: int = 0
+    steps: int = limited(7, 1, whole=True)
+    rate: float | Fraction = limited(1.0, 0, above=True)
+    seed: int = limited(0, 0, whole=True)
 
     # ------------------------------------------------------------------ what a user calls
 
@@ -115,31 +143,12 @@ class Segmenter(ABC):
 
     def _check_settings(self) -> None:
         """Say what is wrong with a setting. Here and not in `__init__`, which only stores."""
-        check_number("steps", self.steps, 1, whole=True)
-        check_number("seed", self.seed, 0, whole=True)
-        check_number("rate", self.rate, 0, above=True)
+        check_limits(self)
 
     def _check_learned(self, videos: Videos) -> list[NDArray[Any]]:
         if not hasattr(self, "dimension_"):
             raise NotLearned(f"{type(self).__name__} has not learned any steps yet; call fit(videos) first.")
         return check_videos(videos, self.dimension_) if len(videos) else []
-
-
-# ---------------------------------------------------------------------- checks, shared with the plain functions
-
-
-def check_number(
-    name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
-) -> None:
-    """Refuse a setting that is no number between `low` and `high`; `above`: `low` itself is refused too."""
-    kinds = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
-    numeric = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
-    if numeric and low <= value <= high and not (above and value == low):
-        return
-    kind = "whole number" if whole else "number"
-    least = f"above {low:g}" if above else f"of at least {low:g}"
-    most = f" and at most {high:g}" if high < math.inf else ""
-    raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
 
 
 def check_videos(videos: Videos, dimension: int | None = None, kinds: tuple[int, ...] = (2,)) -> list[NDArray[Any]]:

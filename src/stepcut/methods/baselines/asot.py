@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import unit
 from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost, find_means
-from stepcut.methods.segmenter import Rows, check_number
+from stepcut.methods.segmenter import Rows, limited
 
 ITERATIONS = 25
 FIRST_STEP = 4.0
@@ -34,19 +34,11 @@ class Asot(CentreSegmenter):
     """
 
     normalise: bool = field(default=True, init=False)
-    radius: float = 0.04
-    alpha: float = 0.3
-    entropy: float = 0.07
-    balance: float = 0.1
-    restarts: int = 10
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_number("radius", self.radius, 0, 1)
-        check_number("alpha", self.alpha, 0, 1)
-        check_number("entropy", self.entropy, 0, above=True)
-        check_number("balance", self.balance, 0)
-        check_number("restarts", self.restarts, 1, whole=True)
+    radius: float = limited(0.04, 0, 1)
+    alpha: float = limited(0.3, 0, 1)
+    entropy: float = limited(0.07, 0, above=True)
+    balance: float = limited(0.1, 0)
+    restarts: int = limited(10, 1, whole=True)
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
         return find_means(self._stack(videos), self.steps, self.seed, self.restarts)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, memberships
-from stepcut.methods.segmenter import Labels, Rows, Segmenter, check_number, normalised_times
+from stepcut.methods.segmenter import Labels, Rows, Segmenter, check_number, limited, normalised_times
 
 
 def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
@@ -40,11 +40,7 @@ class CentreSegmenter(Segmenter):
     LEARNED: ClassVar[tuple[str, ...]] = ("centres_",)
 
     normalise: bool = True
-    prior: float = 0.0
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_number("prior", self.prior, 0)
+    prior: float = limited(0.0, 0)
 
     def _learn(self, videos: list[NDArray[Any]]) -> None:
         self.centres_ = self._find_centres(videos)
@@ -82,11 +78,7 @@ class KMeans(CentreSegmenter):
 
     LEARNED: ClassVar[tuple[str, ...]] = ("centres_", "clock_")
 
-    restarts: int = 10
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_number("restarts", self.restarts, 1, whole=True)
+    restarts: int = limited(10, 1, whole=True)
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
         """Learns the weight of time on the way."""
@@ -113,7 +105,7 @@ class KMeans(CentreSegmenter):
 class Subset(KMeans):
     """k-means to `states` states (10 per step where not given), then the greedy choice of `steps` of them."""
 
-    restarts: int = 1
+    restarts: int = limited(1, 1, whole=True)
     states: int | None = None
 
     def _check_settings(self) -> None:

@@ -25,7 +25,7 @@ from stepcut.methods.cnc.record import Terms
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, train
 from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone, describe_backbone
-from stepcut.methods.segmenter import check_number, check_videos, fingerprint
+from stepcut.methods.segmenter import check_limits, check_videos, fingerprint, limited
 from stepcut.parallel.ranks import processes
 from stepcut.progress import Hook, silent
 
@@ -64,47 +64,47 @@ class Embedder:
     """
 
     loss: str | Loss = "tc3i"
-    dim: int = 128
-    rate: float | Fraction = 1.0
+    dim: int = limited(128, 1, whole=True)
+    rate: float | Fraction = limited(1.0, 0, above=True)
     """Rows of the features per second."""
     seed: int = 0
-    videos: int = 5
+    videos: int = limited(5, 2, whole=True)
     """Videos in an iteration; all of them when there are fewer."""
-    frames: int = 32
+    frames: int = limited(32, 2, whole=True)
     """Frames of each video in an iteration; all of them when there are fewer."""
     weight: float | None = None
     """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, with soft-DTW per frame."""
-    temperature: float = 0.1
+    temperature: float = limited(0.1, 0, above=True)
     variance_weight: float = 0.001
-    window: float | None = None
+    window: float | None = limited(None, 0, above=True)
     """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart. None: the paper's 10, but not
     more than a fortieth of the median video, and more than one row."""
-    margin: float = 2.0
-    gamma: float = 0.1
+    margin: float = limited(2.0, 0, above=True)
+    gamma: float = limited(0.1, 0, above=True)
     """Smoothness of soft-DTW."""
     gamma_time: str = "video"
     """What C-IDM measures time in: "video" (its length is 1) or "frames" (30 a second, as the paper writes it)."""
-    learning_rate: float | None = None
+    learning_rate: float | None = limited(None, 0, above=True)
     weight_decay: float = 1e-5
-    iterations: int | None = None
+    iterations: int | None = limited(None, 1, whole=True)
     """Limit on the iterations. None: 10,000 for maps; for vectors ten passes over the rows, at most 1,000."""
-    patience: int | None = None
+    patience: int | None = limited(None, 1, whole=True)
     tolerance: float = 0.01
     """Converged when the mean loss of the last `patience` iterations is not `tolerance` lower than of those before."""
-    context: int = 2
+    context: int = limited(2, 1, whole=True)
     """Frames of context for maps, the frame itself included."""
     stride: float | None = None
     """Seconds between the frames of context."""
     smooth: float = 2.0
     """Vectors are smoothed over time with a Gaussian of so many seconds."""
-    components: int = 64
+    components: int = limited(64, 1, whole=True)
     """Vectors are projected on so many principal axes."""
     hidden: int | None = None
     tune_backbone: bool = False
     """Train end to end from frames `(T, H, W, 3)`, with `backbone` as part of the network."""
     backbone: nn.Module | None = None
     """With `tune_backbone`: from frames `(n, H, W, 3)` to maps `(n, C, h, w)`, `tune.TunableBackbone` for example."""
-    chunk: int = 64
+    chunk: int = limited(64, 1, whole=True)
     """With `tune_backbone`: so many frames go through the backbone at once."""
     device: str | None = None
     """`cpu` or `cuda`; None takes the GPU if there is one."""
@@ -280,13 +280,7 @@ class Embedder:
                 "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "
                 "Give stepcut.methods.cnc.tune.TunableBackbone(graph), or leave tune_backbone out."
             )
-        least = {"videos": 2, "frames": 2, "dim": 1, "context": 1, "components": 1, "chunk": 1, "iterations": 1}
-        for name, lowest in {**least, "patience": 1}.items():
-            if (given := getattr(self, name)) is not None:
-                check_number(name, given, lowest, whole=True)
-        for name in ("temperature", "gamma", "learning_rate", "window", "margin", "rate"):
-            if (given := getattr(self, name)) is not None:
-                check_number(name, given, 0, above=True)
+        check_limits(self)
         if len(features) < 2:
             raise OptionError(
                 f"{len(features)} {'video was' if len(features) == 1 else 'videos were'} given; at least 2 are needed, "

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import NotLearned, OptionError
+from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import Array, Choice, Labels, LeftOut, Online, Window, build
+from stepcut.methods.contract import Array, Curve, Labels, Method, build, part
 from stepcut.methods.segmenter import Segmenter
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import find, find_saved, name_of, needs
@@ -21,7 +22,6 @@ from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
     from stepcut.methods.cnc.embedder import Embedder
-    from stepcut.methods.cnc.training import Curve
 
 
 AS_PUBLISHED: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
 that distances in TCC are neither divided by the dimension nor by a temperature."""
 
 
-class CnC:
+class CnC(Method):
     """The paper's method; every part of it can be changed by name.
 
     `steps`: K. `rate`: rows of the features per second. `loss` is one of tc3i, tcc, lav, lav+tcc; `dim` the size of an
@@ -42,12 +42,6 @@ class CnC:
     `train` and `cut` hold further settings of the embedder and of the segmenter. `as_published` sets what the paper's
     text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
     """
-
-    labels_: list[Labels]
-    steps_: int
-    left_out_: LeftOut | None = None
-    right_: float | None = None
-    choice_: Choice | None = None
 
     def __init__(
         self,
@@ -123,10 +117,6 @@ class CnC:
         """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
         return [_nearest(embedding, self.centres_) / self.scale_ for embedding in self.embed(features)]
 
-    def online(self) -> Online:
-        """Memberships frame by frame, from the past alone."""
-        return Window(self)
-
     @property
     def curve_(self) -> Curve:
         """The loss and its parts after every iteration of training."""
@@ -165,7 +155,6 @@ class CnC:
         """The method as it was when `settings` and `state` were taken."""
         with needs("cnc"):
             from stepcut.methods.cnc.embedder import Embedder
-        from stepcut.methods.cnc.training import Curve
 
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
@@ -185,9 +174,30 @@ class CnC:
             raise NotLearned("this method has not been fitted; call fit(features) first.")
 
 
-def part(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """The arrays whose name begins with `prefix`, without it."""
-    return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
+def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of the embedder, and those of the segmenter, from `{"group.name": value}`.
+
+    `cut.` are settings of segmenters, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
+    unknown one is answered with the nearest name.
+    """
+    from stepcut.methods.cnc.embedder import LOSS_SETTINGS, Embedder
+
+    trained = [each.name for each in fields(Embedder) if each.name not in ("loss", "rate", "seed", "backbone")]
+    cuts = {name for kind in SEGMENTERS.values() for name in inspect.signature(kind).parameters}
+    names = [
+        *(f"cut.{name}" for name in sorted(cuts - {"steps", "rate", "seed"})),
+        *(f"{'loss' if name in LOSS_SETTINGS else 'train'}.{name}" for name in trained),
+    ]
+    train: dict[str, Any] = {}
+    cut: dict[str, Any] = {}
+    for key, value in settings.items():
+        group, dot, name = key.rpartition(".")
+        if name == "steps" and group in ("", "train"):
+            raise OptionError(f"{key}={value!r}: training has iterations; write train.iterations={value!r}.")
+        if (key not in names) if dot else (name not in trained):
+            raise OptionError(unknown("setting", key, names if dot else trained))
+        (cut if group == "cut" else train)[name] = value
+    return train, cut
 
 
 def _json_array(value: Any) -> NDArray[np.uint8]:

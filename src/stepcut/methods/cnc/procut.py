@@ -14,7 +14,7 @@ from stepcut.errors import choose
 from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
 from stepcut.methods.cnc.graph import chain, expand, window_links
-from stepcut.methods.segmenter import Labels, Rows, check_number
+from stepcut.methods.segmenter import Labels, Rows, limited
 
 SMOOTHNESS = 2.0
 """Seconds; chosen by benchmarks/choose_smoothness.py on toy features and CaptainCook4D recipes (docs/cnc.md)."""
@@ -36,18 +36,14 @@ class ProCut(CentreSegmenter):
     True
     """
 
-    smoothness: float = SMOOTHNESS
-    window: float = 0.0
-    m: float = FUZZIFIER
-    restarts: int = 5
+    smoothness: float = limited(SMOOTHNESS, 0)
+    window: float = limited(0.0, 0)
+    m: float = limited(FUZZIFIER, 1, above=True)
+    restarts: int = limited(5, 1, whole=True)
     solver: str = "exact"
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_number("smoothness", self.smoothness, 0)
-        check_number("window", self.window, 0)
-        check_number("m", self.m, 1, above=True)
-        check_number("restarts", self.restarts, 1, whole=True)
         choose("solver", self.solver, dict.fromkeys(("exact", "expansion")))
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +14,7 @@ from torch import Tensor
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Frames of B videos, T each; where a video has fewer, the rest is padding (`mask` false)."""
 
     context: Tensor
@@ -29,9 +28,9 @@ class Batch:
     padded: bool
     """Whether there is padding; known beforehand, a loss need not look at the mask."""
 
-    def parts(self) -> tuple[Tensor, ...]:
+    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """All four tensors."""
-        return self.context, self.times, self.durations, self.mask
+        return self[:4]
 
     def shapes(self) -> tuple[bool, list[torch.Size]]:
         """What must be the same for one recording to serve two batches."""

@@ -5,14 +5,12 @@ A checkpoint holds weights, optimiser and random state in one safetensors file, 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from stepcut.errors import OptionError, TrainingError
-from stepcut.files.atomic import whole_file, write_text
+from stepcut.files.atomic import whole_file
 from stepcut.methods.cnc.ddp import agree
 from stepcut.methods.cnc.record import Recorded, Terms
 from stepcut.methods.cnc.sampling import Batch
+from stepcut.methods.contract import Curve, part
 from stepcut.parallel.ranks import is_first_process
 from stepcut.progress import Hook, Stage
 
@@ -49,33 +48,13 @@ class Plan:
     """On a GPU: record one iteration and play it back."""
 
 
-@dataclass
-class Curve:
-    """The loss and its parts after every iteration."""
-
-    names: tuple[str, ...] = ()
-    values: list[list[float]] = field(default_factory=list)
-
-    def csv(self) -> str:
-        """A row per iteration: its number, then the loss and its parts."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["iteration", *self.names])
-        writer.writerows([number, *row] for number, row in enumerate(self.values, start=1))
-        return out.getvalue()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the curve as CSV, whole or not at all."""
-        write_text(path, self.csv())
-
-    def converged(self, plan: Plan) -> bool:
-        """Whether the smoothed loss has stopped falling; see `Plan.tolerance`."""
-        done, span = len(self.values), plan.patience
-        if done < 2 * span or done % span:
-            return False
-        losses = [row[0] for row in self.values[-2 * span :]]
-        before, now = np.mean(losses[:span]), np.mean(losses[span:])
-        return bool(before - now <= plan.tolerance * abs(before))
+def converged(losses: Sequence[float], plan: Plan) -> bool:
+    """Whether the losses, smoothed, have stopped falling; see `Plan.tolerance`."""
+    done, span = len(losses), plan.patience
+    if done < 2 * span or done % span:
+        return False
+    before, now = np.mean(losses[-2 * span : -span]), np.mean(losses[-span:])
+    return bool(before - now <= plan.tolerance * abs(before))
 
 
 def train(
@@ -143,7 +122,7 @@ def train(
             rows = agree(values).tolist()
             _check(rows, before, plan)
             curve.values += rows
-            finished = len(curve.values) >= plan.iterations or curve.converged(plan)
+            finished = len(curve.values) >= plan.iterations or converged([row[0] for row in curve.values], plan)
             if finished or time.monotonic() - saved > plan.save_every:
                 keep(drawn, finished)
                 saved = time.monotonic()
@@ -220,16 +199,11 @@ def resume(
             f"checkpoint={str(path)!r} belongs to a run with other settings or other features. "
             f"Choose another file, or delete this one to start afresh."
         )
-    weights: dict[str, Tensor] = {}
     moments: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        kind, _, rest = name.partition("/")
-        if kind == "weights":
-            weights[rest] = value
-        elif kind == "optimiser":
-            number, _, quantity = rest.partition("/")
-            moments.setdefault(int(number), {})[quantity] = value
-    network.load_state_dict(weights)
+    for name, value in part(tensors, "optimiser/").items():
+        number, _, quantity = name.partition("/")
+        moments.setdefault(int(number), {})[quantity] = value
+    network.load_state_dict(part(tensors, "weights/"))
     optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
     torch.set_rng_state(tensors["random/torch"])
     if "random/cuda" in tensors and _on_cuda(network):
