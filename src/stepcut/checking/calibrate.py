@@ -74,7 +74,7 @@ class Expectations:
 
     def worths(self, video: Observed, signs: Sequence[Sign]) -> dict[str, float]:
         """What each way of straying adds to the total."""
-        return worths(measure(video, signs, self.usual, self.severity.free), self.scales)
+        return worths(measure(video, signs, self.usual, self.severity), self.scales)
 
     def score(self, worth: Mapping[str, float]) -> float:
         """All evidence in one number: from 0 to 1 within the limit, from 1 to 2 beyond it.

@@ -54,8 +54,8 @@ def check_labels(
     if score > 1 or critical or distance > 1:
         exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
         if not exchanged and worth["timing"] == max(worth.values()):
-            chance, free = float(ndtr(-worth["timing"])), expectations.severity.free
-            signs += find_untimely(shown, expectations.usual, chance, free)
+            chance = float(ndtr(-worth["timing"]))
+            signs += find_untimely(shown, expectations.usual, chance, expectations.severity)
         ranked = sorted(signs, key=lambda sign: (-_worth(sign, worth), sign.chance))
         always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always] or ranked[:1]

@@ -50,21 +50,24 @@ def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) 
         *_missed(video, first, usual, wishes),
         *_misordered({step: one for step, one in first.items() if step not in wishes.free}, usual),
         *_extra(video.occurrences, usual),
-        *_unusual(video, first, usual),
+        *_unusual(video, first, usual, restored(video, usual, wishes.optional).seconds),
         *_unknown(video, usual),
     ]
 
 
-def measure(video: Observed, signs: Sequence[Sign], usual: Usual, free: Collection[int] = ()) -> dict[str, float]:
+def measure(video: Observed, signs: Sequence[Sign], usual: Usual, severity: Severity | None = None) -> dict[str, float]:
     """How far a video strays in each way, 0 or so in a usual one.
 
     `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
     `missed`: the sum of -ln of the chances; the other kinds: the same, by their weight, beyond what one step of all
     shows by chance.
-    Steps that are `free` may come at any time.
+    By the `severity`, free steps may come at any time, and length and times are those of the video with the optional
+    steps that it leaves out.
     """
-    away = [abs(late) for late in _lateness(video, usual, free).values()]
-    amounts = {"length": -math.log(max(video.seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
+    wishes = severity or Severity()
+    away = [abs(late) for late in _lateness(video, usual, wishes).values()]
+    seconds = restored(video, usual, wishes.optional).seconds
+    amounts = {"length": -math.log(max(seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
     for kind in KINDS:
         by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
         nats = [-math.log(sign.chance) * sign.weight for sign in signs if sign.kind == kind]
@@ -72,9 +75,9 @@ def measure(video: Observed, signs: Sequence[Sign], usual: Usual, free: Collecti
     return amounts
 
 
-def find_untimely(video: Observed, usual: Usual, chance: float, free: Collection[int] = ()) -> list[Sign]:
+def find_untimely(video: Observed, usual: Usual, chance: float, severity: Severity) -> list[Sign]:
     """The step that is farthest from its usual time, where there is one; `chance`: of steps as far away as these."""
-    late = _lateness(video, usual, free)
+    late = _lateness(video, usual, severity)
     if not late:
         return []
     step = max(late, key=lambda one: abs(late[one]))
@@ -83,11 +86,28 @@ def find_untimely(video: Observed, usual: Usual, chance: float, free: Collection
     return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
 
 
-def _lateness(video: Observed, usual: Usual, free: Collection[int]) -> dict[int, float]:
+def _lateness(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:
     """How much later than usual each step comes, as a share of the video; free steps move others by their length."""
-    late = {step: time - usual.times[step] for step, time in mean_times(video).items() if step in usual.times}
-    moved = sum(one.spent for one in video.occurrences if one.step in free) / max(video.seconds, 1e-9)
+    whole, free = restored(video, usual, wishes.optional), wishes.free
+    late = {step: time - usual.times[step] for step, time in mean_times(whole).items() if step in usual.times}
+    moved = sum(one.spent for one in video.occurrences if one.step in free) / max(whole.seconds, 1e-9)
     return {step: math.copysign(max(abs(by) - moved, 0.0), by) for step, by in late.items() if step not in free}
+
+
+def restored(video: Observed, usual: Usual, optional: Collection[int]) -> Observed:
+    """The video with room, at the usual times, for the `optional` steps that it leaves out.
+
+    As many seconds as a step takes, times the share of the videos that do it, are what leaving it out takes away.
+    """
+    left_out = set(optional) & usual.times.keys() - {one.step for one in video.occurrences}
+    for step in sorted(left_out, key=lambda one: usual.times[one]):
+        room = math.exp(usual.paces[step].middle) * usual.graph.occurs[step] / usual.graph.videos
+        seconds = video.seconds + room
+        place = usual.times[step] * seconds - room / 2
+        parts = [(one, room if (one.start + one.end) / 2 > place else 0.0) for one in video.occurrences]
+        moved = [one._replace(start=one.start + by, end=one.end + by) for one, by in parts]
+        video = video._replace(occurrences=moved, seconds=seconds)
+    return video
 
 
 def likeness(video: Observed, step: int, usual: Usual) -> float:
@@ -168,14 +188,14 @@ def _extra(video: Sequence[Occurrence], usual: Usual) -> list[Sign]:
     return signs
 
 
-def _unusual(video: Observed, first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
-    """How far the seconds of each step, and of the whole, lie from what is usual."""
+def _unusual(video: Observed, first: dict[int, Occurrence], usual: Usual, whole: float) -> list[Sign]:
+    """How far the seconds of each step, and of the `whole`, lie from what is usual."""
     signs = []
     for step, seconds in time_spent(video.occurrences).items():
         if step in usual.paces:
             signs.append(_rarer(usual.paces[step], seconds, first[step].start, first[step].end, step))
     if usual.length.videos and video.seconds > 0:
-        signs.append(_rarer(usual.length, video.seconds, 0.0, video.seconds))
+        signs.append(_rarer(usual.length, whole, 0.0, video.seconds)._replace(measure=video.seconds))
     return signs
 
 
