@@ -285,6 +285,17 @@ def test_a_wrong_name_is_said_and_not_kept(page: Any) -> None:
     assert name_of(page, 0).input_value() == "slice bread"
 
 
+def test_a_block_without_room_for_a_letter_shows_none(page: Any, place: Path) -> None:
+    Edits(place).do({"do": "mark", "video": "one", "start": 1.0, "end": 1.1, "step": 2})
+    page.reload()
+    page.wait_for_selector("body.ready")
+    shown = page.locator("#stage .track .block").evaluate_all(
+        "all => all.map(one => [one.clientWidth, getComputedStyle(one.lastChild).display !== 'none'])"
+    )
+    assert {bool(text) for width, text in shown if width < 20} == {False}
+    assert {bool(text) for width, text in shown if width > 100} == {True}
+
+
 def test_a_bad_token_and_a_file_outside(browser: Any, served: Served) -> None:
     tab = browser.new_page()
     origin = served.origin
