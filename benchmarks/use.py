@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from reduced import add_reduce, reduce_features
+from stepcut.datasets import Task
 from stepcut.datasets.captaincook4d import read
-from stepcut.datasets.task import Task
 from stepcut.order import learn_graph
 from stepcut.tables import Cell, Table
 from stepcut.version import __version__

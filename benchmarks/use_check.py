@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from stepcut.checking.calibrate import Expectations, learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
+from stepcut.datasets import Task, TaskVideo
 from stepcut.datasets.captaincook4d import read
-from stepcut.datasets.task import Task, TaskVideo
 from stepcut.datasets.toy import EDGES, STEPS, toy_features
 from stepcut.evaluation import score
 from stepcut.guidance.guide import Guide

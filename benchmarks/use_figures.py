@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from stepcut.datasets.task import Task, TaskVideo
+from stepcut.datasets import Task, TaskVideo
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.likelihood import close_order, count_first, insert_relations, reduce_order
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stepcut.datasets import Task
 from stepcut.datasets.captaincook4d import read
-from stepcut.datasets.task import Task
 from stepcut.order import learn_graph
 from stepcut.order.likelihood import close_order, reduce_order
 

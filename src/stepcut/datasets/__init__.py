@@ -13,21 +13,21 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from stepcut.datasets import captaincook4d, crosstask, egoprocel, plain, procel
-from stepcut.datasets.dataset import DATASETS, DataSet, Loaded, TaskInfo
-from stepcut.datasets.task import Task, TaskVideo
+from stepcut.datasets import captaincook4d, egoprocel, plain, third_person
+from stepcut.datasets.dataset import DATASETS, DataSet, Loaded, Task, TaskInfo, TaskVideo
 from stepcut.errors import DataError, choose
 
 log = logging.getLogger("stepcut")
 
-READERS: dict[str, Callable[..., Loaded]] = {
+READERS: dict[str, Callable[..., None]] = {
     "egoprocel": egoprocel.read,
-    "crosstask": crosstask.read,
-    "procel": procel.read,
+    "crosstask": third_person.read_crosstask,
+    "procel": third_person.read_procel,
     "captaincook4d": captaincook4d.read,
     "toy": plain.read_kitchen,
     "folder": plain.read,
 }
+"""Each is given a root, and a `Loaded` to which it adds what it finds there."""
 
 
 def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
@@ -50,15 +50,19 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
 def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     """As `load`, with the same `name`, `root` and `options`, together with what is missing and what makes no sense."""
     data_set = choose("data set", name, DATASETS)
-    roots = [root] if isinstance(root, str | Path) else list(root)
+    roots = [Path(each).expanduser() for each in ([root] if isinstance(root, str | Path) else root)]
     loaded = Loaded()
-    for each in roots:
-        part = READERS[name](each, **options)
+    for place in roots:
+        if not place.is_dir() and name != "toy":  # whose reader says how to film one there
+            raise DataError(
+                f"{place}: no such folder. Give the folder of {name} (stepcut data info {name} shows its tree)."
+            )
+        READERS[name](place, part := Loaded(), **options)
         loaded.tasks += part.tasks
         loaded.missing += part.missing
         loaded.problems += part.problems
     for place, (file, published) in product(roots, data_set.checksums.items()):
-        path = Path(place) / file
+        path = place / file
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:
             loaded.problems.append(f"{path}: it differs from the published file (SHA-256). Copy it again.")
     return loaded

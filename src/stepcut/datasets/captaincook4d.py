@@ -8,8 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, first_of, plain_name
-from stepcut.datasets.task import Task
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, first_of, plain_name
 from stepcut.errors import AnnotationError
 from stepcut.formats.common import fail, read_json, read_text
 from stepcut.timeline import Segment
@@ -19,26 +18,23 @@ RATE = Fraction(1)  # the published features: one row a second
 ANNOTATIONS = "annotations/complete_step_annotations.json"
 
 
-def read(root: str | Path) -> Loaded:
-    """Read all recipes under a root, or under the folders of a root, each with annotations of its own.
+def read(place: Path, loaded: Loaded) -> None:
+    """Add all recipes at `place`, or in its folders, each with annotations of its own, to what was `loaded`.
 
     Steps that were left out (start -1) are errors, not segments.
     """
-    place = existing_root(root, "captaincook4d")
-    loaded = Loaded()
     places = [place] if _steps_file(place) else sorted(p for p in place.iterdir() if p.is_dir())
     for each in places:
         if (steps_file := _steps_file(each)) is not None:
             _read_recipes(each, steps_file, loaded)
     if not loaded.tasks:
         loaded.missing.append(f"{place / ANNOTATIONS}: absent. Copy it from {ABOUT.sources['annotations']}.")
-        return loaded
+        return
     absent = [recipe for recipe in ABOUT.tasks if recipe not in {task.name for task in loaded.tasks}]
     if absent:
         loaded.missing.append(
             f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are not in it: {', '.join(absent)}."
         )
-    return loaded
 
 
 def _steps_file(place: Path) -> Path | None:

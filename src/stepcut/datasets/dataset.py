@@ -1,21 +1,86 @@
-"""DataSet: a data set as a table of facts (`about.toml`), and the shared code that finds its videos and features."""
+"""DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how videos are found."""
 
 from __future__ import annotations
 
 import csv
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from stepcut.datasets.task import Task, TaskVideo
-from stepcut.errors import AnnotationError, DataError, VideoError
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import DataError, VideoError, choose
+from stepcut.features.files import load_features
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.formats.common import build_segment, fail, read_text, seconds
+from stepcut.formats.common import read_text
 from stepcut.timeline import Segment, Timeline
+
+
+@dataclass(frozen=True)
+class TaskVideo:
+    """One video of a task: where it is, its features, its true timeline."""
+
+    name: str
+    path: Path | None = None
+    """The video file, where there is one."""
+    features: Mapping[str, Path] = field(default_factory=dict)
+    """Backbone name -> a `.npy` or `.safetensors` file of rows, (T, d) or maps (T, C, h, w)."""
+    rate: Fraction | None = None
+    """Rows of the features per second, where there are features: row i stands for time i / rate."""
+    duration: float | None = None
+    """Seconds."""
+    timeline: Timeline | None = None
+    """Which step is done when, in seconds; None where nobody has said."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What else is known: person, environment, view."""
+    errors: tuple[tuple[str, str], ...] = ()
+    """(step, what went wrong) for data sets that label mistakes; "missing step" for one that was left out."""
+
+    def read_features(self, backbone: str) -> NDArray[np.float32]:
+        """The features of one `backbone`, a name in `features`: (T, d), or maps (T, C, h, w)."""
+        (found,) = load_features([choose("backbone", backbone, self.features)], 1)
+        return np.array(found.rows, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some videos of people doing the same thing.
+
+    >>> Task("pour tea", [TaskVideo("a"), TaskVideo("b")], steps=("pour",))
+    <Task pour tea: 2 videos, 1 steps>
+    """
+
+    name: str
+    videos: list[TaskVideo]
+    steps: tuple[str, ...]
+    graph: tuple[tuple[str, str], ...] | None = None
+    """The true partial order where it is known, as given: (before, after) by step name."""
+    defects: tuple[str, ...] = ()
+    """What is known to be wrong with these files."""
+
+    def __iter__(self) -> Iterator[TaskVideo]:
+        return iter(self.videos)
+
+    def __len__(self) -> int:
+        return len(self.videos)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}: {len(self.videos)} videos, {len(self.steps)} steps>"
+
+    @property
+    def timelines(self) -> dict[str, Timeline]:
+        """Video name -> true timeline, for the videos that have one."""
+        return {video.name: video.timeline for video in self.videos if video.timeline is not None}
+
+    def with_features(self, backbone: str) -> Task:
+        """The task with only those videos that have features of this backbone."""
+        videos = [video for video in self.videos if backbone in video.features]
+        return Task(self.name, videos, self.steps, self.graph, self.defects)
 
 
 class TaskInfo(NamedTuple):
@@ -122,16 +187,6 @@ class Shelf:
         return TaskVideo(names[0], film, features, rate if features else None, length, timeline, about or {}, errors)
 
 
-def existing_root(root: str | Path, what: str) -> Path:
-    """The `root` of the data set `what` as a path; one that is no folder is an error."""
-    place = Path(root).expanduser()
-    if not place.is_dir():
-        raise DataError(
-            f"{place}: no such folder. Give the folder of {what} (stepcut data info {what} shows its tree)."
-        )
-    return place
-
-
 def first_of(root: Path, *places: str) -> Path | None:
     """The first of several places under the root that exists."""
     return next((root / place for place in places if (root / place).exists()), None)
@@ -187,14 +242,19 @@ def video_duration(path: Path) -> float | None:
     return None if length is None else float(length)
 
 
-def match_videos(videos: Mapping[str, Path], names: Iterable[str], where: str) -> tuple[list[str], list[str]]:
-    """Sentences for the videos of these `names` absent from `where`, and for `videos` that are none of them."""
-    known = set(names)
+def match_videos(
+    loaded: Loaded, videos: Mapping[str, Path], names: set[str], where: str, known: Iterable[str] = ()
+) -> None:
+    """Report in `loaded` the videos of these `names` that are not in `where`, and `videos` that nothing is known of.
+
+    `known` are names of further videos, which need not be there.
+    """
     if not videos:
-        return [f"{where}: no videos. {len(known)} are expected there, named as their annotation files."], []
-    absent = [f"{where}/{name}.*: a timeline but no video." for name in sorted(known - set(videos))]
-    extra = [f"{videos[name]}: a video without a timeline." for name in sorted(set(videos) - known)]
-    return absent, extra
+        loaded.missing.append(f"{where}: no videos. {len(names)} are expected there, named as their annotation files.")
+        return
+    loaded.missing += [f"{where}/{name}.*: a timeline but no video." for name in sorted(names - set(videos))]
+    extra = sorted(set(videos) - names - set(known))
+    loaded.problems += [f"{videos[name]}: a video without a timeline." for name in extra]
 
 
 def plain_name(text: str) -> str:
@@ -204,25 +264,3 @@ def plain_name(text: str) -> str:
     True
     """
     return re.sub(r"[^a-z0-9]", "", text.lower())
-
-
-def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
-    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end.
-
-    A line that makes no sense, and a number that no step has, are reported in `loaded` and left out.
-    """
-    segments = []
-    for line, text in enumerate(read_text(path).split("\n"), start=1):
-        if not text.strip():
-            continue
-        cells = [cell.strip() for cell in text.split(",")]
-        times = [seconds(cell) for cell in cells[1:3]]
-        try:
-            if len(times) != 2 or None in times or not re.fullmatch("[0-9]{1,9}", cells[0]):
-                fail(path, f"{text!r} is not 'step number,start,end'", "Copy the file again", line)
-            if not 1 <= int(cells[0]) <= len(steps):
-                fail(path, f"step {cells[0]} is not known; the task has {len(steps)}", "Copy the file again", line)
-            segments.append(build_segment(times[0] or 0.0, times[1] or 0.0, steps[int(cells[0]) - 1], path, line))
-        except AnnotationError as error:
-            loaded.problems.append(str(error))
-    return segments

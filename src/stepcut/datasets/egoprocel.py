@@ -9,8 +9,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, existing_root, find_videos, match_videos, plain_name
-from stepcut.datasets.task import Task, TaskVideo
+from stepcut.datasets.dataset import (
+    DATASETS,
+    Loaded,
+    Shelf,
+    Task,
+    TaskVideo,
+    find_videos,
+    match_videos,
+    plain_name,
+)
 from stepcut.errors import choose
 from stepcut.formats.common import fail, read_json
 from stepcut.formats.egoprocel import name_numbers, parse
@@ -30,16 +38,13 @@ SLACK = 50  # frames: how far the starts of one step lie apart in two views of a
 BACKGROUND = "0"
 
 
-def read(root: str | Path, view: str = "egocentric") -> Loaded:
-    """Read the published tree, or `egoprocel.json` where that is what the root holds.
+def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
+    """Add what is in the published tree, or in `egoprocel.json` where `root` holds that, to what was `loaded`.
 
     `view` is the camera of CMU-MMAC that is wanted: egocentric, top, back, left or right.
     """
-    place = existing_root(root, "egoprocel")
     choose("view", view, VIEWS)
-    if (place / "egoprocel.json").is_file():
-        return _read_json(place, view)
-    return _read_tree(place, view)
+    (_read_json if (root / "egoprocel.json").is_file() else _read_tree)(root, loaded, view)
 
 
 def _part_videos(root: Path, place: str) -> dict[str, Path]:
@@ -51,8 +56,7 @@ def _part_videos(root: Path, place: str) -> dict[str, Path]:
     return {**find_videos(whole), **({} if own is None else find_videos(own))}
 
 
-def _read_tree(root: Path, view: str) -> Loaded:
-    loaded = Loaded()
+def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
     annotations = root / "annotations" if (root / "annotations").is_dir() else root
     shelf, every = Shelf(root), find_videos(root / "videos")
     known: list[str] = []
@@ -68,11 +72,7 @@ def _read_tree(root: Path, view: str) -> Loaded:
             shelf.videos = _part_videos(root, info.folder)
             loaded.tasks.append(_read_task(title, files, shelf, loaded))
         known += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("*.csv")]  # of every camera
-    absent, _ = match_videos(every, [v.name for t in loaded.tasks for v in t], f"{root}/videos")
-    _, extra = match_videos(every, known, f"{root}/videos")
-    loaded.missing += absent
-    loaded.problems += extra
-    return loaded
+    match_videos(loaded, every, {v.name for t in loaded.tasks for v in t}, f"{root}/videos", known)
 
 
 def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Loaded) -> Task:
@@ -158,9 +158,9 @@ class Frames(NamedTuple):
         return [each for each in zip(self.actions, self.starts, self.ends, strict=True) if each[0] != BACKGROUND]
 
 
-def _read_json(root: Path, view: str) -> Loaded:
+def _read_json(root: Path, loaded: Loaded, view: str) -> None:
     """Read all tasks of `egoprocel.json`, with the videos and features beside it."""
-    loaded, shelf, path = Loaded(), Shelf(root), root / "egoprocel.json"
+    shelf, path = Shelf(root), root / "egoprocel.json"
     names = {}
     if (root / "id2action.txt").is_file():
         numbered = read_numbered_names(root / "id2action.txt")
@@ -180,7 +180,6 @@ def _read_json(root: Path, view: str) -> Loaded:
         loaded.problems.append(f"{path}: the task {key!r} is not known.")
     if not any(video.path or video.features for task in loaded.tasks for video in task):
         loaded.missing.append(f"{root}: no videos/ and no features/ beside egoprocel.json.")
-    return loaded
 
 
 def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:

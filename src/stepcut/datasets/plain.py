@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from stepcut.datasets.dataset import Loaded, Shelf, existing_root, find_videos, first_of
-from stepcut.datasets.task import Task
+from stepcut.datasets.dataset import Loaded, Shelf, Task, find_videos, first_of
 from stepcut.errors import AnnotationError
 from stepcut.files.atomic import read_json
 from stepcut.files.names import video_name
@@ -18,16 +17,16 @@ from stepcut.timeline import Timeline
 LABELS = ("annotations", "labels", "groundTruth")
 
 
-def read(root: str | Path, rate: Rate | None = None) -> Loaded:
-    """Read the folder `root` of one task, or of a folder for each; `rate` is for label files that count frames."""
-    place = existing_root(root, "folder")
-    loaded = Loaded()
+def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
+    """Add the task in the folder `place`, or those in its folders, to what was `loaded`.
+
+    `rate` is for label files that count frames.
+    """
     folders = [place] if _is_task(place) else [p for p in sorted(place.iterdir()) if p.is_dir() and _is_task(p)]
     if not folders:
         loaded.missing.append(f"{place}: no video and no label file in it, nor in a folder of it.")
     for folder in folders:
         loaded.tasks.append(read_task(folder, loaded, rate))
-    return loaded
 
 
 def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()) -> Task:
@@ -53,21 +52,18 @@ def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tup
     return Task(folder.name, videos, steps)
 
 
-def read_kitchen(root: str | Path) -> Loaded:
-    """Read the folder `root` that `toy.make_kitchen` filmed; steps and true order come from its `graph.json`."""
-    place = Path(root)
-    loaded = Loaded()
+def read_kitchen(place: Path, loaded: Loaded) -> None:
+    """Add what `toy.make_kitchen` filmed at `place` to what was `loaded`; `graph.json` has steps and true order."""
     if not (place / "graph.json").is_file():
         loaded.missing.append(
             f"{place}/graph.json: absent. Film a kitchen there: "
             f"python -c 'from stepcut.datasets.toy import make_kitchen; make_kitchen({str(place)!r})'"
         )
-        return loaded
+        return
     graph = read_json(place / "graph.json")
     edges = tuple((str(before), str(after)) for before, after in graph["edges"])
     task = read_task(place, loaded, steps=tuple(str(step) for step in graph["steps"]))
     loaded.tasks.append(replace(task, name="breakfast", graph=edges))
-    return loaded
 
 
 def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Timeline]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stepcut.datasets.dataset import TaskInfo
-from stepcut.datasets.task import Task
+from stepcut.datasets.dataset import Task, TaskInfo
 from stepcut.files.figures import save_figure
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline

@@ -1,0 +1,189 @@
+"""Third-person how-to videos: CrossTask, 18 primary tasks of ordered steps; ProceL, 12 tasks with a grammar of steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskInfo, find_videos, first_of, match_videos
+from stepcut.errors import AnnotationError
+from stepcut.formats.common import build_segment, fail, read_text, seconds
+from stepcut.formats.egoprocel import tell_apart
+from stepcut.formats.mstcn import read_mapping
+from stepcut.timeline import Segment
+
+CROSSTASK = DATASETS["crosstask"]
+GIVEN = "crosstask"  # what the published features are called here
+RATE = Fraction(1)
+PROCEL = DATASETS["procel"]
+SOURCE = PROCEL.sources["project and annotations"]
+
+
+def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
+    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end.
+
+    A line that makes no sense, and a number that no step has, are reported in `loaded` and left out.
+    """
+    segments = []
+    for line, text in enumerate(read_text(path).split("\n"), start=1):
+        if not text.strip():
+            continue
+        cells = [cell.strip() for cell in text.split(",")]
+        times = [seconds(cell) for cell in cells[1:3]]
+        try:
+            if len(times) != 2 or None in times or not re.fullmatch("[0-9]{1,9}", cells[0]):
+                fail(path, f"{text!r} is not 'step number,start,end'", "Copy the file again", line)
+            if not 1 <= int(cells[0]) <= len(steps):
+                fail(path, f"step {cells[0]} is not known; the task has {len(steps)}", "Copy the file again", line)
+            segments.append(build_segment(times[0] or 0.0, times[1] or 0.0, steps[int(cells[0]) - 1], path, line))
+        except AnnotationError as error:
+            loaded.problems.append(str(error))
+    return segments
+
+
+# ---------------------------------------------------------------------- CrossTask
+
+
+def read_crosstask(place: Path, loaded: Loaded) -> None:
+    """Add the 18 primary tasks at `place` to what was `loaded`; a video is what has an annotation file."""
+    release = first_of(place, "crosstask_release/tasks_primary.txt", "tasks_primary.txt")
+    if release is None:
+        where, source = place / "crosstask_release" / "tasks_primary.txt", CROSSTASK.sources["annotations and features"]
+        loaded.missing.append(f"{where}: absent. Unpack crosstask_release.zip there, from {source}.")
+        return
+    folder = release.parent / "annotations"
+    if not folder.is_dir():
+        loaded.missing.append(f"{folder}/: absent. It holds a CSV per annotated video.")
+        return
+    tasks = read_tasks(release)
+    for path in sorted(folder.glob("*.csv")):
+        number = path.stem.partition("_")[0]
+        if number not in tasks:
+            loaded.problems.append(f"{path}: the task {number} is not in {release.name}.")
+    listed = _listed(release.parent, loaded)
+    shelf = Shelf(place)
+    for path in sorted((place / "crosstask_features").glob("*.npy")):
+        shelf.features.setdefault(path.stem, {})[GIVEN] = path
+    for number, (title, steps) in tasks.items():
+        files, videos = sorted(folder.glob(f"{number}_*.csv")), []
+        for path in files:
+            names = [path.stem, path.stem.partition("_")[2]]
+            rate = RATE if GIVEN in shelf.find(names)[1] else None
+            videos.append(shelf.video(names, read_numbered(path, steps, loaded), steps, rate))
+        loaded.tasks.append(Task(title, videos, steps))
+        expected = CROSSTASK.tasks.get(title, TaskInfo()).videos
+        if expected and len(files) < expected:
+            loaded.missing.append(f"{folder}/{number}_*.csv: {len(files)} of {expected} files of {title}.")
+        if listed:
+            loaded.problems += [f"{p}: the video is not in videos.csv." for p in files if p.stem not in listed]
+    known = {video.name for task in loaded.tasks for video in task}
+    either = known | {name.partition("_")[2] for name in known}
+    loaded.problems += [f"{shelf.videos[n]}: a video without annotations." for n in shelf.videos if n not in either]
+    bare = [v.name for task in loaded.tasks for v in task if v.path is None and not v.features]
+    if bare:
+        loaded.missing.append(f"{place}/videos/: {len(bare)} of {len(known)} videos have neither video nor features.")
+
+
+def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Number -> title and steps of the tasks in the list at `path`, in blocks of six lines."""
+    tasks = {}
+    lines = read_text(path).split("\n")
+    for first in range(0, len(lines), 6):
+        block = [line.strip() for line in lines[first : first + 5]]
+        if not any(block):
+            continue
+        if len(block) < 5 or not all(re.fullmatch("[0-9]{1,9}", block[line]) for line in (0, 3)):
+            fail(path, "a task needs id, title, address, number of steps, steps", "Copy the file again", first + 1)
+        named = [" ".join(step.split()) for step in block[4].split(",")]
+        steps = tuple(tell_apart(enumerate(named, start=1)).values())
+        if len(steps) != int(block[3]):
+            fail(path, f"{block[1]} says {block[3]} steps and names {len(steps)}", "Copy the file again", first + 5)
+        tasks[block[0]] = block[1], steps
+    return tasks
+
+
+def _listed(folder: Path, loaded: Loaded) -> set[str]:
+    """The names `<task>_<video>` in videos.csv."""
+    path = folder / "videos.csv"
+    if not path.is_file():
+        loaded.missing.append(f"{path}: absent. It holds the addresses of the videos.")
+        return set()
+    rows = [line.split(",") for line in read_text(path).split("\n") if line.strip()]
+    return {f"{row[0].strip()}_{row[1].strip()}" for row in rows if len(row) >= 2}
+
+
+# ---------------------------------------------------------------------- ProceL
+
+
+def read_procel(place: Path, loaded: Loaded) -> None:
+    """Add the 12 tasks at `place` to what was `loaded`, from `data.mat` or from text files that others made of it."""
+    base = place / "ProceL_dataset" if (place / "ProceL_dataset").is_dir() else place
+    shelf = Shelf(place)
+    for name in PROCEL.tasks:
+        folder = base / name
+        if (folder / "data.mat").is_file():
+            steps, timed = _read_mat(folder, loaded)
+        elif (folder / "mapping.txt").is_file():
+            steps, timed = _read_texts(folder, loaded)
+        else:
+            loaded.missing.append(f"{folder}/data.mat: absent. Unpack the annotations there, from {SOURCE}")
+            continue
+        shelf.videos = find_videos(folder / "videos")
+        match_videos(loaded, shelf.videos, set(timed), str(folder / "videos"))
+        videos = [shelf.video([video], segments, steps) for video, segments in timed.items()]
+        loaded.tasks.append(Task(name, videos, steps))
+
+
+def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
+    """Steps and segments from MATLAB cells: `grammar` (K, 1) of names, `key_steps_time` (N, 1) of (K, 1) of (m, 2)."""
+    from scipy.io import loadmat
+
+    path = folder / "data.mat"
+    try:
+        record = loadmat(str(path))
+        steps = tuple(tell_apart(enumerate(map(_text, record["grammar"].ravel()), start=1)).values())
+        times = record["key_steps_time"].ravel()
+        names = _video_names(folder / "readme.txt", len(times), loaded)
+        timed: dict[str, list[Segment]] = {}
+        for name, cells in zip(names, times, strict=True):
+            timed[name] = []
+            for step, cell in zip(steps, cells.ravel(), strict=True):
+                for start, end in np.asarray(cell, dtype=float).reshape(-1, 2).tolist():
+                    try:
+                        timed[name].append(build_segment(start, end, step, path, None))
+                    except AnnotationError as error:
+                        loaded.problems.append(f"{name}: {error}")
+    except (KeyError, ValueError, TypeError, NotImplementedError) as error:  # the last: a file of MATLAB 7.3
+        fail(path, f"has no grammar and key_steps_time that fit together ({error!r})", "Copy the file again")
+    return steps, timed
+
+
+def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
+    """The names in readme.txt, in order; where they do not fit the number of annotated videos, numbers."""
+    rows = [line.split("\t") for line in read_text(path).split("\n") if line.strip()] if path.is_file() else []
+    names = [row[1].strip() for row in rows if len(row) > 1]
+    if len(names) == count:
+        return names
+    loaded.problems.append(f"{path}: {len(names)} names for {count} annotated videos, so these are numbered.")
+    return [f"{path.parent.name}_{place + 1:04d}" for place in range(count)]
+
+
+def _read_texts(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
+    named = [step.replace("_", " ") for step in read_mapping(folder / "mapping.txt")]
+    steps = tuple(tell_apart(enumerate(named, start=1)).values())
+    files = sorted((folder / "annotations").glob("*.csv"))
+    if not files:
+        loaded.missing.append(f"{folder}/annotations/: no CSV in it.")
+    return steps, {path.stem: read_numbered(path, steps, loaded) for path in files}
+
+
+def _text(cell: Any) -> str:
+    """The string in a MATLAB cell, however deep it is wrapped."""
+    while isinstance(cell, np.ndarray):
+        cell = cell.ravel()[0]
+    return " ".join(str(cell).split())
