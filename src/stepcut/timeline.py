@@ -116,15 +116,20 @@ class Timeline:
 
     # ------------------------------------------------------------------ between segments and label arrays
 
-    def labels(self, times: Sequence[float] | NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-        """The step number at each of the times, -1 for none. Where segments overlap, the one that starts later wins."""
+    def labels(
+        self, times: Sequence[float] | NDArray[np.floating[Any]], steps: Sequence[str] | None = None
+    ) -> NDArray[np.int64]:
+        """The step number at each of the `times`, -1 for none. Where segments overlap, the one that starts later wins.
+
+        `steps`: names in the order of the numbers, where these are not the timeline's own; other steps are -1.
+        """
         at = np.asarray(times, dtype=np.float64)
         order = np.argsort(at, axis=None, kind="stable")
         labels = np.full(at.size, BACKGROUND, dtype=np.int64)
-        number = {step: k for k, step in enumerate(self.steps)}
+        number = {step: k for k, step in enumerate(self.steps if steps is None else steps)}
         ends = np.searchsorted(at.ravel()[order], [(s.start, s.end) for s in self.segments]).reshape(-1, 2)
         for segment, (first, last) in zip(self.segments, ends.tolist(), strict=True):
-            labels[order[first:last]] = number[segment.step]
+            labels[order[first:last]] = number.get(segment.step, BACKGROUND)
         return labels.reshape(at.shape)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Third-person how-to videos: CrossTask, 18 primary tasks of ordered steps; ProceL, 12 tasks with a grammar of steps."""
+"""Third-person how-to videos: CrossTask, 18 primary tasks of ordered steps; ProceL, 12 tasks and their grammars."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +75,8 @@ def put_on_one_clock(
             continue
         times = (np.arange(ticks) + 0.5) / clock
         pair.videos.append(ours)
-        pair.pred.append(_numbers(prediction, times, clusters))
-        pair.true.append(_numbers(truth, times, steps) + 1)
+        pair.pred.append(prediction.labels(times, clusters))
+        pair.true.append(truth.labels(times, steps) + 1)
     if not pair.videos:
         raise AnnotationError("none of the videos has any length, so there is nothing to score. Check the timelines.")
     return pair
@@ -151,9 +150,3 @@ def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]
 def _some(names: Mapping[str, Timeline] | list[str]) -> str:
     listed = sorted(names, key=natural)
     return (", ".join(listed[:5]) or "none") + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
-
-
-def _numbers(timeline: Timeline, times: NDArray[np.floating[Any]], vocabulary: list[str]) -> NDArray[np.int64]:
-    place = {step: number for number, step in enumerate(vocabulary)}
-    translate = np.array([*(place[step] for step in timeline.steps), -1], dtype=np.int64)
-    return translate[timeline.labels(times)]

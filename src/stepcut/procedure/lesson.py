@@ -15,7 +15,7 @@ from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.features.contract import Features
 from stepcut.files.names import plain, same_video, spell
 from stepcut.formats import read_folder
-from stepcut.methods.contract import BACKGROUND, OPEN, Labels
+from stepcut.methods.contract import OPEN, Labels
 from stepcut.procedure.record import Record
 from stepcut.timeline import Timeline
 
@@ -144,11 +144,9 @@ def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: 
         raise AnnotationError(
             f"{name}: a label ends at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?"
         )
-    place = {step: number for number, step in enumerate(names)}
-    translate = np.array([*(place.get(step, BACKGROUND) for step in timeline.steps), BACKGROUND], dtype=np.int64)
     # A row stands for the time from its own to the next one's: the middle decides, and for the last one its start.
     times = np.minimum((np.arange(rows) + 0.5) / float(rate), max(last, end) - 1e-6)
-    return translate[timeline.labels(np.maximum(times, 0))]
+    return timeline.labels(np.maximum(times, 0), names)
 
 
 def _numbers(name: str, given: Any, rows: int) -> Labels:

@@ -172,13 +172,13 @@ def run_cell(work: Work) -> dict[str, Any]:
             continue
         result = score(pred, pair.true, protocol, names=pair.steps, rate=pair.clock, clusters=cell.steps)
         values = result.figures
-        if material.graph is not None and protocol == "strict":
-            values["graph F1"] = graph_f1(result, set(material.graph))
+        if material.task.graph is not None and protocol == "strict":
+            values["graph F1"] = graph_f1(result, set(material.task.graph))
         figures[protocol] = {name: None if math.isnan(value) else round(value, 4) for name, value in values.items()}
     record = {
         "cell": asdict(cell),
         "figures": figures,
-        "notes": [f"{material.task}: {note}" for note in pair.notes],
+        "notes": [f"{material.task.name}: {note}" for note in pair.notes],
         "seconds": round(time.perf_counter() - start, 3),
     }
     write_json(path, record)

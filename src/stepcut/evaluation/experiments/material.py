@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +40,27 @@ TOY_VIEWS = {"egocentric": "ego", "side": "side"}
 class Material:
     """The videos of one task from one camera, as much of them as a cell needs; small enough to hand to a process."""
 
-    task: str
+    task: Task
     view: str
-    truth: dict[str, Timeline]
     durations: dict[str, float]
-    fingerprint: str
-    """Changes when the truth or the features do."""
-    graph: tuple[tuple[str, str], ...] | None = None
+    """Of the videos that are used, in seconds."""
     features: dict[str, Path] = field(default_factory=dict)
     """Video -> a file of rows (T, d) or (T, C, h, w); empty where there are neither features nor videos."""
     rate: float = 1.0
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     """What was assumed, and which videos were left out."""
+
+    @property
+    def truth(self) -> dict[str, Timeline]:
+        """The true timelines of the videos that are used."""
+        return {name: self.task.timelines[name] for name in self.durations}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes when the truth or the features do."""
+        contents = {name: content_hash(path, cache_dir()) for name, path in sorted(self.features.items())}
+        held = json.dumps([fingerprint(self.truth), contents, self.rate])
+        return hashlib.sha256(held.encode()).hexdigest()[:16]
 
     @property
     def steps(self) -> int:
@@ -65,7 +75,9 @@ class Material:
     def read(self) -> dict[str, Rows]:
         """The features of every video."""
         if not self.features:
-            raise DataError(f"task {self.task!r} has neither features nor videos; only rows of no video can be filled.")
+            raise DataError(
+                f"task {self.task.name!r} has neither features nor videos; only rows of no video can be filled."
+            )
         return {name: load_features([path], self.rate)[0].rows for name, path in self.features.items()}
 
 
@@ -83,7 +95,7 @@ def make_material(
     if kind is not None:
         return _made(task, view, kind, make)
     lengths = {name: video.duration or task.timelines[name].end for name, video in _true(task).items()}
-    return _material(task, view, lengths) if lengths else None
+    return Material(task, view, lengths) if lengths else None
 
 
 def describe(first: Material, kind: str | FeatureSpec | None, maps: str) -> tuple[str | None, bool]:
@@ -209,22 +221,6 @@ def _true(task: Task) -> dict[str, TaskVideo]:
     return {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
 
 
-def _material(
-    task: Task,
-    view: str,
-    durations: dict[str, float],
-    files: Mapping[str, Path] | None = None,
-    rate: float = 1.0,
-    notes: Sequence[str] = (),
-) -> Material:
-    """The videos of a task whose lengths are given; without files it is the truth alone."""
-    held = dict(files or {})
-    truth = {name: task.timelines[name] for name in durations}
-    contents = {name: content_hash(path, cache_dir()) for name, path in sorted(held.items())}
-    digest = hashlib.sha256(json.dumps([fingerprint(truth), contents, rate]).encode()).hexdigest()[:16]
-    return Material(task.name, view, truth, durations, digest, task.graph, held, rate, tuple(notes))
-
-
 def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | None:
     """The material of a task with given features; None where no video has both a truth and these features."""
     held = {name: v for name, v in _true(task).items() if kind in v.features}
@@ -249,7 +245,7 @@ def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | Non
             notes = [f"{task.name}: its features do not say their rate; 1 row a second was assumed."]
     if len(rates) > 1:
         raise DataError(f"task {task.name!r}: features of {kind} come at {sorted(map(str, rates))} rows a second.")
-    return _material(task, view, durations, files, float(next(iter(rates))), notes)
+    return Material(task, view, durations, files, float(next(iter(rates))), notes)
 
 
 def _made(task: Task, view: str, spec: FeatureSpec, make: Maker) -> Material | None:
@@ -267,4 +263,4 @@ def _made(task: Task, view: str, spec: FeatureSpec, make: Maker) -> Material | N
             files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
     if not files:
         raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
-    return _material(task, view, durations, files, rate, notes)
+    return Material(task, view, durations, files, rate, notes)

@@ -119,8 +119,8 @@ def run_experiment(
             if not ready:
                 continue
             described = describe(ready[0], kind, maps)
-            by_task = {(material.view, material.task): material for material in ready}
-            numbers = {m.task: experiment.steps or (m.steps if steps == "true" else int(steps),) for m in ready}
+            by_task = {(material.view, material.task.name): material for material in ready}
+            numbers = {m.task.name: experiment.steps or (m.steps if steps == "true" else int(steps),) for m in ready}
             cells = plan(chosen, list(by_task), numbers, range(seed, seed + seeds))
             work = [Work(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
             # Trained embeddings first, each once: the cells that share one then find it on the disk.
@@ -153,7 +153,7 @@ def run_experiment(
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "tasks": [
                 {
-                    "task": material.task,
+                    "task": material.task.name,
                     "view": material.view,
                     "videos": len(material.durations),
                     "steps": material.steps,
@@ -196,20 +196,17 @@ def _each(
     do: Callable[[Work], T], todo: Sequence[Work], engine: Engine | None, stage_name: str, progress: Hook
 ) -> list[T]:
     """Do all work, here or by the engine's workers; the answers in its order."""
-    results: dict[int, T] = {}
-    if not todo:
-        return []
+    answers: dict[int, T] = {}
     with Stage(progress, stage_name, total=len(todo), unit="cells") as stage:
 
         def done(number: int, answer: T | Exception) -> None:
             if isinstance(answer, Exception):
                 raise answer
-            results[number] = answer
+            answers[number] = answer
             stage.advance(item=todo[number].cell.key)
 
-        if engine is None:
-            for number, work in enumerate(todo):
-                done(number, do(work))
-        else:
+        if engine is not None:
             engine.map(do, todo, done, gpu=True)
-    return [results[number] for number in range(len(todo))]
+        for number in range(len(answers), len(todo)):
+            done(number, do(todo[number]))
+    return [answers[number] for number in range(len(todo))]
