@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -159,20 +159,21 @@ class Results:
         return parts[task].part if self.record["data"] == "egoprocel" and task in parts else task
 
     def _figures(self, cells: Cells, protocol: str, columns: list[str]) -> list[Cell]:
+        chosen = [[cell for cell in cells if self._column(cell["task"]) == column] for column in columns]
+        chosen += [cells] if len(columns) > 1 else []
         values: list[Cell] = []
-        for column in columns:
-            mine = [cell for cell in cells if self._column(cell["task"]) == column]
+        for mine in chosen:
             for figure in self.experiment.figures:
-                values.append(_shorten(_over(_by_seed(mine, figure, protocol))) if mine else None)
-        if len(columns) > 1:
-            values += [_shorten(self._average(cells, figure, protocol)) for figure in self.experiment.figures]
+                mean = self._average(mine, figure, protocol) if mine else None
+                values.append(mean.mean if mean is not None and mean.sd == 0.0 else mean)
         return values
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
         """As in the paper, over the columns: a part of many tasks weighs no more than a part of one."""
         columns = dict.fromkeys(self._column(cell["task"]) for cell in cells)
         parts = [[cell for cell in cells if self._column(cell["task"]) == column] for column in columns]
-        return _over(np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0))
+        seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
+        return Spread(float(np.mean(seeds)), float(np.std(seeds)))
 
     def _published(self, key: Key, protocol: str) -> Published:
         """The paper's figures for this row by column; empty where there are none for this data, K and protocol."""
@@ -255,11 +256,3 @@ def _by_seed(cells: Cells, figure: str, protocol: str) -> list[float]:
         known = [value for value in values if value is not None]
         means.append(float(np.mean(known)) if known else float("nan"))
     return means
-
-
-def _over(seeds: Sequence[float] | np.ndarray[Any, Any]) -> Spread:
-    return Spread(float(np.mean(seeds)), float(np.std(seeds)))
-
-
-def _shorten(value: Spread) -> Cell:
-    return value.mean if value.sd == 0.0 else value
