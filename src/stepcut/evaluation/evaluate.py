@@ -7,15 +7,15 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.evaluation.clock import CLOCK, put_on_one_clock
+from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock
 from stepcut.evaluation.compare import baseline, compare_videos, graph_f1, verdict
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
@@ -131,29 +131,69 @@ def evaluate(
     true, origin = read_truth(truth)
     known = getattr(truth, "graph", None) if graph is None else graph
     edges = None if known is None else set(known)
-    random = range(seed, seed + seeds)
+    chosen, random = find_protocol(protocol), range(seed, seed + seeds)
+    given: Any = proc_or_timelines
+    if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
+        given = {"ours": given}
+    found = {name: _read_row(one, true, clock) for name, one in given.items()}
+    first = next(iter(found.values()))
+    pair, count = first.pairs[0], len(first.pairs[0].clusters)
+    named = chosen.name == "named"
+    # What looks at no video names nothing: under `named` it is given the best names, those of strict.
+    blindly = find_protocol("strict") if named else chosen
+    numbers = {row: random if row == "random" else random[:1] for row in BASELINES}
+    todo = [
+        (one.by_name() if named else one.pred, one, len(one.clusters), chosen)
+        for row in found.values()
+        for one in row.pairs
+    ]
+    todo += [
+        (baseline(row, pair.true, count, number), pair, count, blindly) for row in BASELINES for number in numbers[row]
+    ]
+    work = partial(_score, background=background)
+    answers = iter([work(one) for one in todo] if engine is None else engine.map(work, todo))
+    scores = {name: [_right(next(answers)) for _ in row.pairs] for name, row in found.items()}
+    blind = {row: [_right(next(answers)) for _ in numbers[row]] for row in BASELINES}
+    rows: list[list[Cell]] = []
+    for name, each in [*scores.items(), *blind.items()]:
+        rows.append([name, *(spread([one.figures[figure] for one in each]) for figure in FIGURES)])
+        if edges is not None:
+            rows[-1].append(spread([graph_f1(one, edges) for one in each]))
+    caption = ", ".join(
+        [
+            f"protocol {chosen.name}" + (" without true background" if background == "drop" else ""),
+            f"K = {count}",
+            f"{len(pair.videos)} videos",
+            f"data {origin} {fingerprint(true)}",
+            f"seeds {first.seeds} (random: {random[0]} to {random[-1]})",
+            f"clock {clock:g} Hz",
+            f"stepcut {__version__}",
+        ]
+    )
+    notes = [verdict({**scores, **blind}, name) for name in scores]
+    if len(found) > 1:
+        two = list(found)[:2]
+        by_video = [zip(found[name].pairs[0].videos, scores[name][0].per_video, strict=True) for name in two]
+        notes.append(compare_videos(two, [{video: one.f1 for video, one in each} for each in by_video]))
+    if named:
+        notes.append("Baselines name nothing; they are given the names that suit them best.")
+    notes += dict.fromkeys(note for row in found.values() for note in row.notes)
+    columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
+    scores.update(blind)
+    return Evaluation(columns, rows, caption, notes, scores=scores, videos=pair.videos, clusters=pair.clusters)
 
-    def one_row(given: Any) -> Evaluation:
-        return _evaluate(given, true, origin, find_protocol(protocol), random, background, clock, edges, engine)
 
-    rows: Any = proc_or_timelines
-    if isinstance(rows, Mapping) and not all(isinstance(found, Timeline) for found in rows.values()):
-        return side_by_side({row: one_row(found) for row, found in rows.items()})
-    return one_row(rows)
+class Row(NamedTuple):
+    """What was found by one method, with one seed or several, beside the truth."""
+
+    pairs: list[Pair]
+    """One for every seed, all of one K."""
+    seeds: str
+    notes: list[str]
 
 
-def _evaluate(
-    given: Any,
-    true: Mapping[str, Timeline],
-    origin: str,
-    protocol: Protocol,
-    random: Sequence[int],
-    background: str,
-    clock: float,
-    edges: set[tuple[str, str]] | None,
-    engine: Engine | None,
-) -> Evaluation:
-    """The table of one thing that was found, beside the baselines; `random` are the seeds of that baseline."""
+def _read_row(given: Any, true: Mapping[str, Timeline], clock: float) -> Row:
+    """One thing to be scored, or the same with several seeds."""
     alone = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
     opened = [_open(one) for one in ([given] if alone else given)]
     if not opened:
@@ -164,70 +204,25 @@ def _evaluate(
         raise OptionError(
             f"the procedures have K = {sizes} steps; seeds of one method have the same K. Evaluate apart."
         )
-    named = protocol.name == "named"
-    to_score = [("ours", pair.by_name() if named else pair.pred, pair.true, pair.steps) for pair in pairs]
-    for row in BASELINES:
-        for number in random if row == "random" else random[:1]:
-            pair = pairs[0]
-            to_score.append((row, baseline(row, pair.true, sizes[0], number), pair.true, pair.steps))
-    options: dict[str, Any] = {"protocol": protocol, "background": background, "rate": clock, "clusters": sizes[0]}
-    work = partial(_score, options=options)
-    answers = [work(one) for one in to_score] if engine is None else engine.map(work, to_score)
-    scores: dict[str, list[Score]] = {row: [] for row in ("ours", *BASELINES)}
-    for (row, *_), answer in zip(to_score, answers, strict=True):
-        if isinstance(answer, Exception):
-            raise answer
-        scores[row].append(answer)
-    columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
-    rows: list[list[Cell]] = []
-    for row, each in scores.items():
-        rows.append([row, *(spread([one.figures[name] for one in each]) for name in FIGURES)])
-        if edges is not None:
-            rows[-1].append(spread([graph_f1(one, edges) for one in each]))
-    learned = " ".join(seed for _, _, seed, _ in opened)
-    caption = ", ".join(
-        [
-            f"protocol {protocol.name}" + (" without true background" if background == "drop" else ""),
-            f"K = {sizes[0]}",
-            f"{len(pairs[0].videos)} videos",
-            f"data {origin} {fingerprint(true)}",
-            f"seeds {learned} (random: {random[0]} to {random[-1]})",
-            f"clock {clock:g} Hz",
-            f"stepcut {__version__}",
-        ]
-    )
-    blind = ["Baselines name nothing; they are given the names that suit them best."] if named else []
-    said = [name for name in pairs[0].videos if any(name in labelled for *_, labelled in opened)]
-    if said:
-        blind.append(
-            f"{len(said)} of the {len(pairs[0].videos)} videos show what a person said of them, which is no finding: "
+    notes, videos = [], pairs[0].videos
+    if said := [name for name in videos if any(name in labelled for *_, labelled in opened)]:
+        notes.append(
+            f"{len(said)} of the {len(videos)} videos show what a person said of them, which is no finding: "
             f"{', '.join(said[:5])}{' ...' if len(said) > 5 else ''}. Leave their truth out to score the others alone."
         )
-    notes = [verdict(scores), *blind, *dict.fromkeys(note for pair in pairs for note in pair.notes)]
-    return Evaluation(columns, rows, caption, notes, scores=scores, videos=pairs[0].videos, clusters=pairs[0].clusters)
+    notes += [note for pair in pairs for note in pair.notes]
+    return Row(pairs, " ".join(seed for _, _, seed, _ in opened), notes)
 
 
-def side_by_side(each: Mapping[str, Evaluation]) -> Evaluation:
-    """One table with a row for each of several evaluations against the same truth, and the baselines of the first."""
-    first = next(iter(each.values()))
-    rows: list[list[Cell]] = [[name, *table.rows[0][1:]] for name, table in each.items()]
-    scores = {name: table.scores["ours"] for name, table in each.items()}
-    blind = {row: first.scores[row] for row in BASELINES}
-    notes = [verdict({**scores, **blind}, name) for name in each]
-    names = list(each)[:2]
-    if len(names) == 2:
-        tables = [each[name] for name in names]
-        scored = [zip(table.videos, table.score.per_video, strict=True) for table in tables]
-        notes.append(compare_videos(names, [{video: one.f1 for video, one in pairs} for pairs in scored]))
-    notes += dict.fromkeys(note for table in each.values() for note in table.notes[1:])
-    return replace(first, rows=[*rows, *first.rows[1:]], notes=notes, scores={**scores, **blind})
+def _score(job: tuple[list[Any], Pair, int, Protocol], background: str) -> Score:
+    labels, pair, count, protocol = job
+    return score(labels, pair.true, protocol, background, pair.steps, pair.clock, count)
 
 
-def _score(job: tuple[str, Any, Any, Any], options: Mapping[str, Any]) -> Score:
-    row, found, true, names = job
-    # What looks at no video names nothing: under `named` it is given the best names, those of strict.
-    best = {"protocol": "strict"} if row in BASELINES and options["protocol"].name == "named" else {}
-    return score(found, true, names=names, **{**options, **best})
+def _right(answer: Score | Exception) -> Score:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:
