@@ -51,12 +51,7 @@ class Alert:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
-        return {
-            "kind": self.kind,
-            "step": self.step,
-            "confidence": round(self.confidence, 3),
-            "reason": self.reason,
-        }
+        return {"kind": self.kind, "step": self.step, "confidence": round(self.confidence, 3), "reason": self.reason}
 
 
 @dataclass(frozen=True)
@@ -137,7 +132,7 @@ class Guide:
         """Seconds that each step was the most believed, since it last became so."""
         self.counts = np.zeros(len(self.steps), dtype=np.int64)
         self.now = -1
-        self.said: set[tuple[str, int]] = set()
+        self.said: set[tuple[str, int | None]] = set()
 
     def push(self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()) -> State:
         """Take the feature row of the frame at `time` (seconds, growing); give the state then.
@@ -152,7 +147,7 @@ class Guide:
         # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
             memberships = self.online.push(row)
-        belief = self._corrected(self._believed(np.asarray(memberships, dtype=np.float64)))
+        belief = self._belief(np.asarray(memberships, dtype=np.float64))
         self.time = time
         fresh = [*alerts, *self._count_time(int(np.argmax(belief)), passed), *self._unknown(row)]
         state = State(
@@ -188,28 +183,22 @@ class Guide:
             self._count_done(self.now)
             self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
 
-    # ------------------------------------------------------------------ what is believed
-
-    def _corrected(self, belief: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The belief, with the step that a person corrected in the place of the one that the method sees."""
-        if self.corrected is None:
-            return belief
-        seen, said = self.corrected
-        if int(np.argmax(belief)) not in (seen, said):
-            self.corrected = None
-            return belief
-        belief = belief.copy()
-        belief[seen], belief[said] = min(belief[seen], belief[said]), max(belief[seen], belief[said])
-        return belief
-
-    def _believed(self, memberships: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _belief(self, memberships: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The share of every step; what a person corrected stands in the place of what the method sees."""
         if memberships.shape != (len(self.steps),):
             raise FeatureError(
                 f"memberships of shape {memberships.shape} for {len(self.steps)} steps; "
                 "the method and the procedure do not belong together."
             )
         belief = np.maximum(memberships, 1e-6)
-        return np.asarray(belief / belief.sum())
+        belief /= belief.sum()
+        if self.corrected is not None:
+            seen, said = self.corrected
+            if int(np.argmax(belief)) in (seen, said):
+                belief[seen], belief[said] = min(belief[seen], belief[said]), max(belief[seen], belief[said])
+            else:
+                self.corrected = None
+        return belief
 
     # ------------------------------------------------------------------ what is done, and what is worth saying
 
@@ -222,15 +211,12 @@ class Guide:
         self.spent[step] += min(passed, FILL / self.rate)  # a gap in the stream is not time spent
         if before < ENOUGH * self.usual[step] <= self.spent[step]:
             self._count_done(step)
-        alerts: list[Alert] = []
-        if before < FIRM * self.usual[step] <= self.spent[step] and step in self.graph.steps:
-            alerts += [*self._out_of_order(step), *self._again(step)]
+        firm = before < FIRM * self.usual[step] <= self.spent[step] and step in self.graph.steps
+        alerts = [*self._out_of_order(step), *self._again(step)] if firm else []
         pace = self.expectations.usual.paces.get(step)
         chance = 1.0 if pace is None else 1 - pace.less(self.spent[step])
-        if chance < self._rare() and self._first_time("long", step):
-            reason = f"{self._name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
-            alerts.append(Alert("long", reason, step, 1 - chance))
-        return alerts
+        reason = f"{self._name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
+        return [*alerts, *self._alarm("long", step, chance, reason)]
 
     def _count_done(self, step: int) -> None:
         if not self.done or self.done[-1] != step:
@@ -239,12 +225,12 @@ class Guide:
 
     def _again(self, step: int) -> list[Alert]:
         times = int(self.counts[step])
-        chance = self.expectations.usual.repeated(step, times) if times > 1 else 1.0
-        if chance >= self._rare() or not self._first_time("extra", step):
+        if times < 2:
             return []
+        chance = self.expectations.usual.repeated(step, times)
         most = max(self.graph.times[step])
         reason = f"{self._name(step)} is done for the {_ordinal(times)} time; nobody did it more often than {most}"
-        return [Alert("extra", reason, step, 1 - chance)]
+        return self._alarm("extra", step, chance, reason)
 
     def _out_of_order(self, step: int) -> list[Alert]:
         """What must precede a step and was not seen, where hardly any video does without, or where it is critical."""
@@ -254,11 +240,10 @@ class Guide:
         critical = missing & self.expectations.severity.critical
         near = sorted(critical | {s for s in missing if not (self.graph.after(s) & missing)})
         chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
-        rare = chance < self._rare() or bool(critical)
-        if not rare or step in free or not self._first_time("misordered", step):
+        if step in free:
             return []
-        needs = " and ".join(self._name(other) for other in near)
-        return [Alert("misordered", f"{needs} must precede {self._name(step)} and was not seen", step, 1 - chance)]
+        reason = f"{' and '.join(map(self._name, near))} must precede {self._name(step)} and was not seen"
+        return self._alarm("misordered", step, chance, reason, always=bool(critical))
 
     def _unknown(self, row: Array) -> list[Alert]:
         """Whether most of the newest rows are newer than the newest hundredth of normal frames."""
@@ -269,9 +254,10 @@ class Guide:
             return []
         shown = observe(np.zeros(len(self.rows), dtype=np.int64), self.rate, novelty=self.novelty(np.stack(self.rows)))
         new = sum(b - a for a, b in new_stretches(shown, self.expectations.usual.new))
-        if new < shown.seconds / 2 or not self._first_time("unknown", -1):
+        if new < shown.seconds / 2:
             return []
-        return [Alert("unknown", "I do not know this: it looks like nothing that was learned", None, 0.99)]
+        reason = "I do not know this: it looks like nothing that was learned"
+        return self._alarm("unknown", None, 0.01, reason, always=True)
 
     @property
     def note(self) -> str:
@@ -290,10 +276,12 @@ class Guide:
         """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""
         return ALARM / (3 * max(len(self.graph.steps), 1))
 
-    def _first_time(self, kind: str, step: int) -> bool:
-        new = (kind, step) not in self.said
+    def _alarm(self, kind: str, step: int | None, chance: float, reason: str, always: bool = False) -> list[Alert]:
+        """An alarm about what has this `chance` in normal videos: where that is rare, or `always`, and only once."""
+        if (chance >= self._rare() and not always) or (kind, step) in self.said:
+            return []
         self.said.add((kind, step))
-        return new
+        return [Alert(kind, reason, step, 1 - chance)]
 
     def _upcoming(self) -> list[tuple[int, float]]:
         """What may come after the current step."""

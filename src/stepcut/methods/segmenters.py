@@ -1,10 +1,55 @@
-"""Segmenters by name: from embeddings to steps. All keep the contract of `segmenter.py`."""
+"""Segmenters by name, from embeddings to steps, and the three rows of every table that look at no video.
+
+All keep the contract of `segmenter.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.methods.baselines.asot import Asot
 from stepcut.methods.baselines.kmeans import KMeans, Subset
-from stepcut.methods.baselines.trivial import OneCluster, Random, Uniform
 from stepcut.methods.cnc.procut import ProCut
-from stepcut.methods.segmenter import Segmenter
+from stepcut.methods.segmenter import Labels, Rows, Segmenter, equal_parts, fingerprint, one_hot
+
+
+class Baseline(Segmenter):
+    """A segmenter that learns nothing; its memberships are all or nothing."""
+
+    def _learn(self, videos: list[NDArray[Any]]) -> None:
+        """There is nothing to learn."""
+
+    def _memberships(self, rows: NDArray[Any]) -> Rows:
+        return one_hot(self._cut(rows), self.steps)
+
+
+class Random(Baseline):
+    """Every frame gets a step by chance, all steps equally likely.
+
+    The seed and the video's own content decide, so a video gets the same labels wherever it stands in the list.
+    """
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        content = int.from_bytes(fingerprint(rows)[1])
+        return np.random.default_rng([self.seed, content]).integers(self.steps, size=len(rows))
+
+
+class Uniform(Baseline):
+    """Every video is cut into `steps` parts of equal length: a clock. A claim is a claim above this row."""
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        return equal_parts(len(rows), self.steps)
+
+
+class OneCluster(Baseline):
+    """Every frame gets step 0."""
+
+    def _cut(self, rows: NDArray[Any]) -> Labels:
+        return np.zeros(len(rows), dtype=np.int64)
+
 
 SEGMENTERS: dict[str, type[Segmenter]] = {
     "procut": ProCut,

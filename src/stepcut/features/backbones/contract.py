@@ -131,7 +131,7 @@ def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]
         openvino = ov.import_openvino()
         shape = (-1, size, size, 3)
         frames, x = ov.frames_to(shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32)
-        model = openvino.Model([graph.forward(ov.Functions(), x, graph.convs, **graph.options)], [frames], "stepcut")
+        model = openvino.Model([graph.forward(ov.functions(), x, graph.convs, **graph.options)], [frames], "stepcut")
         return ov.OpenVinoRuntime(model, threads)
     from stepcut.features.backbones import torch_runtime
 

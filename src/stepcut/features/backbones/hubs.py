@@ -6,8 +6,8 @@ Nothing is fetched unless `weights` says "fetch". Weights are read as tensors on
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,8 @@ from stepcut.features.backbones.contract import Frames, Network, Place, Rows
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import FETCH, FeatureSpec
 
-
-@dataclass
-class HubNetwork:
-    """A network, and how it wants its frames."""
-
-    module: Any
-    forward: Callable[[Any], Any]
-    size: int
-    mean: Sequence[float]
-    scale: Sequence[float]
-    clip_frames: int | None = None
+Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]
+"""A module of torch, its function from frames to rows, and how it wants its frames, by the names of `FeatureSpec`."""
 
 
 def load_hub(spec: FeatureSpec, place: Place) -> Network:
@@ -35,25 +26,18 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     device, _, threads = place
     hub, _, name = spec.backbone.partition(":")
     try:
-        found = HUBS[hub](name, spec)
+        module, forward, said = HUBS[hub](name, spec)
     except ImportError as error:
         package = {"hf": "transformers", "open_clip": "open-clip-torch"}.get(hub, hub)
         raise ExtraNeeded(f"{spec.backbone} needs {package} ({error}). Run: pip install {package}") from error
     if spec.weights not in (None, FETCH):
         weights = {key: value for key, value in read_weights(str(spec.weights))[0].items() if value.ndim > 0}
-        _fill(found.module, weights, spec)
-    given: dict[str, Any] = {
-        "size": found.size,
-        "mean": tuple(found.mean),
-        "scale": tuple(found.scale),
-        "colour": "rgb",
-    }
-    if found.clip_frames:
-        given |= {"clip_frames": found.clip_frames, "clip_fps": spec.fps}
-    full = replace(spec, **{key: value for key, value in given.items() if getattr(spec, key) is None})
-    found.module.eval().to(device)
+        _fill(module, weights, spec)
+    said["colour"] = "rgb"
+    full = replace(spec, **{key: value for key, value in said.items() if getattr(spec, key) is None})
+    module.eval().to(device)
     digest = hashlib.sha256()
-    for key, value in sorted(found.module.state_dict().items()):
+    for key, value in sorted(module.state_dict().items()):
         digest.update(key.encode() + np.ascontiguousarray(value.detach().float().cpu().numpy()).data)
     how = f"{full.size} {full.mean} {full.scale} {full.clip_frames} {full.clip_fps} torch-{device.split(':')[0]}"
     mark = f"{spec.backbone} {digest.hexdigest()[:16]} {how}"
@@ -61,10 +45,10 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     def build() -> Callable[[Frames], Rows]:
         from stepcut.features.backbones.torch_runtime import TorchRuntime, dtype_on
 
-        found.module.to(dtype_on(device))
+        module.to(dtype_on(device))
         assert full.mean is not None
         assert full.scale is not None
-        return TorchRuntime(found.forward, full.mean, full.scale, device, threads)
+        return TorchRuntime(forward, full.mean, full.scale, device, threads)
 
     network = Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
     blank = np.zeros((1, *((network.clip_frames,) if network.clip_frames > 1 else ()), network.size, network.size, 3))
@@ -72,28 +56,28 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     return network
 
 
-def _timm(name: str, spec: FeatureSpec) -> HubNetwork:
+def _timm(name: str, spec: FeatureSpec) -> Found:
     import timm
 
     fetch = _may_fetch(spec)
     model = timm.create_model(name, pretrained=fetch, num_classes=0)
     said = timm.data.resolve_model_data_config(model)
-    return HubNetwork(model, model, int(said["input_size"][-1]), said["mean"], said["std"])
+    return model, model, {"size": int(said["input_size"][-1]), "mean": said["mean"], "scale": said["std"]}
 
 
-def _open_clip(name: str, spec: FeatureSpec) -> HubNetwork:
+def _open_clip(name: str, spec: FeatureSpec) -> Found:
     import open_clip
 
     fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
     if fetch and not tag:
         raise OptionError(f"backbone={spec.backbone!r}: say whose weights to fetch, such as open_clip:ViT-B-32/openai.")
     model = open_clip.create_model(name, pretrained=tag if fetch else None)
-    size = model.visual.image_size
-    size = int(size if isinstance(size, int) else size[0])
-    return HubNetwork(model, model.encode_image, size, model.visual.image_mean, model.visual.image_std)
+    eyes = model.visual
+    size = int(eyes.image_size if isinstance(eyes.image_size, int) else eyes.image_size[0])
+    return model, model.encode_image, {"size": size, "mean": eyes.image_mean, "scale": eyes.image_std}
 
 
-def _transformers(name: str, spec: FeatureSpec) -> HubNetwork:
+def _transformers(name: str, spec: FeatureSpec) -> Found:
     from transformers import AutoModel
     from transformers.image_processing_base import ImageProcessingMixin
 
@@ -117,8 +101,10 @@ def _transformers(name: str, spec: FeatureSpec) -> HubNetwork:
         pooled = getattr(answer, "pooler_output", None)
         return pooled if pooled is not None else getattr(answer, "last_hidden_state", answer)
 
-    frames = getattr(config, "num_frames", None)
-    return HubNetwork(model, forward, int(config.image_size), said["image_mean"], said["image_std"], frames)
+    wants = {"size": int(config.image_size), "mean": said["image_mean"], "scale": said["image_std"]}
+    if frames := getattr(config, "num_frames", None):
+        wants |= {"clip_frames": frames, "clip_fps": spec.fps}
+    return model, forward, wants
 
 
 def _may_fetch(spec: FeatureSpec) -> bool:
@@ -147,8 +133,4 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
         )
 
 
-HUBS: dict[str, Callable[[str, FeatureSpec], HubNetwork]] = {
-    "timm": _timm,
-    "hf": _transformers,
-    "open_clip": _open_clip,
-}
+HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {"timm": _timm, "hf": _transformers, "open_clip": _open_clip}

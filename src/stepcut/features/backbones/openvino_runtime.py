@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from stepcut.parallel.contract import count_cores
 
+Array = NDArray[np.float32]
 _TOGETHER = 4
 """Frames per request: enough to keep one core busy, few enough to share a batch among the cores."""
 
@@ -89,68 +91,39 @@ def import_openvino() -> Any:
     return openvino
 
 
-class Functions:
+def functions() -> SimpleNamespace:
     """The functions of torch that stepcut's own networks are made of, as operations of OpenVINO."""
+    ops = import_openvino().opset8
 
-    def __init__(self) -> None:
-        self.ops = import_openvino().opset8
+    def numbers(*values: int) -> Any:
+        return ops.constant(np.array(values, np.int64))
 
-    def conv2d(
-        self, x: Any, weight: NDArray[np.float32], bias: NDArray[np.float32], stride: int, padding: int, groups: int = 1
-    ) -> Any:
-        """A convolution of `x` with its `bias`.
-
-        weight   (out, in / groups, k, k)
-        stride   every how many rows and columns
-        padding  zeros on every side
-        groups   into how many parts the channels are divided
-        """
-        convolve = self.ops.group_convolution if groups > 1 else self.ops.convolution
+    def conv2d(x: Any, weight: Array, bias: Array, stride: int, padding: int, groups: int = 1) -> Any:
+        convolve = ops.group_convolution if groups > 1 else ops.convolution
         kernel = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight
-        y = convolve(x, self.ops.constant(kernel), [stride] * 2, [padding] * 2, [padding] * 2, [1, 1])
-        return self.ops.add(y, self.ops.constant(bias.reshape(1, -1, 1, 1)))
+        y = convolve(x, ops.constant(kernel), [stride] * 2, [padding] * 2, [padding] * 2, [1, 1])
+        return ops.add(y, ops.constant(bias.reshape(1, -1, 1, 1)))
 
-    def pad(self, x: Any, zeros: tuple[int, int, int, int]) -> Any:
-        """Maps `x` with so many `zeros` to the left, to the right, above and below."""
+    def pad(x: Any, zeros: tuple[int, int, int, int]) -> Any:
         left, right, above, below = zeros
-        return self.ops.pad(x, [0, 0, above, left], [0, 0, below, right], "constant")
+        return ops.pad(x, [0, 0, above, left], [0, 0, below, right], "constant")
 
-    def relu(self, x: Any) -> Any:
-        """`x` where it is above 0."""
-        return self.ops.relu(x)
+    def max_pool2d(x: Any, size: int, stride: int, padding: int) -> Any:
+        return ops.max_pool(x, [stride] * 2, [1, 1], [padding] * 2, [padding] * 2, [size] * 2).output(0)
 
-    def clamp(self, x: Any, low: float, high: float) -> Any:
-        """`x`, not below `low` and not above `high`."""
-        return self.ops.clamp(x, low, high)
-
-    def max_pool2d(self, x: Any, size: int, stride: int, padding: int) -> Any:
-        """The largest value of `x` in windows of a `size`, every `stride`, with `padding` on every side."""
-        pads = [padding] * 2
-        return self.ops.max_pool(x, [stride] * 2, [1, 1], pads, pads, [size] * 2).output(0)
-
-    def mean(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """The mean of `x` over `axes`, which are gone."""
-        return self.ops.reduce_mean(x, self.ops.constant(np.array(axes, np.int64)), False)
-
-    def adaptive_avg_pool2d(self, x: Any, side: int) -> Any:
-        """The mean of `x` in each of `side` x `side` cells, which may share a row."""
-        return self.ops.adaptive_avg_pool(x, self.ops.constant(np.array([side, side], np.int64)))
-
-    def flatten(self, x: Any, start: int) -> Any:
-        """`x` with all axes from `start` on as one."""
-        return self.ops.reshape(x, self.ops.constant(np.array([0] * start + [-1], np.int64)), True)
-
-    def add(self, x: Any, y: Any) -> Any:
-        """The sum of `x` and `y`; written as `x + y`, it fails in the first versions of 2025."""
-        return self.ops.add(x, y)
-
-    def mul(self, x: Any, factor: float) -> Any:
-        """`x` times a `factor`."""
-        return self.ops.multiply(x, self.ops.constant(np.float32(factor)))
-
-    def cat(self, parts: Sequence[Any], axis: int) -> Any:
-        """The `parts` one after the other along an `axis`."""
-        return self.ops.concat(list(parts), axis)
+    return SimpleNamespace(
+        conv2d=conv2d,
+        pad=pad,
+        relu=ops.relu,
+        clamp=ops.clamp,
+        max_pool2d=max_pool2d,
+        mean=lambda x, axes: ops.reduce_mean(x, numbers(*axes), False),
+        adaptive_avg_pool2d=lambda x, side: ops.adaptive_avg_pool(x, numbers(side, side)),
+        flatten=lambda x, start: ops.reshape(x, numbers(*[0] * start, -1), True),
+        add=ops.add,  # written as x + y, it fails in the first versions of 2025
+        mul=lambda x, factor: ops.multiply(x, ops.constant(np.float32(factor))),
+        cat=ops.concat,
+    )
 
 
 def frames_to(

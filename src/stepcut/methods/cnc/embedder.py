@@ -24,7 +24,7 @@ from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, half
 from stepcut.methods.cnc.record import Terms
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, train
-from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone, describe_backbone
+from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
 from stepcut.methods.segmenter import check_limits, check_videos, fingerprint, limited
 from stepcut.parallel.ranks import processes
 from stepcut.progress import Hook, silent
@@ -177,8 +177,14 @@ class Embedder:
         self._learned()
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in NOT_KEPT}
         given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
-        about = {} if self.backbone is None else {"backbone": describe_backbone(self.backbone)}
-        return {**given, **about, "kind": self.kind_, "shape": self.shape_}
+        if isinstance(self.backbone, TunableBackbone):
+            given["backbone"] = self.backbone.settings()  # its weights are in the state
+        elif self.backbone is not None:
+            raise OptionError(
+                f"backbone is a {type(self.backbone).__name__}, a module of your own, which cannot be written down. "
+                f"Tune stepcut.methods.cnc.tune.TunableBackbone(graph) to save the result."
+            )
+        return {**given, "kind": self.kind_, "shape": self.shape_}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The learned arrays by name."""

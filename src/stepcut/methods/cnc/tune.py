@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from stepcut.errors import OptionError
 from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.contract import Graph
 from stepcut.features.backbones.torch_runtime import FUNCTIONS
@@ -59,16 +58,6 @@ class TunableBackbone(nn.Module):
         convs = {n: (np.zeros(s, np.float32), np.zeros(s[0], np.float32)) for n, s in settings["shapes"].items()}
         forward, mean, scale = FORWARDS[settings["name"]], tuple(settings["mean"]), tuple(settings["scale"])
         return cls(Graph(settings["name"], forward, convs, mean, scale, dict(settings["options"])))
-
-
-def describe_backbone(backbone: nn.Module) -> dict[str, Any]:
-    """What is written down of a backbone that was tuned: its class and its settings. Its weights are in the state."""
-    if not isinstance(backbone, TunableBackbone):
-        raise OptionError(
-            f"backbone is a {type(backbone).__name__}, a module of your own, which cannot be written down. Tune "
-            f"stepcut.methods.cnc.tune.TunableBackbone(graph) to save the result."
-        )
-    return backbone.settings()
 
 
 class FrameEncoder(Encoder):
