@@ -9,16 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.datasets.dataset import (
-    DATASETS,
-    Loaded,
-    Shelf,
-    Task,
-    TaskVideo,
-    find_videos,
-    match_videos,
-    plain_name,
-)
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskVideo, find_videos, match_videos, plain_name
 from stepcut.errors import choose
 from stepcut.formats.common import fail, read_json
 from stepcut.formats.egoprocel import name_numbers, parse

@@ -190,14 +190,4 @@ def as_list(timelines: AnyTimelines) -> list[Timeline]:
     return list(timelines)
 
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "as_read_back",
-    "losses",
-    "read",
-    "read_all",
-    "read_folder",
-    "write",
-    "write_folder",
-]
+__all__ = ["FORMATS", "Format", "as_read_back", "losses", "read", "read_all", "read_folder", "write", "write_folder"]

@@ -130,12 +130,8 @@ def label_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     folder = path / FRAMES if (path / FRAMES).is_dir() else path
-    return sorted(p for p in folder.iterdir() if p.is_file() and _may_hold_labels(p))
-
-
-def _may_hold_labels(path: Path) -> bool:
-    known = path.suffix.lower() in SUFFIXES and path.suffix.lower() != ".xes"
-    return known and path.name[0] != "." and not _NO_LABELS.fullmatch(path.name)
+    known = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in SUFFIXES.keys() - {".xes"}]
+    return sorted(p for p in known if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
 
 
 def _text_format(path: Path, options: Options) -> str:

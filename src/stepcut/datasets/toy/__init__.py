@@ -25,16 +25,7 @@ from stepcut.methods.segmenter import check_number
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
 
-__all__ = [
-    "EDGES",
-    "STEPS",
-    "Flaw",
-    "Script",
-    "ToyKitchen",
-    "make_kitchen",
-    "toy_features",
-    "write_script",
-]
+__all__ = ["EDGES", "STEPS", "Flaw", "Script", "ToyKitchen", "make_kitchen", "toy_features", "write_script"]
 
 VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
 EDITION = 1
