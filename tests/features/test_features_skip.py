@@ -73,6 +73,67 @@ def test_what_is_left_out() -> None:
     assert [one for one, _ in needed(iter(unknown), None, Fraction(2), Fraction(1))] == unknown
 
 
+def make_group(rng: np.random.Generator, begin: int, b_frames: int) -> list[Packet]:
+    """A key frame and what follows it, in the order of the file: up to `b_frames` after the one that they refer to."""
+    shown = begin + np.cumsum(rng.choice([1, 1, 1, 2, 4], size=rng.integers(1, 30)))
+    packets, rest = [Packet(begin, True)], [int(time) for time in shown]
+    while rest:
+        count = int(rng.integers(1, b_frames + 2))
+        packets += [Packet(time) for time in (*rest[:count][-1:], *rest[:count][:-1])]
+        rest = rest[count:]
+    return packets
+
+
+def shows(frames: list[int], sample: Fraction, tolerance: Fraction, all_frames: list[int]) -> bool:
+    """Whether a sample, in ticks, shows a frame in time, or the one that it shows when all are decoded."""
+    best = max((time for time in frames if time <= sample), default=None)
+    return best is not None and (
+        best >= sample - tolerance or best == max(time for time in all_frames if time <= sample)
+    )
+
+
+@pytest.mark.parametrize("b_frames", [0, 3])
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_left_out_against_trying_all_prefixes(seed: int, b_frames: int) -> None:
+    rng = np.random.default_rng(seed)
+    fps, tolerance = Fraction(int(rng.integers(1, 5)), int(rng.integers(1, 3))), Fraction(int(rng.integers(1, 9)), 20)
+    groups: list[list[Packet]] = [make_group(rng, 0, b_frames)]
+    for _ in range(12):
+        groups.append(make_group(rng, max(one.pts or 0 for one in groups[-1]) + int(rng.integers(1, 4)), b_frames))
+    film = [one for group in groups for one in group]
+    chosen = list(needed(iter(film), None, fps, tolerance))
+    kept, fresh = {id(one) for one, _ in chosen}, {id(one) for one, after in chosen if after}
+    row, slack = 20 / fps, tolerance * 20
+    for group, following in pairwise(groups):
+        count = sum(id(one) in kept for one in group)
+        assert [id(one) in kept for one in group] == [True] * count + [False] * (len(group) - count)
+        begin, end = group[0].pts or 0, following[0].pts or 0
+        samples = [number * row for number in range(int(end / row) + 2) if begin <= number * row < end]
+        times = [one.pts or 0 for one in group]
+        fewest = min(
+            n for n in range(len(times) + 1) if all(shows(times[:n], sample, slack, times) for sample in samples)
+        )
+        assert all(shows(times[:count], sample, slack, times) for sample in samples)
+        in_time = not samples or any(samples[-1] - slack <= time <= samples[-1] for time in times)
+        assert count == fewest if in_time and b_frames == 0 else count >= fewest
+        assert (id(following[0]) in fresh) == (count < len(group)) or id(following[0]) not in kept
+    assert all(id(one) in kept for one in groups[-1])
+
+
+def test_samples_of_a_second_recording_are_not_guessed() -> None:
+    first = [Packet(number, number % 5 == 0) for number in range(40)]
+    second = [Packet(number - 500, number % 5 == 0) for number in range(40)]
+    chosen = [one for one, _ in needed(iter(first + second), None, Fraction(2), Fraction(1, 4))]
+    assert chosen[-40:] == second
+
+
+def test_without_a_gpu_the_frames_are_the_same(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=30, rate=20, scale=20, **FILMS["a key frame a second"])
+    here = [image for _, image in sample_frames(film, 2, 64, times="near")]
+    there = [image for _, image in sample_frames(film, 2, 64, times="near", gpu="cuda")]
+    np.testing.assert_array_equal(here, there)
+
+
 def test_less_true_times_are_features_of_their_own(tmp_path: Path) -> None:
     class Grey:
         name, dim, size, fingerprint = "grey", 1, 16, "grey"

@@ -41,14 +41,18 @@ def make_film(
     rotation: float | None = None,
     sound: bool = False,
     muxer: dict[str, str] | None = None,
+    scale: int = 1,
     **options: str,
 ) -> Path:
-    """Write a film of `frames` numbered pictures; `times` are presentation times in units of `clock`."""
+    """Write a film of `frames` numbered pictures; `times` are presentation times in units of `clock`.
+
+    scale  the side of a picture, in those of 64 x 48
+    """
     with av.open(str(path), "w", format=container, options=muxer or {}) as out:
         stream: Any = out.add_stream(
             codec, rate=rate, options={"preset": "ultrafast", **options} if codec == "libx264" else options
         )
-        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = WIDTH * scale, HEIGHT * scale, "yuv420p"
         stream.bit_rate = 2_000_000
         if rotation is not None:
             stream.set_display_rotation(rotation)
@@ -56,7 +60,8 @@ def make_film(
             stream.codec_context.time_base = clock
         voice: Any = out.add_stream("aac", rate=8000, layout="mono") if sound else None
         for number in range(frames):
-            frame = av.VideoFrame.from_ndarray(picture(number), format="rgb24")
+            large = picture(number).repeat(scale, axis=0).repeat(scale, axis=1)
+            frame = av.VideoFrame.from_ndarray(large, format="rgb24")
             frame.pts = number if times is None else times[number]
             if clock is not None:
                 frame.time_base = clock

@@ -46,7 +46,9 @@ def compute_features(
     """
     # Never one thread: what FFmpeg makes of a damaged frame depends on whether threads decode, not on how many.
     rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
-    samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()), times)
+    device = str(getattr(backbone, "device", None))
+    gpu = device if device.startswith("cuda") else None
+    samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()), times, gpu)
     with write_rows(target) as writer:
         for rows in compute_rows(samples, backbone, as_rate(fps)):
             writer.append(rows)

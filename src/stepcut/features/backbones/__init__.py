@@ -93,6 +93,7 @@ class HeldBackbone:
         self.held = held
         self.name, self.dim, self.size, self.fingerprint = held.read("name", "dim", "size", "fingerprint")
         self.batch, self.clip_frames, self.clip_fps, self.spec = held.read("batch", "clip_frames", "clip_fps", "spec")
+        (self.device,) = held.read("device")
 
     def extract(self, frames: Frames) -> Rows:
         """The features of `frames`, by the holder that this process always asks."""

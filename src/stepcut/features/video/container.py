@@ -15,6 +15,7 @@ from typing import Any
 
 import av
 import numpy as np
+from av.codec.hwaccel import HWAccel
 
 from stepcut.errors import StepcutError, VideoError
 from stepcut.files.addresses import Address
@@ -22,6 +23,9 @@ from stepcut.timeline import clock
 
 JUMP = 600
 """Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause."""
+
+LARGE = 1280 * 720
+"""Pixels: smaller frames are decoded by a few cores as fast as by a GPU, which takes longer to begin."""
 
 # FFmpeg reads these too (a text file as a film of letters, a picture as a film of one frame), but nobody means them.
 _NOT_VIDEOS = {
@@ -33,17 +37,20 @@ _MP4_BOXES = {
 
 
 @contextmanager
-def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple[Any, Any]]:
-    """Open `path`; gives the PyAV container and the stream to decode, by `threads` threads (0: all cores).
+def open_video(path: str | os.PathLike[str], threads: int = 0, gpu: str | None = None) -> Iterator[tuple[Any, Any]]:
+    """Open `path`; gives the PyAV container and the stream to decode.
 
     All that touches the decoder happens inside such a block, and whatever goes wrong there is a VideoError.
+
+    path     a video file
+    threads  that decode; 0 is all cores
+    gpu      "cuda", "cuda:1": large frames are decoded there, if driver and codec let one, and stay until scaled
     """
     file = Path(path)
     with blame(file):
         check_file(file)
         try:
-            # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
-            container = av.open(f"file:{file}", options={"protocol_whitelist": "file"}, metadata_errors="replace")
+            container = _open(file, gpu)
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
                 raise VideoError(
@@ -59,6 +66,22 @@ def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = threads
             yield container, stream
+
+
+def _open(file: Path, gpu: str | None) -> Any:
+    """The PyAV container of `file`; its decoder runs on `gpu` where that can be and pays."""
+    # "file:" so that a name with a colon is a name; the whitelist so that no playlist can reach the network.
+    how: dict[str, Any] = {"options": {"protocol_whitelist": "file"}, "metadata_errors": "replace"}
+    container = av.open(f"file:{file}", **how)
+    if gpu is None or max(map(_area, container.streams.video), default=0) < LARGE:
+        return container
+    accelerator = HWAccel("cuda", device=gpu.partition(":")[2] or None, is_hw_owned=True)
+    try:
+        faster = av.open(f"file:{file}", hwaccel=accelerator, **how)
+    except (av.error.FFmpegError, OSError):  # no driver, or one that does not decode
+        return container
+    container.close()
+    return faster
 
 
 @contextmanager

@@ -45,12 +45,14 @@ class Samples(Iterator[tuple[float, Picture]]):
         rows = choose("times", times, TIMES)
         self.tolerance = None if rows is None else rows / fps
         """Seconds by which a frame may be older than the one that is shown at its time; None: it is that one."""
+        self.spare = self.tolerance
+        """What is left of it for leaving out packets, once the decoder leaves out frames."""
         self.corrupt = 0
         """Damaged frames so far: the decoder gave none, or said that the one it gave is not right."""
         self.duration: float | None = None
         """Seconds from the first frame to the end of the last one; known at the end."""
-        self.last = Fraction(0)
-        """The timestamp, in seconds, at which the last packet read so far ends."""
+        self.last = 0
+        """The timestamp at which the last packet read so far ends."""
         self._frames: Iterator[tuple[float, Picture]] = iter(())
 
     def __next__(self) -> tuple[float, Picture]:
@@ -59,8 +61,8 @@ class Samples(Iterator[tuple[float, Picture]]):
     def watch(self, packets: Iterator[Any]) -> Iterator[Any]:
         """Hand packets on, and remember where the last one ends."""
         for packet in packets:
-            if packet.pts is not None and packet.time_base:
-                self.last = max(self.last, (packet.pts + (packet.duration or 0)) * packet.time_base)
+            if packet.pts is not None:
+                self.last = max(self.last, packet.pts + (packet.duration or 0))
             yield packet
 
     def close(self) -> None:
@@ -77,6 +79,7 @@ def sample_frames(
     end: float | Fraction | None = None,
     threads: int = 0,
     times: str = "exact",
+    gpu: str | None = None,
 ) -> Samples:
     """Give (time, picture) for every time i / fps: the frame that is shown then, as RGB (H, W, 3) uint8.
 
@@ -89,14 +92,16 @@ def sample_frames(
     start    samples at this time and later
     end      samples before this time
     threads  that decode; 0 is all cores
-    times    "exact"; "near": a frame may be up to half a row older, so that frames which no other refers to, and all
-             between key frames that lie close, are not decoded; "fast": two rows, and rougher pictures
+    times    "exact"; "near": a frame may be up to half a row older, so that frames which no other refers to, and those
+             before a key frame that no sample needs, are not decoded; "fast": two rows, and rougher pictures
+    gpu      "cuda": where times are not exact, large frames are decoded there, if driver and codec let one
     """
     rate = as_rate(fps)
     samples = Samples(path, rate, times)
     first = sample_number(start, rate)
     last = None if end is None else sample_number(end, rate)
-    samples._frames = _sample(samples, (size, size) if isinstance(size, int) else size, first, last, threads)
+    shape = (size, size) if isinstance(size, int) else size
+    samples._frames = _sample(samples, shape, first, last, threads, None if samples.tolerance is None else gpu)
     return samples
 
 
@@ -106,15 +111,16 @@ def sample_number(time: float | Fraction, rate: Fraction) -> int:
 
 
 def _sample(
-    samples: Samples, size: tuple[int, int] | None, first: int, last: int | None, threads: int
+    samples: Samples, size: tuple[int, int] | None, first: int, last: int | None, threads: int, gpu: str | None
 ) -> Iterator[tuple[float, Picture]]:
     """The frame of sample i is the last one whose time is at most i / fps; so it is known when the next one comes."""
     fps, number = samples.fps, first
     with ExitStack() as files:
 
         def begin() -> tuple[Any, Any]:
-            container, stream = files.enter_context(open_video(samples.path, threads))
-            skip_frames(stream, samples.times, samples.tolerance)
+            container, stream = files.enter_context(open_video(samples.path, threads, gpu))
+            rate = stated_rate(stream)
+            samples.spare = skip_frames(stream.codec_context, rate, samples.times, samples.tolerance)
             return container, stream
 
         container, stream = begin()
@@ -145,7 +151,7 @@ def _sample(
                 "Copy it again from where it came from, or leave it out."
             )
         if samples.tolerance is not None and shown.pts is not None:  # the last frames may have been left out
-            after = samples.last - shown.pts * stream.time_base - length
+            after = (samples.last - shown.pts) * stream.time_base - length
             reached += after if 0 < after <= samples.tolerance else 0
         samples.duration = float(reached)
         while number < reached * fps and (last is None or number < last):
@@ -183,7 +189,7 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
     head = next(_decode(samples, container, stream), None)
     if head is None or head.pts is None:
         return None, None
-    zero, base, back = head.pts, head.time_base, Fraction(0)
+    zero, base, back = head.pts, head.time_base or stream.time_base, Fraction(0)
     while target > back:
         try:
             container.seek(zero + math.floor((target - back) / base), stream=stream, backward=True)
@@ -201,7 +207,7 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
 
 def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = None) -> Iterator[Any]:
     """The frames that can be decoded; what cannot is counted and passed over. `zero`: the timestamp of time zero."""
-    packets = needed(samples.watch(container.demux(stream)), zero, samples.fps, samples.tolerance)
+    packets = needed(samples.watch(container.demux(stream)), zero, samples.fps, samples.spare)
     decoder, key_first = stream.codec_context, False
     while True:
         left_out = False

@@ -7,21 +7,28 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from stepcut.features.video.container import stated_rate
+from stepcut.features.video.container import JUMP
+
+UNREFERRED = 3
+"""Frames in a row such that no other refers to them, at most, in what encoders write."""
 
 
-def skip_frames(stream: Any, times: str, tolerance: Fraction | None) -> None:
-    """Tell the decoder of `stream`, before it begins, what it need not do with these `times` and this `tolerance`.
+def skip_frames(decoder: Any, rate: Fraction | None, times: str, tolerance: Fraction | None) -> Fraction | None:
+    """Tell a `decoder`, before it begins, what it need not do; what is left of the `tolerance` for leaving out packets.
 
-    With "fast" it does not smooth the edges of blocks either.
+    decoder    of a video with `rate` frames a second, None where that is not known
+    times      with "fast" the edges of blocks are not smoothed either
+    tolerance  seconds, None for exact times
     """
     if tolerance is None:
-        return
-    # Up to three frames in a row are such that no other refers to them, in what encoders write.
-    if 4 / (stated_rate(stream) or Fraction(1)) <= tolerance:
-        stream.codec_context.skip_frame = "NONREF"
+        return None
     if times == "fast":
-        stream.codec_context.options = {"skip_loop_filter": "all"}
+        decoder.options = {"skip_loop_filter": "all"}
+    unseen = UNREFERRED / (rate or Fraction(1))
+    if unseen > tolerance:
+        return tolerance
+    decoder.skip_frame = "NONREF"
+    return tolerance - unseen
 
 
 def needed(
@@ -29,38 +36,100 @@ def needed(
 ) -> Iterator[tuple[Any, bool]]:
     """The packets to decode, and whether some before this one were left out.
 
-    A key frame stands for the samples until `tolerance` after it. Where the next key frame comes before any later
-    sample, the packets between the two are left out, and the first of the two as well where it stands for none; what
-    follows the last key frame never is.
+    The last sample before a key frame may show any frame that is at most `tolerance` older. Once such a frame is
+    decoded, what follows it in the file until the key frame is left out; and a key frame is left out with all that
+    follows it where no sample comes before the next. What follows the last key frame never is.
 
-    packets    of one stream, in the order of the file
+    packets    of one stream, in the order of the file: none refers to a later one, or to one before its key frame
     zero       the timestamp of time zero; that of the first packet unless given
     fps        samples per second
     tolerance  seconds, None for all packets
     """
-    held: list[Any] = []  # the last key frame, and what follows it
+    held: list[tuple[int, Any]] = []  # since the key frame, what may yet be left out, with its time in ticks
+    sent: list[int] = []  # since the key frame, the times of what is decoded
+    key, newest = 0, 0  # the times of the key frame and of the latest frame
+    ticks: _Ticks | None = None
     left_out = False
-    due = late = Fraction(0)  # the first sample that it may stand for, and the first for which it is too old
     for packet in packets:
-        known = tolerance is not None and packet.pts is not None and packet.size
-        zero = packet.pts if zero is None and known else zero
-        time = (packet.pts - zero) * packet.time_base if known else None
-        if time is not None and packet.is_keyframe and held:
-            if time > due:
-                yield held[0], left_out
-                left_out = False
-            left_out = left_out or len(held) > 1 or time <= due
-            held = []
-        if time is not None and packet.is_keyframe:
-            held = [packet]
-            due, late = math.ceil(time * fps) / fps, (math.floor((time + (tolerance or 0)) * fps) + 1) / fps
-        elif held and time is not None and time < late:
-            held.append(packet)
-        else:
-            for one in [*held, packet]:
-                yield one, left_out
-                left_out = False
-            held = []
-    for one in held:
+        time: int | None = None
+        if tolerance is not None and packet.pts is not None and packet.size:
+            zero = packet.pts if zero is None else zero
+            time = packet.pts - zero
+            if ticks is None:
+                ticks, newest = _Ticks(packet.time_base, fps, tolerance), time
+            if not newest - ticks.second <= time <= newest + JUMP * ticks.second:
+                tolerance = time = None  # two recordings in one file: samples of the second lie elsewhere
+        count = len(held)
+        if ticks is not None and time is not None:
+            newest = max(newest, time)
+            if packet.is_keyframe:
+                count = _count_needed([at for at, _ in held], sent, key, *ticks.window(ticks.before(time)))
+            else:
+                held.append((time, packet))
+                count = _count_older([at for at, _ in held], ticks.window(ticks.until(newest))[0])
+        for at, one in held[:count]:
+            yield one, left_out
+            left_out = False
+            sent.append(at)
+        held = held[count:]
+        if time is None:
+            yield packet, left_out
+            left_out = False
+        elif packet.is_keyframe:
+            left_out = left_out or bool(held)
+            held, sent, key = [(time, packet)], [], time
+    for _, one in held:
         yield one, left_out
         left_out = False
+
+
+class _Ticks:
+    """Samples in ticks, the unit `base` of the timestamps, from time zero: fractions of seconds would cost as much
+    as decoding a small frame.
+
+    base       seconds in a tick
+    fps        samples per second
+    tolerance  seconds by which a frame may be older than its sample
+    """
+
+    def __init__(self, base: Fraction, fps: Fraction, tolerance: Fraction) -> None:
+        self.second = math.ceil(1 / base)
+        self._sample, self._tolerance = 1 / (base * fps), tolerance / base
+        self._known: tuple[int | None, tuple[int, int]] = (None, (0, 0))
+
+    def until(self, time: int) -> int:
+        """The number of the last sample at or before `time`."""
+        return time * self._sample.denominator // self._sample.numerator
+
+    def before(self, time: int) -> int:
+        """The number of the last sample before `time`."""
+        return (time * self._sample.denominator - 1) // self._sample.numerator
+
+    def window(self, number: int) -> tuple[int, int]:
+        """From when to when the frames are shown that may stand for sample `number`."""
+        if self._known[0] != number:
+            at = number * self._sample
+            self._known = number, (math.ceil(at - self._tolerance), math.floor(at))
+        return self._known[1]
+
+
+def _count_older(held: list[int], oldest: int) -> int:
+    """How many of the packets `held` to decode so that no frame is left that is shown before `oldest`."""
+    return max((place for place, at in enumerate(held, start=1) if at < oldest), default=0)
+
+
+def _count_needed(held: list[int], sent: list[int], key: int, oldest: int, last: int) -> int:
+    """How many of the packets `held` before a key frame to decode, so that the last sample shows a frame in time.
+
+    held    the times of their frames
+    sent    those of frames that are decoded already
+    key     when the key frame before is shown
+    oldest  from when a frame may stand for the last sample
+    last    when that sample is
+    """
+    if last < key and not sent:
+        return 0
+    for count in range(_count_older(held, oldest), len(held) + 1):
+        if any(oldest <= at <= last for at in (*sent, *held[:count])):
+            return count
+    return len(held)
