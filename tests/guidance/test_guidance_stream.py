@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import socket
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import av
 import numpy as np
@@ -21,7 +23,6 @@ from stepcut.errors import VideoError
 from stepcut.features.compute import compute_rows
 from stepcut.features.video.sample import Scaler, sample_frames
 from stepcut.guidance.sources import (
-    Load,
     camera_device,
     decoded,
     follow_pictures,
@@ -179,16 +180,28 @@ def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path
 
 def test_a_machine_that_waits_again_takes_every_frame_again() -> None:
     now = 0.0
+    notes: list[str] = []
 
-    def clock() -> float:
-        return now
+    class Packet:
+        def decode(self) -> list[str]:
+            nonlocal now
+            now += 0.1 if slow else 0.0
+            return [camera.codec_context.skip_frame]
 
-    load, states = Load(clock), []
-    for waiting in [0.1] * 40 + [0.0] * 80 + [0.09] * 40:
-        now += 0.1
-        if load.waited(waiting):
-            states.append(load.hurried)
-    assert states == [True, False]
+    def demux(_: object) -> Iterator[Packet]:
+        nonlocal now, slow
+        for number in range(160):  # one every tenth of a second, which the machine needs for those from 40 to 120
+            slow = 40 <= number < 120
+            now += 0.0 if slow else 0.1
+            yield Packet()
+
+    slow = False
+    camera = MagicMock(demux=demux)
+    camera.streams.video = [camera]
+    camera.codec_context.skip_frame = "DEFAULT"
+    kinds = list(decoded("camera", camera, notes.append, lambda: now))
+    assert notes == ["too fast to decode; key frames only", "every frame is decoded again"]
+    assert [kind for kind, _ in itertools.groupby(kinds)] == ["DEFAULT", "NONKEY", "DEFAULT"]
 
 
 def test_an_error_of_ours_is_not_taken_for_a_drop() -> None:

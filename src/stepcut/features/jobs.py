@@ -6,6 +6,7 @@ Long videos are split at key frames for several workers; joined, the parts are t
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from stepcut.errors import FeatureError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
@@ -24,7 +26,7 @@ from stepcut.features.video.container import JUMP, blame, check_file
 from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
-from stepcut.parallel.contract import Engine, Holder, count_cores
+from stepcut.parallel.contract import Engine, count_cores
 from stepcut.parallel.local import map_threads
 from stepcut.progress import Hook, Stage
 from stepcut.rate import Rate, as_rate
@@ -245,9 +247,14 @@ def compute_jobs(
 
         if engine is None:
             workers = min(len(parts), max(2, count_cores()), _MOST_WORKERS)
-            compute = partial(
-                compute_job, backbone=HeldBackbone(Holder(backbone)), threads=max(1, count_cores() // workers)
-            )
+            lock = threading.Lock()
+
+            def held(use: Callable[..., Any], *given: Any) -> Any:
+                with lock:
+                    return use(backbone, *given)
+
+            threads = max(1, count_cores() // workers)
+            compute = partial(compute_job, backbone=HeldBackbone(held), threads=threads)
             map_threads(lambda part, tell: compute(part, tell=tell), parts, done, told, workers)
         else:
             carried = Carried(backbone.fingerprint, pickle.dumps(backbone))

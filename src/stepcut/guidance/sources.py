@@ -21,6 +21,8 @@ from stepcut.guidance.stream import Picture, Sample, Say, Stream
 from stepcut.methods.contract import Array
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
+SPAN = 3.0
+"""Seconds over which the waiting for a source is summed, to see whether it is faster than the machine."""
 CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
 
 
@@ -161,13 +163,19 @@ def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = ti
             raise VideoError(f"{name}: it holds no picture")
         stream = container.streams.video[0]
         packets = container.demux(stream)
-        load, began = Load(clock), clock()
+        since = began = clock()
+        waited, hurried = 0.0, False
         try:
             while (packet := next(packets, None)) is not None:
-                if load.waited(clock() - began):
-                    hurried = load.hurried
-                    stream.codec_context.skip_frame = "NONKEY" if hurried else "DEFAULT"
-                    say("too fast to decode; key frames only" if hurried else "every frame is decoded again")
+                now = clock()
+                waited += now - began
+                if now - since >= SPAN:
+                    # Two limits, so that it does not flicker.
+                    busy = waited / (now - since) < (0.5 if hurried else 0.02)
+                    if busy != hurried:
+                        stream.codec_context.skip_frame = "NONKEY" if busy else "DEFAULT"
+                        say("too fast to decode; key frames only" if busy else "every frame is decoded again")
+                    since, waited, hurried = now, 0.0, busy
                 try:
                     yield from packet.decode()
                 except av.error.InvalidDataError:
@@ -176,30 +184,6 @@ def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = ti
                     began = clock()
         except av.error.FFmpegError as error:  # not all of them are OSErrors, the one of a timeout is none
             raise VideoError(error_text(error)) from error
-
-
-class Load:
-    """Whether a source is faster than the machine: for seconds of a `clock` there was hardly any waiting for it."""
-
-    SPAN = 3.0
-    """Seconds over which waiting is summed."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock, self.hurried = clock, False
-        self._since, self._waiting = clock(), 0.0
-
-    def waited(self, seconds: float) -> bool:
-        """Count so many `seconds` of waiting for the source; gives whether `hurried` has just changed."""
-        self._waiting += seconds
-        span = self.clock() - self._since
-        if span < self.SPAN:
-            return False
-        share = self._waiting / span
-        before = self.hurried
-        # Two limits, so that it does not flicker.
-        self.hurried = share < (0.5 if before else 0.02)
-        self._since, self._waiting = self.clock(), 0.0
-        return self.hurried != before
 
 
 def hide_password(address: str) -> str:

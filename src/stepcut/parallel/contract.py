@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,34 +15,12 @@ Answer = TypeVar("Answer")
 Done = Callable[[int, Answer | Exception], None]
 """Hears, in the caller's process, the number of an item and its answer."""
 
+Held = Callable[..., Any]
+"""An object that is held somewhere for several that use it one at a time: `held(work, *given)` gives what
+`work(object, *given)` gives there."""
+
 TRIES = 2
 """How often an item is begun before a worker that dies on it is taken to be the item's fault."""
-
-
-class Held(Protocol):
-    """An object that an engine holds somewhere; this may travel to its workers."""
-
-    def read(self, *names: str) -> list[Any]:
-        """These attributes of the object; None for those that it has not."""
-
-    def call(self, method: str, *given: Any) -> Any:
-        """What a method of the object gives."""
-
-
-class Holder:
-    """An object, `held` for several that use it one at a time: in an actor of a cluster, or shared by threads."""
-
-    def __init__(self, held: Any) -> None:
-        self.held, self.lock = held, threading.Lock()
-
-    def read(self, *names: str) -> list[Any]:
-        """See `Held.read`."""
-        return [getattr(self.held, name, None) for name in names]
-
-    def call(self, method: str, *given: Any) -> Any:
-        """See `Held.call`: whoever calls waits until the object is free."""
-        with self.lock:
-            return getattr(self.held, method)(*given)
 
 
 class Engine(Protocol):
@@ -61,7 +38,8 @@ class Engine(Protocol):
         """
 
     def hold(self, make: Callable[[str], Any], device: str = "auto") -> Held | None:
-        """Make an object, `make(device)`, once in a few places for all workers; None where each makes its own.
+        """Make an object, `make(device)`, once in a few places for all workers, to which what this gives may travel;
+        None where each makes its own.
 
         make    gives the object, for a device: "cpu" or "cuda"
         device  auto, cpu or cuda

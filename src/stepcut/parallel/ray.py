@@ -13,17 +13,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
-from stepcut.parallel.contract import (
-    TRIES,
-    Answer,
-    Done,
-    Holder,
-    Item,
-    attempt,
-    count_cores,
-    environment,
-    share_cores,
-)
+from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_cores, environment, share_cores
 
 _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
 
@@ -160,29 +150,21 @@ class Shared:
     def __init__(self, actors: list[Any]) -> None:
         self.actors = actors
 
-    def read(self, *names: str) -> list[Any]:
-        """See `Held.read`."""
-        return list(self._ask("read", *names))
-
-    def call(self, method: str, *given: Any) -> Any:
-        """See `Held.call`."""
-        return self._ask("call", method, *given)
-
-    def _ask(self, word: str, *given: Any) -> Any:
+    def __call__(self, work: Callable[..., Any], *given: Any) -> Any:
+        """See `Held`."""
         actor = self.actors[os.getpid() % len(self.actors)]
-        return import_ray().get(getattr(actor, word).remote(*given))
+        return import_ray().get(actor.use.remote(work, *given))
 
 
-class _Actor(Holder):
+class _Actor:
     """An actor that holds an object."""
 
     def __init__(self, threads: int, make: Callable[[str], Any], device: str) -> None:
-        super().__init__(make(device))
-        self.threads = threads
+        self.threads, self.held = threads, make(device)
 
-    def call(self, method: str, *given: Any) -> Any:
+    def use(self, work: Callable[..., Any], *given: Any) -> Any:
         with share_cores(self.threads):
-            return super().call(method, *given)
+            return work(self.held, *given)
 
 
 def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:

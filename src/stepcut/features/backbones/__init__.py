@@ -91,14 +91,22 @@ class HeldBackbone:
 
     def __init__(self, held: Held) -> None:
         self.held = held
-        self.name, self.dim, self.size, self.fingerprint = held.read("name", "dim", "size", "fingerprint")
-        self.batch, self.clip_frames, self.clip_fps, self.spec = held.read("batch", "clip_frames", "clip_fps", "spec")
-        (self.device,) = held.read("device")
+        self.name, self.dim, self.size, self.fingerprint = held(_describe, "name", "dim", "size", "fingerprint")
+        self.batch, self.clip_frames, self.clip_fps = held(_describe, "batch", "clip_frames", "clip_fps")
+        self.spec, self.device = held(_describe, "spec", "device")
 
     def extract(self, frames: Frames) -> Rows:
         """The features of `frames`, by the holder that this process always asks."""
-        rows: Rows = self.held.call("extract", frames)
+        rows: Rows = self.held(_extract, frames)
         return rows
+
+
+def _describe(backbone: Backbone, *names: str) -> list[Any]:
+    return [getattr(backbone, name, None) for name in names]
+
+
+def _extract(backbone: Backbone, frames: Frames) -> Rows:
+    return backbone.extract(frames)
 
 
 def _own(spec: FeatureSpec) -> Backbone:
