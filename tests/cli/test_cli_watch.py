@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -59,6 +60,15 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
     os.utime(tmp_path / "good.mp4", (3, 3))
     assert [record["video"] for record in again.poll()] == ["good"]
     assert list(Watch(tmp_path, check, settle=60).poll()) == []
+
+
+def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old(tmp_path / "good.mp4")
+    os.utime(tmp_path / "good.mp4", (4e9, 4e9))  # the year 2096, as a camera says
+    watch, now = Watch(tmp_path, check, settle=60), time.monotonic()
+    assert list(watch.poll()) == []
+    monkeypatch.setattr("time.monotonic", lambda: now + 90)
+    assert [record["video"] for record in watch.poll()] == ["good"]
 
 
 def test_a_journal_holds_wherever_the_watch_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

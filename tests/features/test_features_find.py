@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepcut.errors import VideoError
 from stepcut.features.find import find_videos, name_videos
+from stepcut.files.names import safe_name, same_video, short_names
 
 
 @pytest.fixture
@@ -64,6 +67,30 @@ def test_a_folder_without_videos(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     with pytest.raises(VideoError, match=r"no video in this folder \(only 2 x \.txt, 1 x \.csv\)"):
         find_videos(tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    look, shut = os.scandir, {str(folder / "deep")}
+
+    def scandir(path: str) -> Any:
+        if str(path) in shut:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert names(find_videos(folder), folder) == ["v2.MP4", "v10.mp4"]
+    assert "deep: this folder cannot be read (Permission denied)" in caplog.text
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(VideoError, match="it cannot be read"):
+        find_videos(folder / "deep")
+
+
+def test_a_name_is_one_line_wherever_it_comes_from() -> None:
+    assert name_videos(["films/a\nb.mp4"]) == ["a%0Ab"] == short_names(["/x/a\nb.mp4"])
+    assert same_video("a%0Ab", "/films/a\nb.mp4")
+    assert str(safe_name("a%0Ab")) == str(safe_name("a\nb"))
 
 
 def test_names_are_short_and_different() -> None:

@@ -204,7 +204,7 @@ LAST = TRUTH[ONE].end
         ({"nobody": TRUTH[ONE]}, "'nobody' is unknown"),
         ({"a": TRUTH[ONE], "b": TRUTH[TWO]}, "another task"),
         ({ONE: Timeline([Segment(0, 9, "a"), Segment(5, 12, "b")])}, "both 'a' and 'b'"),
-        ({ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])}, "spaces or capitals only"),
+        ({ONE: Timeline([Segment(0, 9, "Add jam"), Segment(9, 20, "add  jam")])}, rf"\({ONE}\) differ by spaces"),
         ({ONE: Timeline([Segment(0, LAST + 60, "a")])}, "beyond the video"),
         ({ONE: Timeline([Segment(0, 9, "a"), Segment(9, 10, "b")])}, "step 'b' is labelled for 1 s"),
         ({ONE: numbers(ONE)[:-1]}, "labels for"),

@@ -75,12 +75,15 @@ class Watch:
             raise OptionError(f"{folder}: there is no such folder to watch. Make it first.")
         self.folder, self.check, self.settle = folder, check, settle
         self.journal = journal or folder / JOURNAL
+        self.seen: dict[tuple[str, int, int], float] = {}
         self.done = {tuple(entry["stamp"]) for entry in self._read()}
 
     def poll(self) -> Iterator[dict[str, Any]]:
         """Check every video that is new and has stopped growing; gives a record for each, written down first."""
         for path, stamp in self.waiting():
-            if time.time_ns() - stamp[1] < self.settle * 1e9:
+            # The clock of a camera or of another machine may be ahead of ours.
+            since = self.seen.setdefault((str(path.absolute()), *stamp), time.monotonic())
+            if time.time_ns() - stamp[1] < self.settle * 1e9 and time.monotonic() - since < self.settle:
                 continue
             began = time.monotonic()
             try:

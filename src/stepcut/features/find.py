@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from stepcut.errors import FeatureError, StepcutError, VideoError, printable
+from stepcut.errors import FeatureError, StepcutError, VideoError
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
-from stepcut.files.names import VIDEO_SUFFIXES
+from stepcut.files.names import VIDEO_SUFFIXES, visible
 
 Source = AnyPath | Iterable[AnyPath]
 Places = list[Path | Address]
+_log = logging.getLogger("stepcut")
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
@@ -92,10 +95,9 @@ def _find_one(given: AnyPath, kind: _Kind) -> Places:
         if pattern:
             matched = f"{len(files)} files match, none of them a {kind.name}" if files else "nothing matches"
             raise kind.error(f"{given}: {matched}. Check the pattern; a {kind.name} ends in {kind.examples}.")
-        raise kind.error(
-            f"{given}: no {kind.name} {where} ({f'only {seen}' if seen else 'it is empty'}). "
-            f"{kind.name.capitalize()}s end in {kind.examples}."
-        )
+        shut = isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
+        held = f"only {seen}" if seen else "it cannot be read" if shut else "it is empty"
+        raise kind.error(f"{given}: no {kind.name} {where} ({held}). {kind.name.capitalize()}s end in {kind.examples}.")
     return found
 
 
@@ -116,13 +118,18 @@ def _all_files(path: Path | Address) -> Places:
     if not path.is_dir():
         return [path]
     found: Places = []
-    for parent, folders, files in os.walk(path):
+    for parent, folders, files in os.walk(path, onerror=lambda error: _pass_over(error.filename, error.strerror)):
         if {"config.json", "steps.json"} <= set(files):  # a procedure, whose tensors are no features
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(parent, name) for name in files]
     return found
+
+
+@cache
+def _pass_over(folder: str, reason: str) -> None:
+    _log.warning("%s: this folder cannot be read (%s); what lies in it is left out.", folder, reason)
 
 
 def _of(files: Places, kind: _Kind) -> Places:
@@ -169,7 +176,7 @@ def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
     >>> unique_names([["a", "a", "b"], ["x/a", "y/a", "x/b"]])
     ['x/a', 'y/a', 'b']
     """
-    seen = [[printable(name) for name in names] for names in choices]
+    seen = [[visible(name) for name in names] for names in choices]
     names = seen[0]
     for longer in seen[1:]:
         count = Counter(names)

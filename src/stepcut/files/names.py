@@ -19,13 +19,18 @@ _REFUSED = '\n\t\\:*?"<>|'
 """What some system does not take in the name of a file."""
 
 
+def visible(name: str) -> str:
+    """The `name` on one line, with characters that can be seen."""
+    return printable(name).replace("\n", "%0A").replace("\t", "%09")
+
+
 def video_name(video: str) -> str:
     """The name of a video without folder and suffix.
 
     >>> video_name("films/a.b.mp4"), video_name("S07_Eggs_7151062-1110"), video_name("01.tent.090617.gopro")
     ('a.b', 'S07_Eggs_7151062-1110', '01.tent.090617.gopro')
     """
-    name = video.replace("\\", "/").rsplit("/", 1)[-1]
+    name = visible(video).replace("\\", "/").rsplit("/", 1)[-1]
     stem, dot, suffix = name.rpartition(".")
     return stem if dot + suffix.lower() in VIDEO_SUFFIXES else name
 

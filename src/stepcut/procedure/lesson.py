@@ -85,9 +85,10 @@ def number_labels(
         timelines = {name: one for name, one in matched.items() if isinstance(one, Timeline)}
         names = list(order) if order is not None else usual_order(timelines.values())
         if alike := find_alike(names):
+            where = [next((name for name, t in timelines.items() if one in t.steps), "the procedure") for one in alike]
             raise AnnotationError(
-                f"the step names {alike[0]!r} and {alike[1]!r} differ by spaces or capitals only. Write them alike "
-                "where they are one step, or give them names that differ."
+                f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces or capitals "
+                "only. Write them alike where they are one step, or give them names that differ."
             )
         return StepLabels({n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}, names)
     return StepLabels({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
