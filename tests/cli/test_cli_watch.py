@@ -6,9 +6,9 @@ import json
 import os
 import signal
 import subprocess
-import time
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
