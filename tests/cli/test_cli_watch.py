@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -69,6 +70,18 @@ def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path: Path, monkeypatc
     assert list(watch.poll()) == []
     monkeypatch.setattr("time.monotonic", lambda: now + 90)
     assert [record["video"] for record in watch.poll()] == ["good"]
+
+
+def test_a_journal_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old(tmp_path / "good.mp4")
+    watch = Watch(tmp_path, check, settle=60)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match=rf"{JOURNAL}: no space left"):
+        list(watch.poll())
 
 
 def test_a_journal_holds_wherever_the_watch_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,11 @@ def test_a_folder_that_cannot_be_read_is_told(
     monkeypatch.setattr(os, "scandir", scandir)
     assert names(find_videos(folder), folder) == ["v2.MP4", "v10.mp4"]
     assert "deep: this folder cannot be read (Permission denied)" in caplog.text
+    monkeypatch.setattr(Path, "exists", lambda path: scandir(path.parent))
+    with pytest.raises(VideoError, match="x.mp4: cannot be read .Permission denied"):
+        find_videos(folder / "deep" / "x.mp4")
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "scandir", scandir)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(VideoError, match="it cannot be read"):
         find_videos(folder / "deep")

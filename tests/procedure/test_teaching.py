@@ -13,6 +13,8 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import AnnotationError, OptionError, OutputError
+from stepcut.files.atomic import write_bytes
+from stepcut.files.cache import cache_dir
 from stepcut.formats import write_folder
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.lesson import known_rows
@@ -155,6 +157,30 @@ def test_corrections_teach_and_can_be_taken_back(place: Path, capsys: pytest.Cap
     assert main(["teach", str(place), "--back"]) == 0
     assert sc.load(place).corrections.done[-1]["do"] == "confirm"
     Edits(place).undo()
+
+
+def test_the_same_lesson_twice_is_taken_back_at_once(place: Path) -> None:
+    learned = sc.load(place)
+    for _ in range(2):
+        teach_folder(place, {ONE: TRUTH[ONE]})
+    take_back(place)
+    assert sc.load(place) == learned
+
+
+def test_what_cannot_be_kept_is_not_taught(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned, left = sc.load(place), [1]
+
+    def write(path: Path, data: bytes) -> None:
+        if not left:
+            raise OutputError(f"{path}: no space left on the disk.")
+        write_bytes(path, data)
+        left.pop()
+
+    monkeypatch.setattr("stepcut.procedure.taught.write_bytes", write)
+    with pytest.raises(OutputError, match="no space left"):
+        teach_folder(place, {ONE: TRUTH[ONE]})
+    assert sc.load(place) == learned
+    assert not list((cache_dir() / "before").iterdir())  # nor half a copy
 
 
 def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import read_json
+from stepcut.files.names import spell
 
 FILE = "severity.json"
 """Its name in the folder of a procedure: `{"critical": ["turn off the stove"], "optional": [...], "free": [...]}`."""
@@ -71,8 +72,8 @@ def parse_severity(
 
 def _number(step: Any, names: Sequence[str], where: str, learned: Sequence[str]) -> int:
     for known in (names, learned):
-        if isinstance(step, str) and step in known:
-            return list(known).index(step)
+        if isinstance(step, str) and (written := spell([step], known)[step]) in known:
+            return list(known).index(written)
     if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
         return step
     raise OptionError(f"{where}: {unknown('step', str(step), names)} Or give a number from 0 to {len(names) - 1}.")

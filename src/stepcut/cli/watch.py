@@ -15,6 +15,8 @@ from typing import Any
 
 from stepcut.cli import say
 from stepcut.errors import OptionError, OutputError, StepcutError
+from stepcut.features.find import all_files
+from stepcut.files.atomic import output_errors
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.procedure import load
 
@@ -92,7 +94,7 @@ class Watch:
                 found = {"video": path.stem, "error": str(error)}
             record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
             self.done.add((str(path.absolute()), *stamp))
-            with open(self.journal, "a", encoding="utf-8") as file:
+            with output_errors(self.journal), open(self.journal, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"stamp": [str(path.absolute()), *stamp], **record}) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -101,7 +103,7 @@ class Watch:
     def waiting(self) -> list[tuple[Path, Stamp]]:
         """The videos that have not been checked as they are now, in the order of arrival."""
         found = []
-        for path in self.folder.rglob("*"):
+        for path in map(Path, map(str, all_files(self.folder))):
             if path.suffix.lower() not in VIDEO_SUFFIXES or path.name.startswith("."):
                 continue
             try:

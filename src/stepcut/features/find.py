@@ -60,7 +60,7 @@ def count_videos(source: Sequence[AnyPath]) -> int | None:
 
 def feature_files(given: AnyPath) -> Places:
     """The feature files that `given`, a file, folder or glob, stands for; none where it stands for videos."""
-    files = _all_files(as_path(given))
+    files = all_files(as_path(given))
     return [] if _of(files, _VIDEO) else _of(files, _FEATURES)
 
 
@@ -78,15 +78,18 @@ def _find(source: Source, kind: _Kind) -> Places:
 def _find_one(given: AnyPath, kind: _Kind) -> Places:
     path = as_path(given)
     path = path if isinstance(path, Address) else path.expanduser()
-    pattern = _is_pattern(path)
-    if not pattern and not path.is_dir():
-        if path.exists():
+    try:
+        pattern, folder, there = _is_pattern(path), path.is_dir(), path.exists()
+    except PermissionError as error:
+        raise kind.error(f"{given}: cannot be read ({error.strerror}). Check the permissions of its folder.") from error
+    if not pattern and not folder:
+        if there:
             return [path]
         if isinstance(path, Address):
             raise kind.error(f"{path}: there is nothing at this address. Check it, and that you may read it.")
         what = "file" if path.suffix else "folder or file"
         raise kind.error(f"{given}: no such {what}. Check the path; it is read from {Path.cwd()}.")
-    files = _all_files(path)
+    files = all_files(path)
     found = _of(files, kind)
     if not found:
         suffixes = Counter(file.suffix.lower() or "no suffix" for file in files if not file.name.startswith("."))
@@ -105,7 +108,7 @@ def _is_pattern(path: Path | Address) -> bool:
     return glob.has_magic(str(path)) and not path.exists()
 
 
-def _all_files(path: Path | Address) -> Places:
+def all_files(path: Path | Address) -> Places:
     """All files below a folder, those that match a glob, or the file itself; what is hidden is passed over."""
     if isinstance(path, Address):
         if _is_pattern(path):
@@ -115,7 +118,7 @@ def _all_files(path: Path | Address) -> Places:
         return list(files_below(path)) if path.is_dir() else [path]
     if _is_pattern(path):
         return [Path(match) for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match)]
-    if not path.is_dir():
+    if not os.path.isdir(path):  # one that may not be looked at is told where it is used
         return [path]
     found: Places = []
     for parent, folders, files in os.walk(path, onerror=lambda error: _pass_over(error.filename, error.strerror)):

@@ -10,7 +10,7 @@ import numpy as np
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
-from stepcut.files.atomic import output_errors
+from stepcut.files.atomic import output_errors, write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.folder import check_output, locked, put_in_place, read_fingerprint
 from stepcut.procedure.lesson import Given
@@ -40,10 +40,10 @@ def teach_folder(
     check_output(target)
     before = load(path, trust=trust)
     after = before.teach(labels, steps, source, progress)
-    here = as_path(path)
-    if output is None and isinstance(here, Path):
-        shutil.rmtree(_kept(after.config["fingerprint"]), ignore_errors=True)
-        shutil.copytree(here, _kept(after.config["fingerprint"]))
+    here, fingerprint = as_path(path), after.config["fingerprint"]
+    # The same lesson again changes nothing, and what went before it stays.
+    if output is None and isinstance(here, Path) and before.config.get("fingerprint") != fingerprint:
+        _copy(here, _kept(fingerprint))
     after.save(target)
     return before, after
 
@@ -56,8 +56,7 @@ def take_back(path: AnyPath) -> None:
         raise OptionError(f"{folder}: there is nothing to take back: it was not taught here.")
     with output_errors(folder):
         fresh = folder.absolute().parent / f".{folder.name}.{fingerprint}.part"
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.copytree(_kept(fingerprint), fresh)
+        _copy(_kept(fingerprint), fresh)
         try:
             with locked(folder):
                 since = [edit for edit in read_corrections(folder).history if edit["do"] != "colour"]
@@ -74,6 +73,17 @@ def take_back(path: AnyPath) -> None:
 def can_take_back(fingerprint: str) -> bool:
     """Whether what the procedure of this `fingerprint` was taught from is still kept."""
     return bool(fingerprint) and _kept(fingerprint).exists()
+
+
+def _copy(folder: Path, target: Path) -> None:
+    """Copy the files of a procedure's `folder` to another, `target`, all or none."""
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        for file in filter(Path.is_file, folder.iterdir()):
+            write_bytes(target / file.name, file.read_bytes())
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
 
 
 def _kept(fingerprint: str) -> Path:
