@@ -169,10 +169,10 @@ def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path)
 
 def test_stops_when_converged() -> None:
     plan = Plan(learning_rate=1, weight_decay=0, iterations=100, patience=4, tolerance=0.01, read_every=1)
-    assert not converged([float(x) for x in range(8, 0, -1)], plan)
-    assert converged([1.0] * 8, plan)
-    assert not converged([1.0] * 9, plan)  # looked at every `patience` iterations
-    assert not converged([1.0] * 4, plan)
+    assert not converged(Curve(("loss",), [[float(x)] for x in range(8, 0, -1)]), plan)
+    assert converged(Curve(("loss",), [[1.0]] * 8), plan)
+    assert not converged(Curve(("loss",), [[1.0]] * 9), plan)  # looked at every `patience` iterations
+    assert not converged(Curve(("loss",), [[1.0]] * 4), plan)
     short = Embedder(dim=4, iterations=500, patience=10, tolerance=0.9).fit(make_vectors())
     assert len(short.curve_.values) < 500
 

@@ -48,12 +48,13 @@ class Plan:
     """On a GPU: record one iteration and play it back."""
 
 
-def converged(losses: Sequence[float], plan: Plan) -> bool:
-    """Whether the losses, smoothed, have stopped falling; see `Plan.tolerance`."""
-    done, span = len(losses), plan.patience
+def converged(curve: Curve, plan: Plan) -> bool:
+    """Whether the smoothed loss of a `curve` has stopped falling; see `Plan.tolerance`."""
+    done, span = len(curve.values), plan.patience
     if done < 2 * span or done % span:
         return False
-    before, now = np.mean(losses[-2 * span : -span]), np.mean(losses[-span:])
+    losses = [row[0] for row in curve.values[-2 * span :]]
+    before, now = np.mean(losses[:span]), np.mean(losses[span:])
     return bool(before - now <= plan.tolerance * abs(before))
 
 
@@ -122,7 +123,7 @@ def train(
             rows = agree(values).tolist()
             _check(rows, before, plan)
             curve.values += rows
-            finished = len(curve.values) >= plan.iterations or converged([row[0] for row in curve.values], plan)
+            finished = len(curve.values) >= plan.iterations or converged(curve, plan)
             if finished or time.monotonic() - saved > plan.save_every:
                 keep(drawn, finished)
                 saved = time.monotonic()
