@@ -140,11 +140,12 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("more", type=Path, nargs="?", help="recipes that the method was not built on")
     parser.add_argument("--knots", type=Path, help="the folder with videos/ and gestures/")
+    parser.add_argument("--times", default="exact", help="near or fast: the knots with frames a little before their time")
     parser.add_argument("--keep", type=Path, required=True)
     options = parser.parse_args()
     real = [*recipes(options.data), *(recipes(options.more, HELD_BACK) if options.more else ())]
     made = [*toys(), *nonsense(real)]
-    real += [knots(options.knots)] if options.knots else []
+    real += [knots(options.knots, times=options.times)] if options.knots else []
     kept = Kept(options.keep)
     known = {name_of(task): kept.get(name_of(task), lambda task=task: measure(task)) for task in [*real, *made]}
     print(f"{quality_table(known)}\n\n{confidence_table(real, known)}")

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from stepcut.datasets import load
 from stepcut.features.extract import extract
+from stepcut.features.spec import FeatureSpec
+from stepcut.rate import as_rate
 
 Labels = list[NDArray[np.int64]]
 
@@ -79,9 +81,10 @@ def recipes(root: Path, reported: dict[str, tuple[str, ...]] = REPORTED) -> Iter
             yield Recipe(backbone, name, rows, true, len(set(np.concatenate(true)) - {0}))
 
 
-def knots(root: Path, rate: float = 2.0) -> Recipe:
-    """Knot tying: raw video through the default backbone, gestures as steps."""
-    features, failures = extract(sorted((root / "videos").iterdir()), fps=rate)
+def knots(root: Path, rate: float = 2.0, times: str = "exact") -> Recipe:
+    """Knot tying: raw video through the default backbone, gestures as steps; `times` as a `FeatureSpec` takes it."""
+    spec = FeatureSpec(fps=as_rate(rate), times=None if times == "exact" else times)
+    features, failures = extract(sorted((root / "videos").iterdir()), spec)
     assert not failures, failures
     number: dict[str, int] = {}
     true = []
