@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("more", type=Path, nargs="?", help="recipes that the method was not built on")
     parser.add_argument("--knots", type=Path, help="the folder with videos/ and gestures/")
-    parser.add_argument("--times", default="exact", help="near or fast: the knots with frames a little before their time")
+    parser.add_argument("--times", default="exact", help="of the knots: near or fast")
     parser.add_argument("--keep", type=Path, required=True)
     options = parser.parse_args()
     real = [*recipes(options.data), *(recipes(options.more, HELD_BACK) if options.more else ())]
