@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from reduced import add_reduce, reduce_features
-from stepcut.datasets import Task
-from stepcut.datasets.captaincook4d import read
+from stepcut.datasets import Task, load
 from stepcut.order import learn_graph
 from stepcut.tables import Cell, Table
 from stepcut.version import __version__
@@ -207,7 +206,7 @@ def main() -> None:
     add_reduce(parser)
     args = parser.parse_args()
     folders = map(str, reduce_features(args.data, args.reduce))
-    sources = [(folder, task) for folder in folders for task in read(folder).tasks if task.graph is not None]
+    sources = [(folder, task) for folder in folders for task in load("captaincook4d", folder) if task.graph is not None]
     sources = sources[1:2] if args.quick else sources
     tasks = [task for _, task in sources]
     how = f"seed 0, draw {args.draw}" + (f", {args.reduce} directions" if args.reduce else "")

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from stepcut.checking.calibrate import Expectations, learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
-from stepcut.datasets import Task, TaskVideo
-from stepcut.datasets.captaincook4d import read
+from stepcut.datasets import Task, TaskVideo, load
 from stepcut.datasets.toy import EDGES, STEPS, toy_features
 from stepcut.evaluation import score
 from stepcut.guidance.guide import Guide
@@ -86,7 +85,7 @@ def judge(trial: Trial) -> dict[str, Any]:
     """Learn as the trial says, and check, follow and disturb what was held out."""
     if not trial.source:
         return _judge_kitchen(trial)
-    tasks = [one for one in read(trial.source).tasks if one.graph is not None]
+    tasks = [one for one in load("captaincook4d", trial.source) if one.graph is not None]
     task = next(one for one in tasks if one.name == trial.task)
     backbone = backbone_of(task)
     videos = list(task.with_features(backbone))

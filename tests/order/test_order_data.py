@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.datasets import Task
-from stepcut.datasets.captaincook4d import read
+from stepcut.datasets import Task, load
 from stepcut.order import learn_graph
 from stepcut.order.likelihood import close_order, reduce_order
 
@@ -26,6 +25,6 @@ def edge_f1(task: Task) -> float:
 
 
 def test_the_graphs_of_real_recipes_are_found(shared_data: Path) -> None:
-    tasks = [task for task in read(shared_data / "captaincook4d").tasks if task.graph is not None]
+    tasks = [task for task in load("captaincook4d", shared_data / "captaincook4d") if task.graph is not None]
     assert len(tasks) == 5
     assert np.mean([edge_f1(task) for task in tasks]) >= 0.80
