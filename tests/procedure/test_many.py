@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,12 @@ def test_wrong_words(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "it holds no sub-folder" in capsys.readouterr().err
 
 
+def test_the_rate_of_features_may_be_a_fraction(root: Path, tmp_path: Path) -> None:
+    words = ["learn", str(root / "bread"), "--rate", "30000/1001", "-o", str(tmp_path / "a.proc"), *WORDS]
+    assert main(words) == 0
+    assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
+
+
 def test_no_root(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
         learn_tasks(tmp_path / "nowhere", tmp_path, Local(1))
@@ -94,6 +101,9 @@ def test_two_videos_of_one_name_are_kept_apart(root: Path, tmp_path: Path, capsy
     main(["check", str(place), videos[0], same, "--json", "--quiet"])
     assert len({json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()}) == 2
     assert main(["segment", str(place), same, same, "-o", str(tmp_path / "three" / "{name}.csv")]) == 2
+    capsys.readouterr()
+    assert main(["segment", str(place), str(tmp_path / "absent.npy"), "-o", "a.xyz"]) == 2
+    assert "the suffix '.xyz' is unknown" in capsys.readouterr().err  # before any video is opened
 
 
 @pytest.mark.slow

@@ -80,8 +80,8 @@ def explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the system'}: {error.strerror}."
     return (
-        f"{type(error).__name__}: {error}. This is a fault of stepcut; run the command again with STEPCUT_DEBUG=1 and "
-        "report what it prints."
+        f"{type(error).__name__}: {error}. This is a fault of stepcut, or of a part of your own; run the command again "
+        "with STEPCUT_DEBUG=1 to see where, and report it if it is ours."
     )
 
 

@@ -10,6 +10,7 @@ from stepcut.cli.common import ask_procedure, open_engine
 from stepcut.errors import OptionError
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name, short_names
 from stepcut.formats import write
+from stepcut.formats.kinds import format_to_write
 from stepcut.timeline import Timeline
 
 
@@ -20,6 +21,8 @@ def run(args: argparse.Namespace) -> int:
             f"-o {args.output} is one file for {len(args.video)} videos; write {{name}} where the name of the video "
             "belongs, for example -o 'out/{name}.vtt'."
         )
+    if args.output:
+        format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
     names = short_names(args.video)
     if args.output and (twice := [name for name in names if names.count(name) > 1]):
         raise OptionError(f"two of the videos are called {twice[0]!r}; one would overwrite the other. Rename one.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from stepcut.procedure.naming import Namer, read_recipe
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import check_keepable
 from stepcut.progress import Hook, default_hook
+from stepcut.rate import Rate
 from stepcut.version import versions
 
 
@@ -36,11 +36,11 @@ def learn(
     source: Source,
     steps: StepCount = "auto",
     seed: int = 0,
-    rate: float | Fraction = 1.0,
+    rate: Rate = 1,
     *,
     method: str | Method = "stepcut",
     backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
-    fps: float | str | Fraction | None = None,
+    fps: Rate | None = None,
     weights: str | None = None,
     layer: str | None = None,
     family: str | None = None,
