@@ -285,6 +285,23 @@ def test_a_wrong_name_is_said_and_not_kept(page: Any) -> None:
     assert name_of(page, 0).input_value() == "slice bread"
 
 
+def test_enter_adds_a_step_and_closes_the_question(page: Any) -> None:
+    page.locator("#add").click()
+    page.keyboard.type("wipe")
+    page.keyboard.press("Enter")
+    wait_saved(page, "Saved: add step wipe")
+    assert page.locator("dialog").count() == 0
+
+
+def test_the_head_of_a_name_is_seen_by_a_letter_or_not_at_all(page: Any) -> None:
+    for width in range(220, 900, 40):
+        page.set_viewport_size({"width": width, "height": 800})
+        shown = page.locator("#stage .track .block .head").evaluate_all(
+            "all => all.map(head => [head.offsetTop, head.clientWidth, head.scrollWidth])"
+        )
+        assert all(top > 20 or wide >= min(20, whole) for top, wide, whole in shown), (width, shown)
+
+
 def test_a_block_without_room_for_a_letter_shows_none(page: Any, place: Path) -> None:
     Edits(place).do({"do": "mark", "video": "one", "start": 1.0, "end": 1.1, "step": 2})
     page.reload()

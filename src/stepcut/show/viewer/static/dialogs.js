@@ -71,7 +71,11 @@ export function askExport() {
 
 export function askName(title, then) {
   const field = el("input", { "aria-label": "Name", maxLength: 200, size: 36,
-    onkeydown: (event) => event.key === "Enter" && go() });
+    onkeydown: (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault(); // or it presses the button that gets the focus back
+      go();
+    } });
   const go = () => {
     if (!field.value.trim()) return;
     then(field.value.trim());
