@@ -142,6 +142,13 @@ def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]
     assert error.count("\n") == 1
 
 
+def test_a_terminal_that_has_not_all_letters_is_no_reason_to_fail() -> None:
+    words = [sys.executable, "-m", "stepcut", "data", "list"]
+    run = subprocess.run(words, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"\\u2013" in run.stdout
+
+
 def test_interrupting_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt

@@ -12,7 +12,7 @@ import pytest
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.datasets.toy import toy_features
-from stepcut.errors import AnnotationError, OptionError, OutputError
+from stepcut.errors import AnnotationError, OptionError, OutputError, ProcedureError
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.formats import write_folder
@@ -165,6 +165,12 @@ def test_the_same_lesson_twice_is_taken_back_at_once(place: Path) -> None:
         teach_folder(place, {ONE: TRUTH[ONE]})
     take_back(place)
     assert sc.load(place) == learned
+
+
+def test_only_a_procedure_is_taught(tmp_path: Path) -> None:
+    (tmp_path / "film.mp4").touch()
+    with pytest.raises(ProcedureError, match="this is not a procedure"):
+        teach_folder(tmp_path)
 
 
 def test_what_cannot_be_kept_is_not_taught(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

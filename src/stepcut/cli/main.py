@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         signal.signal(signal.SIGTERM, _terminate)
+        # What is piped on Windows, or under an old locale, cannot hold every letter of a name: no work is lost for it.
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")
     code = 128 + 13  # where the reader of our output goes away before the end is known: as if SIGPIPE had ended us
     try:
         try:

@@ -37,8 +37,8 @@ def teach_folder(
     trust     see `stepcut.load`
     """
     target = path if output is None else output
-    check_output(target)
     before = load(path, trust=trust)
+    check_output(target)
     after = before.teach(labels, steps, source, progress)
     here, fingerprint = as_path(path), after.config["fingerprint"]
     # The same lesson again changes nothing, and what went before it stays.
