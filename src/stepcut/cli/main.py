@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         signal.signal(signal.SIGTERM, _terminate)
         # What is piped on Windows, or under an old locale, cannot hold every letter of a name: no work is lost for it.
-        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
             sys.stdout.reconfigure(errors="backslashreplace")
     code = 128 + 13  # where the reader of our output goes away before the end is known: as if SIGPIPE had ended us
     try:
