@@ -85,6 +85,10 @@ def test_a_bar_on_a_terminal_redraws_its_line() -> None:
     assert stream.getvalue().endswith(" \r")
 
 
+def test_a_name_stays_on_its_line_and_rules_no_terminal() -> None:
+    assert describe(Event("cut", 1, 2, item="a\nb\x1b[2J.mp4")).endswith("a%0Ab%1B[2J.mp4")
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(3.14, "3.1 s"), (42, "42 s"), (3600, "1 h 0 min")])
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text

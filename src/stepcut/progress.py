@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TextIO
 
+from stepcut.errors import printable
+
 
 @dataclass(frozen=True)
 class Event:
@@ -162,7 +164,7 @@ def describe(event: Event) -> str:
         parts.append(f"{duration(event.left)} left")
     parts += [f"{name} {value:.4g}" for name, value in event.values.items()]
     if event.item:
-        parts.append(event.item)
+        parts.append(printable(event.item).replace("\n", "%0A"))  # a file may be called anything
     return "  ".join(parts)
 
 
