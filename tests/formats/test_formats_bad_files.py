@@ -118,6 +118,7 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("csv", "0,1,a\n1,2, \n", "line 2: the label is empty"),
         ("csv", "when,what\n1,2\n", r"line 1: the header \['when', 'what'\] has no column for start, end, step"),
         ("csv", '0,1,"a\nb"\n1,2,\n', "line 3: the label is empty"),  # the line of the file, not of the table
+        ("csv", "0,1,a\n1,2,b\x1b[2J\n", "line 2: the step name .* holds control characters"),
         ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the step's number"),
         ("egoprocel", "0,1\n", "too few columns"),
         ("vtt", "00:00.000 --> 00:01.000\na\n", r"line 1: does not begin with WEBVTT"),

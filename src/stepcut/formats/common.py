@@ -214,6 +214,8 @@ def build_segment(
     """
     if not step.strip():
         fail(path, "a segment has no name", "Name the step, or delete it", line)
+    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):  # a terminal would obey them
+        fail(path, f"the step name {step!r} holds control characters", "Rename the step", line)
     if not max(abs(start), abs(end)) < LONGEST:
         fail(path, f"{step!r} lasts from {start:g} to {end:g} s; no video is that long", "Correct the times", line)
     try:
