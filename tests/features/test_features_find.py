@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stepcut.errors import VideoError
+from stepcut.features.extract import extract
 from stepcut.features.find import find_videos, name_videos
 from stepcut.files.names import safe_name, same_video, short_names
 
@@ -90,6 +91,14 @@ def test_a_folder_that_cannot_be_read_is_told(
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(VideoError, match="it cannot be read"):
         find_videos(folder / "deep")
+
+
+def test_a_link_to_nothing_is_one_video_that_cannot_be_used(folder: Path) -> None:
+    (folder / "deep" / "gone.mp4").symlink_to(folder / "nowhere.mp4")
+    found = find_videos(folder / "deep")
+    assert find_videos(found) == found
+    with pytest.raises(VideoError, match=r"gone\.mp4: no such file"):
+        extract(found[:1], strict=True)
 
 
 def test_a_name_is_one_line_wherever_it_comes_from() -> None:

@@ -79,7 +79,8 @@ def _find_one(given: AnyPath, kind: _Kind) -> Places:
     path = as_path(given)
     path = path if isinstance(path, Address) else path.expanduser()
     try:
-        pattern, folder, there = _is_pattern(path), path.is_dir(), path.exists()
+        # A link to nothing is told where it is opened, as one video that cannot be used.
+        pattern, folder, there = _is_pattern(path), path.is_dir(), path.exists() or path.is_symlink()
     except PermissionError as error:
         raise kind.error(f"{given}: cannot be read ({error.strerror}). Check the permissions of its folder.") from error
     if not pattern and not folder:
