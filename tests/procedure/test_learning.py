@@ -94,6 +94,8 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray]
         ({"method": "cnc", "steps": "auto"}, "method 'cnc' needs a number"),
         ({"names": ["a"]}, "1 names for 4 steps"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),
+        ({"names": ["a", "b", "c", " A"]}, "all different"),
+        ({"names": ["a", "b", "c", ""]}, "all different"),
     ],
 )
 def test_settings_that_make_no_sense(videos: list[np.ndarray], wrong: dict[str, Any], sentence: str) -> None:

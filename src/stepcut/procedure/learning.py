@@ -15,6 +15,7 @@ from stepcut.features.extract import Source, find_places, read_source
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
+from stepcut.files.names import plain
 from stepcut.methods import METHODS
 from stepcut.methods.contract import Method, StepCount, as_step_count, build
 from stepcut.parallel import open_engine
@@ -23,7 +24,7 @@ from stepcut.parallel.ranks import first_process_first, is_first_process
 from stepcut.plugins import find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_fingerprint
-from stepcut.procedure.lesson import Given, first_lesson, read_labels
+from stepcut.procedure.lesson import Given, find_alike, first_lesson, read_labels
 from stepcut.procedure.naming import Namer, read_recipe
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import check_keepable
@@ -200,8 +201,11 @@ def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) 
     if names is not None:
         if not isinstance(count, int) and not (named_elsewhere and count == "auto"):
             raise OptionError("names were given but not steps; say how many steps there are.")
-        if (count != "auto" and len(names) != count) or len(set(names)) != len(names):
-            raise OptionError(f"{len(names)} names for {count} steps; give one name for each, all different.")
+        if (count != "auto" and len(names) != count) or "" in map(plain, names) or find_alike(names):
+            raise OptionError(
+                f"{len(names)} names for {count} steps, {', '.join(map(repr, names))}; give one name for each, all "
+                "different."
+            )
     return count
 
 
