@@ -78,8 +78,11 @@ def test_the_command_compares_folders(
     assert f"A is {folders[0]}, 3 videos; B is {folders[1]}" in capsys.readouterr().out
     assert (tmp_path / "b.csv").read_text().startswith("group,video,step,seconds,times")
     assert (tmp_path / "b.svg").stat().st_size > 1000
-    assert main(["compare", str(tmp_path / "absent"), folders[1], "-p", "any.proc"]) == 2
-    assert "is not a folder" in capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["compare", folders[1], str(tmp_path / "absent"), "-p", "any.proc"]) == 2
+    told = capsys.readouterr().err
+    assert "is not a folder" in told
+    assert "segment" not in told  # told before the work
     assert main(["compare", *folders, "-p", "any.proc", "--plot", str(tmp_path / "b.xyz")]) == 2
     out, err = capsys.readouterr()
     assert out == ""  # told before the work

@@ -25,8 +25,9 @@ def run(args: argparse.Namespace) -> int:
     names = names if names[0] != names[1] else ["A", "B"]
     groups: dict[str, list[Timeline]] = {}
     failed = False
-    for name, folder in zip(names, folders, strict=True):
-        answers, some = ask_procedure(args, "segment", find_inputs(folder))
+    inputs = [find_inputs(folder) for folder in folders]  # a folder that is not there is told before any work
+    for name, videos in zip(names, inputs, strict=True):
+        answers, some = ask_procedure(args, "segment", videos)
         groups[name], failed = [timeline for _, timeline in answers], failed or some
     first, second = groups.values()
     steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
