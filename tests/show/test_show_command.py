@@ -42,6 +42,22 @@ def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"port={port}: cannot serve there" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--port", "99999"], "from 0 to 65535"),
+        (["--at", "thre@5"], "video='thre' is unknown"),
+        (["--at", "one"], "''"),
+    ],
+)
+def test_words_that_make_no_sense(
+    place: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Running, "run", lambda *_: None)
+    assert main(["view", str(place), *words, "--no-browser"]) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["none.proc"], ["none.proc", "--port", "99999"]])
 def test_no_procedure(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", str(tmp_path / words[0]), *words[1:], "--no-browser"]) == 2

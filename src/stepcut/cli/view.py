@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from stepcut.cli.common import find_films, find_moved, progress_hook, read_timelines
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, unknown
 from stepcut.files.names import short_names
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.procedure import load
@@ -28,6 +28,12 @@ def run(args: argparse.Namespace) -> int:
     if beside and not set(short_names(list(beside.timelines))) & set(short_names(list(known))):
         there_too = ", ".join(list(beside.timelines)[:5])
         raise OptionError(f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}.")
+
+    names = [*known, *(video.name for video in checked)]
+    if args.at and args.at.rpartition("@")[0] not in names:
+        raise OptionError(
+            f"--at {args.at!r}: {unknown('video', args.at.rpartition('@')[0], names)} Write VIDEO@SECONDS."
+        )
 
     running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
     address = running.address + (f"#{quote(args.at)}" if args.at else "")

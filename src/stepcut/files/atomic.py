@@ -79,7 +79,7 @@ def output_errors(target: Path) -> Iterator[None]:
             advice = "no space left on the disk. Free some, then run the same command again: finished work is kept."
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             advice = f"writing is not permitted ({error.strerror}). Choose a folder you may write to."
-        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EBUSY):
             advice = f"a file stands where a folder is needed, or the reverse ({error.strerror}). Choose another place."
         elif error.errno == errno.ENAMETOOLONG:
             advice = "the name is too long for this file system. Choose a shorter one."

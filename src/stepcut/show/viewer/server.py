@@ -125,6 +125,8 @@ def open_browser(address: str) -> None:
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
+        if not 0 <= port < 65536:
+            raise OverflowError("ports are numbers from 0 to 65535")
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.ExitStack() as on_error:
             listening = on_error.enter_context(socket.socket(family, kind))

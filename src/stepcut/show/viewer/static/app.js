@@ -82,7 +82,7 @@ try {
   buildStage();
   store.addEventListener("change", draw);
   await load();
-  const [video, time] = decodeURIComponent(location.hash.slice(1)).split("@"); // the place to begin at
+  const [, video, time] = /^(.*)@(.*)$/.exec(decodeURIComponent(location.hash.slice(1))) || []; // the place to begin at
   choose(Math.max(0, store.data.videos.findIndex(({ name }) => name === video)), Number(time) || 0);
   listen();
   document.body.classList.add("ready");
