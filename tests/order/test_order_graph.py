@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.learn import main_places
-from stepcut.order.likelihood import close_order, contrary_needed, reduce_order
+from stepcut.order.likelihood import close_order, contrary_needed, order_likelihood, reduce_order
 from stepcut.order.relations import next_weights
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
@@ -61,6 +61,21 @@ def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:
         walks.append(walk)
     assert learn_graph(walks).edges == {(step, step + 1) for step in range(7)}
     assert learn_graph(walks, order=False).edges == set()
+
+
+def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
+    none, a_first = np.zeros((2, 2), dtype=bool), np.array([[False, True], [False, False]])
+    assert order_likelihood(none, [[0, 1]]) == pytest.approx(np.log(1 / 2))
+    price = np.log(2) / 2
+    assert order_likelihood(a_first, [[0, 1]]) == pytest.approx(np.log(3 / 4) - price)  # 1 - e + e / 2, e from 0 to 1
+    assert order_likelihood(a_first, [[1, 0]]) == pytest.approx(np.log(1 / 4) - price)  # e / 2
+    rates, chain = (np.arange(10_000) + 0.5) / 10_000, close_order(np.eye(4, k=1, dtype=bool))
+    # A step that passes over two others is an error; these are not asked for again, so all that is left may follow.
+    slow = (rates / 4) * (1 / 3) * (1 / 2)
+    expected = np.log(slow.mean()) - 3 * np.log(4) / 2
+    assert order_likelihood(chain, [[2, 0, 1, 3]]) == pytest.approx(expected, abs=1e-6)
+    kept = (1 - rates + rates / 4) * (1 - rates + rates / 3) * (1 - rates + rates / 2)
+    assert order_likelihood(chain, [[0, 1, 2, 3]]) == pytest.approx(np.log(kept.mean()) - 3 * np.log(4) / 2, abs=1e-6)
 
 
 def test_support_says_what_would_refute_an_edge() -> None:

@@ -1,8 +1,9 @@
-"""Whether a video shows this task at all: do the steps of the task have a moment in it that looks like them.
+"""Whether a video shows this task at all: do the steps have a moment in it, and do its moments look like the steps.
 
 With c_k the mean direction of step k in the embedding, over the videos learned from, and x_t the direction of frame t,
 
-    distance = mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t)
+    distance^2 =  mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t)
+                * mean over all frames t of                    1 - max over k of  cos(c_k, x_t)
 
 A video of another task may look familiar in every frame, for it is the same kitchen; but it lacks the moments of this
 task. A part of this task has its own moments, and what it lacks does not count. The limit is that of a t-distribution
@@ -87,6 +88,7 @@ def _centres(videos: Sequence[Observed]) -> Floats:
 
 
 def _distance(centres: Floats, directions: Floats) -> float:
-    """The mean over the nearer half of the steps."""
-    nearest = np.sort(1 - (centres @ directions.T).max(axis=1))
-    return float(nearest[: (len(nearest) + 1) // 2].mean())
+    """The geometric mean of how far the nearer half of the steps are from the video, and its frames from the steps."""
+    away = np.maximum(1 - centres @ directions.T, 0.0)
+    nearest = np.sort(away.min(axis=1))
+    return float(np.sqrt(nearest[: (len(nearest) + 1) // 2].mean() * away.min(axis=0).mean()))
