@@ -173,9 +173,10 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
             return _read(where, method, trust)
     read_config(where)
     with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
+        inside = Path(folder, "procedure")  # so that nothing of anybody else's lies beside it
         for file in files_below(where):
-            write_bytes(Path(folder, file.name), file.read_bytes())
-        return _read(Path(folder), method, trust)
+            write_bytes(inside / file.name, file.read_bytes())
+        return _read(inside, method, trust)
 
 
 def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
