@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.formats import losses, read, read_folder, write
+from stepcut.errors import AnnotationError
+from stepcut.formats import FORMATS, losses, read, read_folder, write, write_folder
 from stepcut.timeline import Segment, Timeline
 
 TEA = Timeline([Segment(0, 1.00049, "pour", 0.5), Segment(1.00049, 1.00049, "stir")], 9.0, ["wash"], video="tea")
@@ -155,3 +157,28 @@ def test_columns_under_the_names_that_people_have(text: str, suffix: str, tmp_pa
     assert read(path, "csv", rate=10).segments == (Segment(0, 1.5, "pour"),)
     if "frame" not in text or suffix != "txt":
         assert read(path, rate=10).segments == (Segment(0, 1.5, "pour"),)
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.read is not None])
+def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(name: str, tmp_path: Path) -> None:
+    plain = Timeline([Segment(0, 2, "pour"), Segment(2, 4, "stir")], 4.0, video="tea")
+    suffix = FORMATS[name].suffix
+    write_folder(tmp_path, [plain], name, rate=10)
+    write_folder(tmp_path, [plain], name, rate=10)
+    assert [path.name for path in tmp_path.glob(f"tea{suffix}*")] == [f"tea{suffix}"]  # the same again is nothing new
+    corrected = replace(plain, segments=(Segment(0, 1, "pour"), Segment(1, 4, "stir")))
+    write_folder(tmp_path, [corrected], name, rate=10)
+    by_hand = (tmp_path / f"tea{suffix}").read_bytes()
+    for _ in range(2):
+        write_folder(tmp_path, [plain], name, rate=10)
+    assert (tmp_path / f"tea{suffix}.2.bak").read_bytes() == by_hand
+    assert len(list(tmp_path.glob(f"tea{suffix}*"))) == 3
+    assert list(read_folder(tmp_path, rate=10)) == ["tea"]
+
+
+def test_a_write_that_fails_leaves_no_copy(tmp_path: Path) -> None:
+    write(tmp_path / "tea.csv", TEA)
+    before = (tmp_path / "tea.csv").read_bytes()
+    with pytest.raises(AnnotationError):
+        write(tmp_path / "tea.csv", [TEA, TEA])
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]

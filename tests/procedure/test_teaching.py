@@ -167,6 +167,18 @@ def test_the_same_lesson_twice_is_taken_back_at_once(place: Path) -> None:
     assert sc.load(place) == learned
 
 
+def test_two_folders_that_were_taught_the_same_are_taken_back_each_to_its_own(place: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.proc"
+    shutil.copytree(place, other)
+    Edits(other).do({"do": "rename", "step": 0, "name": "mine"})
+    for folder in (place, other):
+        teach_folder(folder, {ONE: TRUTH[ONE]})
+    take_back(other)
+    take_back(place)
+    assert sc.load(other).steps[0] == "mine"
+    assert sc.load(place).steps[0] != "mine"
+
+
 def test_only_a_procedure_is_taught(tmp_path: Path) -> None:
     (tmp_path / "film.mp4").touch()
     with pytest.raises(ProcedureError, match="this is not a procedure"):

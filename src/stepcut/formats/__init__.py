@@ -10,18 +10,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
+from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, same_video, short_names, video_name
 from stepcut.formats.capabilities import actual_losses, as_read_back, as_written, check_writable
 from stepcut.formats.common import Options, as_columns, frame_rate, refusals
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
+
+log = logging.getLogger("stepcut")
 
 AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
 Columns = str | Mapping[str, str] | None
@@ -118,6 +124,8 @@ def write(
 ) -> None:
     """Write a timeline to a file; several where the format can hold them, otherwise use `write_folder`.
 
+    What the file held before may be somebody's work: unless it is the same, it is kept beside it, as `NAME.1.bak`.
+
     path         the file to write
     timeline     one timeline, a list, or a mapping from video names
     format       one of `FORMATS`; None: by the suffix
@@ -139,7 +147,26 @@ def write(
         raise AnnotationError(f"{place}: two timelines are of the video {twice!r}. Name the videos apart.")
     check_writable(timelines, chosen.capabilities, chosen.name)
     written = [as_written(each, chosen.capabilities) for each in timelines]
-    chosen.write(place, written, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
+    with _keeping(place):
+        chosen.write(place, written, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
+
+
+@contextmanager
+def _keeping(place: Path) -> Iterator[None]:
+    """Keep a copy of the file at `place` while it is written; for good, where it then holds something else."""
+    if not place.is_file() or not place.stat().st_size:
+        yield
+        return
+    names = (place.with_name(f"{place.name}.{number}.bak") for number in count(1))
+    kept = next(name for name in names if not name.exists())
+    write_bytes(kept, place.read_bytes())
+    try:
+        yield
+    finally:
+        if kept.read_bytes() == place.read_bytes():
+            kept.unlink()
+        else:
+            log.warning("%s held something else, which is kept as %s", place, kept.name)
 
 
 def write_folder(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -43,7 +45,7 @@ def teach_folder(
     here, fingerprint = as_path(path), after.config["fingerprint"]
     # The same lesson again changes nothing, and what went before it stays.
     if output is None and isinstance(here, Path) and before.config.get("fingerprint") != fingerprint:
-        _copy(here, _kept(fingerprint))
+        _copy(here, _kept(here, fingerprint))
     after.save(target)
     return before, after
 
@@ -52,11 +54,11 @@ def take_back(path: AnyPath) -> None:
     """Bring back the procedure at `path` as it was before it was taught there, with its corrections."""
     folder = Path(str(path))
     fingerprint = read_fingerprint(folder)
-    if not can_take_back(fingerprint):
+    if not can_take_back(folder, fingerprint):
         raise OptionError(f"{folder}: there is nothing to take back: it was not taught here.")
     with output_errors(folder):
         fresh = folder.absolute().parent / f".{folder.name}.{fingerprint}.part"
-        _copy(_kept(fingerprint), fresh)
+        _copy(_kept(folder, fingerprint), fresh)
         try:
             with locked(folder):
                 since = [edit for edit in read_corrections(folder).history if edit["do"] != "colour"]
@@ -70,9 +72,9 @@ def take_back(path: AnyPath) -> None:
             shutil.rmtree(fresh, ignore_errors=True)
 
 
-def can_take_back(fingerprint: str) -> bool:
-    """Whether what the procedure of this `fingerprint` was taught from is still kept."""
-    return bool(fingerprint) and _kept(fingerprint).exists()
+def can_take_back(folder: Path, fingerprint: str) -> bool:
+    """Whether what the procedure of this `fingerprint` in this `folder` was taught from is still kept."""
+    return bool(fingerprint) and _kept(folder, fingerprint).exists()
 
 
 def _copy(folder: Path, target: Path) -> None:
@@ -86,8 +88,10 @@ def _copy(folder: Path, target: Path) -> None:
         raise
 
 
-def _kept(fingerprint: str) -> Path:
-    return cache_dir() / "before" / f"{fingerprint}.proc"
+def _kept(folder: Path, fingerprint: str) -> Path:
+    """Where the copy is; of two folders that were taught the same, each has its own."""
+    where = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    return cache_dir() / "before" / f"{fingerprint}-{where}.proc"
 
 
 def changes(before: Procedure, after: Procedure) -> dict[str, float]:

@@ -150,7 +150,7 @@ class Viewer:
             "revision": self.edits.revision,
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
-            "taught": can_take_back(str(outline.config.get("fingerprint", ""))),
+            "taught": can_take_back(self.folder, str(outline.config.get("fingerprint", ""))),
             "learned": outline.config["method"] != LABELS,
             "beside": self.beside.name if self.beside else None,
             "quality": {"grade": quality.grade, "reason": quality.reason} if "quality" in outline.config else None,
