@@ -61,6 +61,7 @@ class Learned:
             novelty=left_out.novelty,
             left_out=left_out.labels,
             left_out_memberships=left_out.memberships,
+            left_out_looks=left_out.looks,
             embeddings=self.method.embed(rows),
         )
 

@@ -121,6 +121,16 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
     assert report.missed == report.misordered == []
 
 
+def test_new_videos_of_the_task_are_not_called_another_one() -> None:
+    """The limit is set by videos as new as they are: those learned from lie much nearer to their steps."""
+    called = 0
+    for seed in (200, 201, 202):
+        videos, _ = toy_features(videos=14, seed=seed, duration=120.0, skip=0.0, repeat=0.0)
+        procedure = learn(list(videos[:8]), steps=6, restarts=6)
+        called += sum(procedure.check(video).other_task for video in videos[8:])
+    assert called <= 1
+
+
 def test_a_video_of_another_task_is_told_by_the_default_method() -> None:
     """End to end: other steps in the place of these."""
     videos, _ = toy_features(videos=12, seed=0, duration=90)

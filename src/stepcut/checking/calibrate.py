@@ -163,6 +163,7 @@ def learn_expectations(
     embeddings: Sequence[Floats] | None = None,
     left_out: Sequence[Labels] | None = None,
     left_out_memberships: Sequence[Floats] | None = None,
+    left_out_looks: Sequence[tuple[Floats, Floats]] | None = None,
 ) -> Expectations:
     """Learn what is usual in the videos, and how far a normal video may stray from it.
 
@@ -175,6 +176,8 @@ def learn_expectations(
     left_out      the labels again, as if each video were new: a new one is cut a little worse than those learned from,
                   and it is judged as these are, by the `labels` of the others
     left_out_memberships   and the memberships, likewise: how clearly steps show is told by these
+    left_out_looks         and the embedding (T, p) with the centres of the steps (K, p), likewise: how far a video of
+                           this task may be from its steps
     """
     if not 0 < false_alarms < 1:
         raise OptionError(
@@ -216,7 +219,7 @@ def learn_expectations(
         false_alarms=false_alarms,
         promised=promised_rate(len(totals), false_alarms),
         alarmed=float(np.mean([one > limit for one in totals])) if totals else 0.0,
-        task=learn_task(learned),
+        task=learn_task(learned, left_out_looks),
         detects=detects,
     )
 

@@ -63,15 +63,24 @@ class TaskModel:
         return self.limit == other.limit and np.allclose(self.centres, other.centres, atol=1e-4)
 
 
-def learn_task(videos: Sequence[Observed]) -> TaskModel:
-    """Centres from all videos; the limit from the distance of each to the centres of the others."""
+def learn_task(videos: Sequence[Observed], looks: Sequence[tuple[Floats, Floats]] | None = None) -> TaskModel:
+    """Centres from all videos; the limit from the distance of each to the centres of the others.
+
+    videos  those learned from
+    looks   of each, the embedding (T, p) and the centres of the steps (K, p) by a model that has not seen it; without
+            them its embedding is that of `videos`, a little nearer than a new video's
+    """
     if len(videos) < 2 or any(video.directions is None for video in videos):
         return TaskModel.from_json(None)
-    logs = []
-    for left_out, video in enumerate(videos):
-        centres = _centres([other for place, other in enumerate(videos) if place != left_out])
-        if video.directions is not None and len(centres):
-            logs.append(math.log(max(_distance(centres, video.directions), 1e-6)))
+    pairs: list[tuple[Floats, Floats | None]] = [(unit(centres), unit(rows)) for rows, centres in looks or ()]
+    if not pairs:
+        others = [_centres([*videos[:place], *videos[place + 1 :]]) for place in range(len(videos))]
+        pairs = [(centres, video.directions) for centres, video in zip(others, videos, strict=True)]
+    logs = [
+        math.log(max(_distance(centres, directions), 1e-6))
+        for centres, directions in pairs
+        if directions is not None and len(centres)
+    ]
     if not logs:
         return TaskModel.from_json(None)
     limit = math.exp(Scale.of(logs, SPREAD).exceeded_by(RARE))

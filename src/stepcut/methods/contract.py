@@ -102,6 +102,8 @@ class LeftOut(NamedTuple):
     """(T, K) per video."""
     novelty: list[NDArray[np.float64]]
     """(T,) per video."""
+    looks: list[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
+    """Its embedding (T, p) and the centres of the steps (K, p), per video, where the method knows them."""
 
 
 class Method(Protocol):

@@ -70,6 +70,7 @@ def fit(
             novelty=left_out.novelty,
             left_out=left_out.labels,
             left_out_memberships=left_out.memberships,
+            left_out_looks=left_out.looks,
             false_alarms=config["false_alarms"],
             embeddings=method.embed(rows),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,19 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
+class Seen(NamedTuple):
+    """A video seen as if it were new."""
+
+    labels: Labels
+    """The steps found, (T,), -1 for background."""
+    memberships: Floats
+    """(T, K)"""
+    distance: Floats
+    """Of each row to the nearest step, (T,)."""
+    looks: tuple[Floats, Floats]
+    """The video (T, p) and the centres of the steps (K, p) on the axes."""
+
+
 def leave_one_out(
     slow: Sequence[Floats],
     labels: Sequence[Labels],
@@ -26,11 +40,8 @@ def leave_one_out(
     count: int,
     prior: float,
     background: float,
-) -> list[tuple[Labels, Floats, Floats]]:
+) -> list[Seen]:
     """Every video seen as if it were new, with axes and centres learned from the others.
-
-    Gives, per video, the steps found, (T,), -1 for background, memberships (T, K), and the distance of each row to the
-    nearest step (T,).
 
     slow        smoothed, centred videos (T, d)
     labels      the step of each row, -1 for background
@@ -52,5 +63,6 @@ def leave_one_out(
         cut = forward_backward(evidence).argmax(axis=1)
         shares = steps_alone(forward_backward(evidence / SOFTEN), count)
         distance = np.sqrt(squared_distances(view, steps.centres).min(axis=1))
-        out.append((np.where(cut == count, BACKGROUND, cut).astype(np.int64), shares, distance))
+        found = np.where(cut == count, BACKGROUND, cut).astype(np.int64)
+        out.append(Seen(found, shares, distance, (view, steps.centres)))
     return out

@@ -139,8 +139,9 @@ class StepCut:
         axes = None if self.refine else directions.T @ found.plane
         seen = leave_one_out(slow, self.labels_, axes, count, found.prior, self.background)
         if known is None:
-            cuts, shares = [cut for cut, _, _ in seen], [share for _, share, _ in seen]
-        self.left_out_ = LeftOut(cuts, shares, [distance / self.scale_ for _, _, distance in seen])
+            cuts, shares = [one.labels for one in seen], [one.memberships for one in seen]
+        novelty = [one.distance / self.scale_ for one in seen]
+        self.left_out_ = LeftOut(cuts, shares, novelty, [one.looks for one in seen])
         return self
 
     def _count(self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook) -> int:
