@@ -75,7 +75,9 @@ def _open(file: Path, gpu: str | None) -> Any:
     container = av.open(f"file:{file}", **how)
     if gpu is None or max(map(_area, container.streams.video), default=0) < LARGE:
         return container
-    accelerator = HWAccel("cuda", device=gpu.partition(":")[2] or None, is_hw_owned=True)
+    # In a CUDA context of its own: that of torch, where there is one, has other flags, which FFmpeg refuses.
+    options, number = {"primary_ctx": "0"}, gpu.partition(":")[2] or None
+    accelerator = HWAccel("cuda", device=number, options=options, is_hw_owned=True)
     try:
         faster = av.open(f"file:{file}", hwaccel=accelerator, **how)
     except (av.error.FFmpegError, OSError):  # no driver, or one that does not decode
