@@ -12,7 +12,16 @@ import pytest
 from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import Expectations, find_limit, learn_expectations, promised_rate
+from stepcut.checking.calibrate import (
+    BELIEVED,
+    Expectations,
+    find_limit,
+    learn_expectations,
+    learn_scales,
+    promised_rate,
+    totals_beside,
+    worths,
+)
 from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.observe import observe
@@ -119,6 +128,29 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
     assert finding.step is None
     assert "s match no known step" in finding.reason
     assert report.missed == report.misordered == []
+
+
+def test_totals_beside_a_new_video_are_those_of_scales_without_their_own() -> None:
+    rng = np.random.default_rng(0)
+    amounts = [{way: float(rng.normal() ** 3) for way in BELIEVED} for _ in range(7)]
+    new = {way: float(rng.normal() * 5) for way in BELIEVED}
+    slow = [
+        sum(worths(one, learn_scales([*amounts[:place], *amounts[place + 1 :], new])).values())
+        for place, one in enumerate(amounts)
+    ]
+    by_way = {way: [one[way] for one in amounts] for way in BELIEVED}
+    np.testing.assert_allclose(totals_beside(by_way, new), slow, atol=1e-9)
+
+
+def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
+    """Whatever the distribution: the amounts of n + 1 videos are drawn alike, with tails as heavy as can be."""
+    rng, wrong = np.random.default_rng(1), 0
+    for _ in range(2000):
+        drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
+        by_way = {way: [one[way] for one in drawn[:4]] for way in BELIEVED}
+        total = sum(worths(drawn[4], learn_scales(drawn[:4])).values())
+        wrong += total > find_limit(totals_beside(by_way, drawn[4]), 0.05)
+    assert abs(wrong / 2000 - promised_rate(4, 0.05)) < 0.03
 
 
 def test_new_videos_of_the_task_are_not_called_another_one() -> None:

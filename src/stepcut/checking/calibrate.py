@@ -10,9 +10,10 @@ Whoever errs leaves out, hurries, or does things at another time or in another o
 dawdling and doing something new are what careful people do as well: they count by what they exceed z*, which one video
 of n + 1 exceeds by chance. No weight is chosen.
 
-The limit is distribution-free: put a new normal video among the n that were learned from; its total is among the k
-highest of the n + 1 with chance k / (n + 1). So it is called wrong if it would be among the `rate` (n + 1) highest, and
-no rate below 1 / (n + 1) can be promised.
+The limit is distribution-free: put a new normal video among the n that were learned from, and let m and s of each of
+the n + 1 be those of the n others. Then all are treated alike, and the total of the new one is among the k highest of
+the n + 1 with chance k / (n + 1). So it is called wrong if it is among the `rate` (n + 1) highest, and no rate below
+1 / (n + 1) can be promised.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtr
 
 from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import simulated
 from stepcut.checking.task import TaskModel, learn_task
-from stepcut.checking.usual import Scale, Usual, learn_usual
+from stepcut.checking.usual import PRIOR, Scale, Usual, learn_usual
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels, counted
@@ -55,8 +56,11 @@ class Expectations:
     usual: Usual
     scales: dict[str, Scale]
     """What amounts are usual, for each way of straying."""
+    amounts: dict[str, tuple[float, ...]]
+    """For each way, by how much every video learned from strays, judged by the others; empty where there are no others,
+    and in procedures of version 0.1.0."""
     limit: float
-    """The total beyond which a video is called wrong."""
+    """The total beyond which a video is called wrong where amounts are not known."""
     false_alarms: float
     """The share of normal videos that may be called wrong, as asked for."""
     promised: float
@@ -72,17 +76,17 @@ class Expectations:
         """Every way in which a video differs, small and great."""
         return find_signs(video, self.usual, self.severity)
 
-    def worths(self, video: Observed, signs: Sequence[Sign]) -> dict[str, float]:
-        """What each way of straying adds to the total."""
-        return worths(measure(video, signs, self.usual, self.severity), self.scales)
+    def judge(self, video: Observed, signs: Sequence[Sign]) -> tuple[dict[str, float], float]:
+        """What each way of straying adds to the total, and all evidence in one score.
 
-    def score(self, worth: Mapping[str, float]) -> float:
-        """All evidence in one number: from 0 to 1 within the limit, from 1 to 2 beyond it.
-
-        Apart from that step it depends on the total alone: the limit is one normal video's total and varies much.
+        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it depends on the total
+        alone: the limit is one normal video's total and varies much.
         """
+        new = measure(video, signs, self.usual, self.severity)
+        worth = worths(new, self.scales)
         total = sum(worth.values())
-        return (1 + total / (1 + abs(total))) / 2 + (total > self.limit)
+        limit = find_limit(totals_beside(self.amounts, new), self.false_alarms) if self.amounts else self.limit
+        return worth, (1 + total / (1 + abs(total))) / 2 + (total > limit)
 
     @property
     def forecast(self) -> str:
@@ -105,6 +109,7 @@ class Expectations:
             "stretch": list(self.usual.stretch),
             "exchangeable": [[*pair, share] for pair, share in sorted(self.usual.exchangeable.items())],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
+            "amounts": {way: list(values) for way, values in self.amounts.items()},
             "limit": self.limit,
             "false_alarms": self.false_alarms,
             "promised": self.promised,
@@ -140,6 +145,7 @@ class Expectations:
             return cls(
                 usual,
                 scales,
+                {way: tuple(map(float, values)) for way, values in record.get("amounts", {}).items()},
                 float(-ndtri(asked)) if old else float(record["limit"]),
                 asked,
                 record.get("promised", asked),
@@ -203,18 +209,27 @@ def learn_expectations(
         known = others[place % FOLDS] if others else usual
         return measure(video, find_signs(video, known), known)
 
-    amounts = [judged(place, video) for place, video in enumerate(videos)]
-    scales = learn_scales(amounts)
-    totals = [sum(worths(amount, scales).values()) for amount in amounts] if others else []
+    strayed = [judged(place, video) for place, video in enumerate(videos)]
+    amounts = _by_way(strayed) if others else {}
+    scales = learn_scales(strayed)
+    totals = [sum(worths(amount, scales).values()) for amount in strayed] if others else []
     limit = find_limit(totals, false_alarms)
+
+    def found(place: int, video: Observed) -> bool:
+        """Whether a changed video would be called wrong, in the place of the one that it was made of."""
+        new, rest = judged(place, video), strayed[:place] + strayed[place + 1 :]
+        limit = find_limit(totals_beside(_by_way(rest), new), false_alarms)
+        return sum(worths(new, learn_scales(rest)).values()) > limit
+
     detects = {
-        name: float(np.mean([sum(worths(judged(place, video), scales).values()) > limit for place, video in changed]))
+        name: float(np.mean([found(place, video) for place, video in changed]))
         for name, changed in simulated(videos, usual.graph).items()
         if changed and others
     }
     return Expectations(
         usual=usual,
         scales=scales,
+        amounts=amounts,
         limit=limit,
         false_alarms=false_alarms,
         promised=promised_rate(len(totals), false_alarms),
@@ -237,6 +252,30 @@ def worths(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[st
         by_chance = -float(ndtri(1 / (scale.videos + 1)))
         found[way] = max(score, -1.0) if way in ALWAYS else max(score - by_chance, 0.0)
     return found
+
+
+def _by_way(amounts: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
+    return {way: tuple(amount[way] for amount in amounts) for way in BELIEVED}
+
+
+def totals_beside(amounts: Mapping[str, Sequence[float]], new: Mapping[str, float]) -> list[float]:
+    """The total of each video learned from, where a new one takes its place among those that say what is usual.
+
+    amounts  for each way, by how much the n videos stray
+    new      by how much the new one does
+    """
+    count = len(amounts["length"])
+    totals, by_chance = np.zeros(count), -float(ndtri(1 / (count + 1)))
+    for way, found in amounts.items():
+        values = np.asarray(found)
+        # The same as `Scale.of` and `Scale.normal_score`, for all of them at once.
+        mean = (values.sum() - values + new[way]) / count
+        squares = (values**2).sum() - values**2 + new[way] ** 2 - count * mean**2
+        spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (count - 1 + PRIOR))
+        z = (values - mean) / (spread * math.sqrt(1 + 1 / count))
+        score = np.sign(z) * -ndtri(np.maximum(stdtr(max(count - 1 + PRIOR, 1.0), -np.abs(z)), 1e-300))
+        totals += np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+    return [float(total) for total in totals]
 
 
 def promised_rate(videos: int, asked: float) -> float:

@@ -45,8 +45,8 @@ def check_labels(
     """
     shown = observe(labels, rate, memberships, novelty, embedding)
     signs = expectations.signs(shown)
-    worth = expectations.worths(shown, signs)
-    score, distance = expectations.score(worth), expectations.task.distance(shown)
+    worth, score = expectations.judge(shown, signs)
+    distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds
     steps = _steps(shown, expectations, names, length)
     critical = tuple(one.name for one in steps if one.step in expectations.severity.critical and one.seen == "not seen")

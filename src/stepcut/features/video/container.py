@@ -76,8 +76,8 @@ def _open(file: Path, gpu: str | None) -> Any:
     if gpu is None or max(map(_area, container.streams.video), default=0) < LARGE:
         return container
     # In a CUDA context of its own: that of torch, where there is one, has other flags, which FFmpeg refuses.
-    options, number = {"primary_ctx": "0"}, gpu.partition(":")[2] or None
-    accelerator = HWAccel("cuda", device=number, options=options, is_hw_owned=True)
+    number = gpu.partition(":")[2] or None
+    accelerator = HWAccel("cuda", device=number, options={"primary_ctx": "0"}, is_hw_owned=True)
     try:
         faster = av.open(f"file:{file}", hwaccel=accelerator, **how)
     except (av.error.FFmpegError, OSError):  # no driver, or one that does not decode
