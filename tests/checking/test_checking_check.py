@@ -372,6 +372,17 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
     assert Expectations.from_json(json.loads(json.dumps(without.to_json(), allow_nan=False))) == without
     with pytest.raises(ProcedureError, match=r"cannot be read .* check.json is damaged. Learn the procedure again"):
         Expectations.from_json({key: record[key] for key in record if key != "scales"})
+    amounts = record["amounts"]
+    for damaged in (
+        {way: amounts[way] for way in amounts if way != "length"},
+        amounts | {"haste": amounts["length"]},
+        amounts | {"length": amounts["length"][1:]},
+        dict.fromkeys(amounts, []),
+        amounts | {"length": [1e200] * len(amounts["length"])},
+        amounts | {"length": [float("nan")] * len(amounts["length"])},
+    ):
+        with pytest.raises(ProcedureError, match=r"amounts has .* check.json is damaged"):
+            Expectations.from_json(record | {"amounts": damaged})
 
 
 def test_expectations_of_version_0_1_0_still_load(tiny_task: Kitchen, rng: np.random.Generator) -> None:

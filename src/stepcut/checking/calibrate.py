@@ -45,6 +45,8 @@ BELIEVED = {
 }
 """The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
 video, and for -ln of chances 1, as chances have that are right."""
+LARGEST = 1e6
+"""No amount comes near this: they are logarithms of lengths and chances, and shares of a video."""
 ALWAYS = ("length", "missed", "timing", "misordered")
 """The ways that count always; the others only beyond what is met by chance."""
 
@@ -145,7 +147,7 @@ class Expectations:
             return cls(
                 usual,
                 scales,
-                {way: tuple(map(float, values)) for way, values in record.get("amounts", {}).items()},
+                _read_amounts(record.get("amounts") or {}),
                 float(-ndtri(asked)) if old else float(record["limit"]),
                 asked,
                 record.get("promised", asked),
@@ -158,6 +160,15 @@ class Expectations:
                 f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
                 "check.json is damaged. Learn the procedure again."
             ) from error
+
+
+def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    amounts = {way: tuple(map(float, values)) for way, values in record.items()}
+    if amounts and (amounts.keys() != BELIEVED.keys() or len({len(values) for values in amounts.values()} | {0}) != 2):
+        raise ValueError("amounts has not one number for each way of straying and each video")
+    if any(not abs(value) < LARGEST for values in amounts.values() for value in values):
+        raise ValueError(f"amounts has a number that is none, or beyond {LARGEST:g}")
+    return amounts
 
 
 def learn_expectations(
