@@ -74,6 +74,16 @@ def test_a_last_step_that_is_missed_is_dated_to_the_end(tiny_task: Kitchen, rng:
     assert finding.start == len(labels)
 
 
+def test_no_time_lies_beyond_the_end_of_the_video(tiny_task: Kitchen) -> None:
+    """The last row stands for less than its share of a second where the video ends within it."""
+    labels, end = np.repeat([0, 1], 20), 39.1
+    report = check_labels(labels, 1.0, tiny_task.expectations, shares(labels), None, STEPS, seconds=end)
+    assert {finding.kind for finding in report.findings} >= {"missed", "unusual"}
+    assert all(0 <= finding.start <= finding.end <= end for finding in report.findings)
+    (short,) = [finding for finding in report.unusual if finding.step is None]
+    assert short.reason.startswith("the video took 39 s")
+
+
 def test_a_step_done_too_early_names_its_precondition(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     labels = film([1, 0, 2, 3], rng)
     report = checked(tiny_task, labels)
@@ -99,6 +109,12 @@ def test_a_step_repeated_beyond_what_was_seen(tiny_task: Kitchen, rng: np.random
     assert finding.reason == "spread jam was done 2 times; 24 of 24 videos do it less often"
     assert labels[int(finding.start)] == 1
     assert finding.start > np.flatnonzero(labels == 2)[0]
+
+
+def test_the_time_of_a_step_in_several_parts_is_that_of_all_of_them(tiny_task: Kitchen) -> None:
+    report = checked(tiny_task, np.repeat([0, 1, 2, 1, 3], [20, 60, 20, 60, 20]))
+    (finding,) = [finding for finding in report.unusual if finding.step is not None]
+    assert finding.reason.startswith("spread jam took 120 s in 2 parts, unusually long")
 
 
 @pytest.mark.parametrize(("seconds", "word"), [(3, "short"), (120, "long")])

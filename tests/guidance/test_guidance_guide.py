@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from kitchen_kit import STEPS, Echo, Kitchen, film, shares
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.severity import Severity
+from stepcut.checking.task import TaskModel
 from stepcut.cli.guide import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.guidance.guide import Guide, State
@@ -152,18 +154,15 @@ def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Ki
         runner.correct("stir")
 
 
-def test_what_looks_like_nothing_learned_is_said_once(tiny_task: Kitchen) -> None:
-    expectations = replace(tiny_task.expectations, usual=replace(tiny_task.expectations.usual, new=1.5))
-    for level, said in ((1.0, 0), (9.0, 1)):
-        runner = Guide(
-            Echo,
-            1.0,
-            expectations,
-            STEPS,
-            novelty=lambda rows, v=level: np.full(len(rows), v),
-        )
-        alerts = [a for state in walk(runner, shares(np.repeat([0, 1, 2, 3], 30))) for a in state.alerts]
-        assert sum(alert.kind == "unknown" for alert in alerts) == said
+def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(tiny_task: Kitchen) -> None:
+    task, length = TaskModel(np.eye(4), 0.3), math.exp(tiny_task.expectations.usual.length.middle)
+    normal = shares(np.resize(np.repeat([0, 1, 2, 3], 20), 400))
+    for rows, said in ((normal, []), (np.full((400, 4), 0.25), ["unknown"])):
+        runner = Guide(Echo, 1.0, replace(tiny_task.expectations, task=task), STEPS, embed=lambda rows: rows)
+        alerts = [(state.time, alert) for state in walk(runner, rows) for alert in state.alerts]
+        told = [(time, alert) for time, alert in alerts if alert.kind == "unknown"]
+        assert [alert.kind for _, alert in told] == said
+        assert all(length - 2 <= time <= length for time, _ in told)
 
 
 def test_a_callback_hears_every_state(tiny_task: Kitchen) -> None:

@@ -83,7 +83,7 @@ def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
 def _steps(shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> list[StepSeen]:
     usual, found = expectations.usual, []
     for step in usual.graph.steps:
-        times = tuple((one.start, min(one.end, length)) for one in shown.occurrences if one.step == step)
+        times = tuple((min(one.start, length), min(one.end, length)) for one in shown.occurrences if one.step == step)
         alike = likeness(shown, step, usual)
         seen = "seen" if times else "not seen"
         if shown.peaks is not None and (alike < DIM if times else alike > CLEAR):
@@ -95,8 +95,10 @@ def _steps(shown: Observed, expectations: Expectations, names: Sequence[str], le
 
 def _finding(sign: Sign, shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> Finding:
     name = "" if sign.step is None else name_of(sign.step, names)
-    reason = _reason(sign, shown, expectations, name, names)
-    return Finding(sign.kind, sign.start, min(sign.end, length), sign.step, name, 1 - sign.chance, reason)
+    whole = sign._replace(measure=length) if sign.kind == "unusual" and sign.step is None else sign
+    reason = _reason(whole, shown, expectations, name, names)
+    start, end = min(sign.start, length), min(sign.end, length)
+    return Finding(sign.kind, start, end, sign.step, name, 1 - sign.chance, reason)
 
 
 def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, names: Sequence[str]) -> str:
@@ -127,7 +129,9 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
             f"{name} was done {sign.measure:.0f} times; {fewer} of {counted(graph.occurs[sign.step])} do it less often"
         )
     middle = _seconds(math.exp(usual.paces[sign.step].middle))
-    return f"{name} took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
+    parts = sum(one.step == sign.step for one in shown.occurrences)
+    split = f" in {parts} parts" if parts > 1 else ""
+    return f"{name} took {_seconds(sign.measure)}{split}, unusually {sign.how}; {middle} is usual"
 
 
 def _support(expectations: Expectations, sign: Sign) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 The current step is the most probable one of the newest frame, by memberships from the past alone. A step counts as done
 once it was the current one for a quarter of its usual time. It may raise alarms after half of its usual time, so that a
 short mistake of the cut raises none. Memory does not grow: what is kept is the current step, a clock and a count per
-step, the window of the method's online object, and the newest rows for novelty.
+step, the window of the method's online object, and as many of the newest rows as a usual video has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import Expectations
 from stepcut.checking.observe import observe
-from stepcut.checking.usual import new_stretches
+from stepcut.checking.task import RARE
 from stepcut.errors import FeatureError, OptionError, unknown
 from stepcut.methods.contract import Array, Online
 from stepcut.order.orders import name_of
@@ -35,8 +35,8 @@ FIRM = 0.5
 """The share of a step's usual time after which it may raise an alarm."""
 ALARM = 0.1
 """The share of normal videos in which an alarm may be false: each kind of each step gets its part of it."""
-WINDOW = 120.0
-"""Seconds of the newest rows that are looked at for novelty, every tenth of that."""
+MEMORY = 2**27
+"""Bytes that the newest rows may take. Whether they show this task is not told where a usual video has more."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Guide:
         expectations: Expectations,
         steps: Sequence[str],
         callback: Callable[[State], None] | None = None,
-        novelty: Callable[[Array], Array] | None = None,
+        embed: Callable[[Array], Array] | None = None,
     ) -> None:
         """A guide that has seen nothing yet.
 
@@ -108,11 +108,11 @@ class Guide:
         expectations  what is usual
         steps         the names of the steps
         callback      called with every state
-        novelty       from rows (T, d) to the novelty of each, (T,); without it nothing is called unknown
+        embed         from rows (T, d) to their embedding (T, p); without it nothing is called unknown
         """
         self.start, self.rate, self.expectations = start, rate, expectations
         self.graph = expectations.usual.graph.renamed(steps)
-        self.steps, self.callback, self.novelty = tuple(steps), callback, novelty
+        self.steps, self.callback, self.embed = tuple(steps), callback, embed
         usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
         # Seconds that a step usually takes, for steps that no training video does the typical length.
@@ -122,7 +122,8 @@ class Guide:
     def reset(self) -> None:
         """Forget everything: somebody starts anew."""
         self.online = self.start()
-        self.rows: deque[Array] = deque(maxlen=max(2, round(WINDOW * self.rate)))
+        usual = math.exp(self.expectations.usual.length.middle)
+        self.rows: deque[Array] = deque(maxlen=max(2, round(usual * self.rate)))
         self.pushed = 0
         self.corrected: tuple[int, int] | None = None
         """(the step that the method saw, the step that a person says it is), until the method sees another."""
@@ -246,18 +247,19 @@ class Guide:
         return self._alarm("misordered", step, chance, reason, always=bool(critical))
 
     def _unknown(self, row: Array) -> list[Alert]:
-        """Whether most of the newest rows are newer than the newest hundredth of normal frames."""
+        """Whether the newest rows, as many as a usual video has, show another task; looked at every tenth of them."""
+        room = self.rows.maxlen or 2
+        if self.embed is None or room * np.asarray(row).nbytes > MEMORY:
+            return []
         self.rows.append(np.asarray(row))
         self.pushed += 1
-        room = self.rows.maxlen or 2
-        if self.novelty is None or len(self.rows) < room // 2 or self.pushed % max(room // 10, 1):
+        if self.pushed < room or (self.pushed - room) % max(room // 10, 1):
             return []
-        shown = observe(np.zeros(len(self.rows), dtype=np.int64), self.rate, novelty=self.novelty(np.stack(self.rows)))
-        new = sum(b - a for a, b in new_stretches(shown, self.expectations.usual.new))
-        if new < shown.seconds / 2:
+        shown = observe(np.full(room, -1), self.rate, embedding=self.embed(np.stack(self.rows)))
+        if self.expectations.task.distance(shown) <= 1:
             return []
-        reason = "I do not know this: it looks like nothing that was learned"
-        return self._alarm("unknown", None, 0.01, reason, always=True)
+        reason = "I do not know this: it is not the task that was learned"
+        return self._alarm("unknown", None, RARE, reason, always=True)
 
     @property
     def note(self) -> str:
@@ -267,10 +269,9 @@ class Guide:
             "a step left out or done too late": max(never["missed"], never["misordered"]),
             "a step done once more": never["extra"],
         }
-        mute = " or ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
-        few = f"{self.graph.videos} videos are too few for an alarm about {mute}"
-        promise = "when at most one normal video in ten may raise a false one"
-        return f"{few}, {promise}. Learn from more, or mark a step critical to be told in any case." if mute else ""
+        mute = ", or about ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
+        few = f"{self.graph.videos} videos are too few for an alarm about {mute}, when at most one normal video in ten"
+        return f"{few} may raise a false one. Learn from more, or mark a step critical to be told." if mute else ""
 
     def _rare(self) -> float:
         """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""

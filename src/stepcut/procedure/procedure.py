@@ -203,7 +203,7 @@ class Procedure(Record):
             float(self.rate),
             self.expectations,
             self.model_steps,
-            novelty=lambda rows: self.method.novelty([rows])[0],
+            embed=lambda rows: self.method.embed([rows])[0],
         )
 
     def plan(self) -> dict[str, Any]:
