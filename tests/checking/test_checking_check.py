@@ -393,7 +393,7 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
         {way: amounts[way] for way in amounts if way != "length"},
         amounts | {"haste": amounts["length"]},
         amounts | {"length": amounts["length"][1:]},
-        dict.fromkeys(amounts, []),
+        {key: [] for key in amounts},
         amounts | {"length": [1e200] * len(amounts["length"])},
         amounts | {"length": [float("nan")] * len(amounts["length"])},
     ):
