@@ -250,6 +250,7 @@ def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Gen
     alarm = check_labels(gone, 1.0, replace(loose, severity=Severity(critical=frozenset({1}))), names=STEPS)
     assert not alarm.ok
     assert alarm.missed[0].name == "spread jam"
+    assert "critical" in alarm.missed[0].reason
     for wrong in ({"critical": ["nothing"]}, {"must": []}, {"free": 1}, {"optional": [0], "critical": [0]}):
         with pytest.raises(OptionError, match=r"severity\.json"):
             parse_severity(wrong, STEPS)

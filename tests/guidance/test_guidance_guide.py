@@ -89,6 +89,14 @@ def test_a_critical_step_that_was_not_seen_is_always_said() -> None:
         assert [alert.reason.split(" and was")[0] for alert in alerts if alert.step == 2] == said
 
 
+def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task: Kitchen) -> None:
+    """It may be left out; where it is done, its place in the order is the usual one, as for a check."""
+    for severity, said in ((Severity(optional=frozenset({1})), [1]), (Severity(free=frozenset({1})), [])):
+        runner = Guide(Echo, 1.0, replace(tiny_task.expectations, severity=severity), STEPS)
+        alerts = [a for state in walk(runner, shares(np.repeat([1, 0, 2, 3], 20))) for a in state.alerts]
+        assert [alert.step for alert in alerts if alert.kind == "misordered"] == said
+
+
 def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(tiny_task: Kitchen) -> None:
     runner = guide(tiny_task)
     runner.usual[:] = 2.0  # a row is half of it

@@ -85,7 +85,10 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure)
         other: Timeline([], 9.0, procedure.steps, other),
     }
     assert procedure.graph.occurs[0] == 2
-    assert "in 1 of 2 videos, about 3 s" in make_report(procedure, pictures=0)
+    page = make_report(procedure, pictures=0)
+    assert "in 1 of 2 videos, about 3 s" in page
+    assert f"Left out by some: {procedure.steps[0]}" in page  # so say the timelines
+    assert "a step may be found in fewer of them than the timelines show" in page  # why the graph counts others
 
 
 def test_videos_that_were_left_out_are_listed_one_by_one(procedure: Procedure) -> None:

@@ -110,7 +110,8 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
         middle = _seconds(math.exp(usual.length.middle))
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
     if sign.kind == "missed":
-        reason = f"{name} was not done; {graph.occurs[sign.step]} of {counted(graph.videos)} do it"
+        critical = ", and is critical" if sign.step in expectations.severity.critical else ""
+        reason = f"{name} was not done{critical}; {graph.occurs[sign.step]} of {counted(graph.videos)} do it"
         later = [d.step for d in shown.occurrences if d.start == sign.end and d.step in graph.after(sign.step)]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":

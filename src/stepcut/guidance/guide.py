@@ -235,14 +235,13 @@ class Guide:
 
     def _out_of_order(self, step: int) -> list[Alert]:
         """What must precede a step and was not seen, where hardly any video does without, or where it is critical."""
-        usual = self.expectations.usual
-        free = self.expectations.severity.free | self.expectations.severity.optional
-        missing = self.graph.before(step) - set(self.done) - free - {self.now}
-        critical = missing & self.expectations.severity.critical
+        usual, severity = self.expectations.usual, self.expectations.severity
+        if step in severity.free:
+            return []
+        missing = self.graph.before(step) - set(self.done) - severity.free - severity.optional - {self.now}
+        critical = missing & severity.critical
         near = sorted(critical | {s for s in missing if not (self.graph.after(s) & missing)})
         chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
-        if step in free:
-            return []
         reason = f"{' and '.join(map(self._name, near))} must precede {self._name(step)} and was not seen"
         return self._alarm("misordered", step, chance, reason, always=bool(critical))
 

@@ -17,6 +17,7 @@ from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, colour, ink
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_text
+from stepcut.order import ProcedureGraph, graph_of_labels
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
@@ -56,7 +57,7 @@ def make_report(
         _section("The steps", _gallery(procedure, find_moments(procedure, pictures, height=360))),
         _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
-        _section("What must precede what", procedure.graph._repr_svg_() + _listed(str(procedure.graph))),
+        _section("What must precede what", _graph(procedure)),
     ]
     if checks:
         parts.append(_section("Checked videos", "".join(_checked(procedure, check) for check in checks)))
@@ -90,18 +91,33 @@ def _trust(procedure: Procedure) -> str:
 
 def _in_words(procedure: Procedure) -> str:
     total = sum(timeline.end for timeline in procedure.timelines.values())
-    graph, orders = procedure.graph, procedure.orders
+    graph, orders = _shown_graph(procedure), procedure.orders
+    done = [{part.step for part in cut} for cut in procedure.timelines.values()]
+    partly = [name for name in procedure.steps if 0 < sum(name in steps for steps in done) < len(done)]
     how = f"learned from labels of {len(procedure.given)} and found" if procedure.given else "found without labels"
     words = [
         f"{len(procedure.steps)} steps were {how} in {len(procedure.timelines)} videos, {duration(total)} in all.",
         "All videos do them in the same order." if len(orders) == 1 else f"The videos do them in {len(orders)} orders.",
     ]
-    for said, steps in (("left out by some", graph.optional), ("done more than once by some", graph.repeated)):
-        if steps:
-            words.append(f"{said.capitalize()}: {', '.join(graph.name(step) for step in sorted(steps))}.")
+    again = [graph.name(step) for step in sorted(graph.repeated)]
+    words += [f"Left out by some: {', '.join(partly)}."] if partly else []
+    words += [f"Done more than once by some: {', '.join(again)}."] if again else []
     skipped = "".join(f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values())
     unused = f"<p>Left out, since they could not be used:</p><ul>{skipped}</ul>" if skipped else ""
     return f"<p>{escape(' '.join(words))}</p>{unused}"
+
+
+def _shown_graph(procedure: Procedure) -> ProcedureGraph:
+    """The graph of the timelines as they are shown."""
+    return graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
+
+
+def _graph(procedure: Procedure) -> str:
+    """The graph; where it counts other steps than the timelines show, why."""
+    graph = procedure.graph
+    differs = graph.occurs != _shown_graph(procedure).occurs
+    why = "Each video is cut as if it were new here, so a step may be found in fewer of them than the timelines show."
+    return (f"<p>{why}</p>" if differs else "") + graph._repr_svg_() + _listed(str(graph))
 
 
 def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
