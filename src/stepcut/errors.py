@@ -93,6 +93,11 @@ def _bytes(letter: str) -> bytes:
     return letter.encode(errors="surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass")
 
 
+def in_words(error: Exception) -> str:
+    """What an `error` says; one that nobody foresaw is told with its kind."""
+    return str(error) if isinstance(error, StepcutError) else f"{type(error).__name__}: {error}"
+
+
 def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
     """Pick `choices[name]`; an unknown name is answered with the `setting`, the nearest name and the list.
 

@@ -74,7 +74,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task: Kitchen)
     said = {alert.kind: (time, alert) for time, alert in alerts}
     assert said["misordered"][1].reason == "open jar must precede spread jam and was not seen"
     assert said["misordered"][0] < 10
-    assert said["extra"][1].reason == "open jar is done for the 2nd time; nobody did it more often than 1"
+    assert said["extra"][1].reason == "open jar is done 2 times by now; nobody did it more often than 1"
     assert 60 <= said["extra"][0] < 80
     assert "serve has taken" in said["long"][1].reason
 
@@ -215,8 +215,6 @@ def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
         runner.push(1.0, np.ones(4) / 4)
     with pytest.raises(FeatureError, match="the feature row at 2 s holds a number that is not finite"):
         runner.push(2.0, np.full(4, np.nan))
-    with pytest.raises(FeatureError, match=r"memberships of shape \(3,\) for 4 steps"):
-        runner.push(3.0, np.ones(3) / 3)
 
 
 def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task: Kitchen) -> None:

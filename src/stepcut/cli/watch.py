@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,26 +39,17 @@ def run(args: argparse.Namespace) -> int:
 
     journal = Path(args.journal) if args.journal else None
     watch, codes = Watch(Path(args.folder), check, args.settle, journal), [0]
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+    with suppress(KeyboardInterrupt):  # the only end of a watch
         while True:
             for record in watch.poll():
                 codes.append(2 if "error" in record else 3 if record["other_task"] else 0 if record["ok"] else 1)
                 print(json.dumps(record, ensure_ascii=False), flush=True)
-                trouble = post(args.webhook, record) if args.webhook else ""
-                if trouble:
+                if args.webhook and (trouble := post(args.webhook, record)):
                     say(trouble)
             if args.once and not watch.waiting():
-                return 2 if 2 in codes else max(codes)
+                break
             time.sleep(args.every)
-    except KeyboardInterrupt:  # the only end of a watch
-        return 2 if 2 in codes else max(codes)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    return 2 if 2 in codes else max(codes)
 
 
 class Watch:

@@ -58,7 +58,9 @@ def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) 
                 f"{place}: no such folder. Give the folder of {name} (stepcut data info {name} shows its tree)."
             )
         READERS[name](place, part := Loaded(), **options)
-        loaded.add(part)
+        loaded.tasks += part.tasks
+        loaded.missing += part.missing
+        loaded.problems += part.problems
     for place, (file, published) in product(roots, data_set.checksums.items()):
         path = place / file
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:

@@ -98,7 +98,6 @@ class Guide:
         rate: float,
         expectations: Expectations,
         steps: Sequence[str],
-        callback: Callable[[State], None] | None = None,
         embed: Callable[[Array], Array] | None = None,
     ) -> None:
         """A guide that has seen nothing yet.
@@ -107,12 +106,13 @@ class Guide:
         rate          rows per second
         expectations  what is usual
         steps         the names of the steps
-        callback      called with every state
         embed         from rows (T, d) to their embedding (T, p); without it nothing is called unknown
         """
         self.start, self.rate, self.expectations = start, rate, expectations
         self.graph = expectations.usual.graph.renamed(steps)
-        self.steps, self.callback, self.embed = tuple(steps), callback, embed
+        self.steps, self.embed = tuple(steps), embed
+        self.callback: Callable[[State], None] | None = None
+        """Called with every state."""
         usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
         # Seconds that a step usually takes, for steps that no training video does the typical length.
@@ -171,9 +171,7 @@ class Guide:
 
         It holds until the method sees another step than the one that it takes this for.
         """
-        number = self.steps.index(step) if isinstance(step, str) and step in self.steps else step
-        if not isinstance(number, int) or not 0 <= number < len(self.steps):
-            raise OptionError(unknown("step", str(step), self.steps) + f" Or a number from 0 to {len(self.steps) - 1}.")
+        number = number_of(step, self.steps)
         self.corrected = (self.corrected[0] if self.corrected else self.now, number)
         self.now = number
         self.spent[number] = 0.0
@@ -186,11 +184,6 @@ class Guide:
 
     def _belief(self, memberships: NDArray[np.float64]) -> NDArray[np.float64]:
         """The share of every step; what a person corrected stands in the place of what the method sees."""
-        if memberships.shape != (len(self.steps),):
-            raise FeatureError(
-                f"memberships of shape {memberships.shape} for {len(self.steps)} steps; "
-                "the method and the procedure do not belong together."
-            )
         belief = np.maximum(memberships, 1e-6)
         belief /= belief.sum()
         if self.corrected is not None:
@@ -230,7 +223,7 @@ class Guide:
             return []
         chance = self.expectations.usual.repeated(step, times)
         most = max(self.graph.times[step])
-        reason = f"{self._name(step)} is done for the {_ordinal(times)} time; nobody did it more often than {most}"
+        reason = f"{self._name(step)} is done {times} times by now; nobody did it more often than {most}"
         return self._alarm("extra", step, chance, reason)
 
     def _out_of_order(self, step: int) -> list[Alert]:
@@ -295,7 +288,10 @@ class Guide:
         return name_of(step, self.steps)
 
 
-def _ordinal(number: int) -> str:
-    """`2nd`, `3rd`, `4th`."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
-    return f"{number}{ending}"
+def number_of(step: int | str, steps: Sequence[str]) -> int:
+    """The number of a `step` of these `steps`, given by number or name."""
+    if isinstance(step, str) and step in steps:
+        return steps.index(step)
+    if isinstance(step, int | np.integer) and 0 <= step < len(steps):
+        return int(step)
+    raise OptionError(unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}.")

@@ -32,19 +32,20 @@ class Edits:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.path = self.folder / EDITS
-        with locked(self.folder, shared=True):
-            self._read()
+        self._stamp: list[tuple[int, int, int]] | None = None
+        self.refresh()
 
     def refresh(self) -> None:
         """See what other programs have changed since."""
         with locked(self.folder, shared=True):
-            if self._stamp != self._stamps():
-                self._read()
+            self._read()
 
     def _read(self) -> None:
-        self._stamp = self._stamps()
-        self.outline: Outline = read_outline(self.folder)
-        _ = self.outline.document  # corrections that do not fit are told at once
+        """Read what has changed on the disk; the caller holds the lock."""
+        if self._stamp != (now := self._stamps()):
+            self.outline: Outline = read_outline(self.folder)
+            _ = self.outline.document  # corrections that do not fit are told at once
+            self._stamp = now
 
     @property
     def document(self) -> Document:
@@ -90,8 +91,7 @@ class Edits:
         """Write the file, whole or not at all, and only then believe it."""
         seen = self.revision if revision is None else revision
         with locked(self.folder):
-            if self._stamp != self._stamps():
-                self._read()
+            self._read()
             if seen != self.revision:
                 raise StaleEdit(
                     f"{self.path}: it was changed in another window or program meanwhile, so this change was not made. "
@@ -135,14 +135,7 @@ class Edits:
         fewer, more = sorted((self.corrections, other), key=lambda each: len(each.done))
         return describe(fewer.apply(self.outline.learned), more.done[-1])
 
-    def _stamps(self) -> list[tuple[int, int, int] | None]:
+    def _stamps(self) -> list[tuple[int, int, int]]:
         """What changes when the corrections or the procedure do."""
-        return [_stamp(self.path), _stamp(self.folder / "config.json")]
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_ino, state.st_mtime_ns, state.st_size
+        files = [file for file in (self.path, self.folder / "config.json") if file.exists()]
+        return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in map(Path.stat, files)]

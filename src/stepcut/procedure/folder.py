@@ -9,12 +9,13 @@ import os
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OutputError, ProcedureError, StepcutError
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.addresses import Address, AnyPath, as_path, put, remove
 from stepcut.files.atomic import hold, output_errors, read_json
 from stepcut.version import __version__
 
@@ -27,12 +28,15 @@ BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, Arithmeti
 
 
 @contextlib.contextmanager
-def locked(folder: Path, shared: bool = False) -> Iterator[None]:
+def locked(folder: Path | Address, shared: bool = False) -> Iterator[None]:
     """Inside is one writer of this folder, or, with `shared`, any number of readers and no writer.
 
     What is locked is the folder above it, which stays when the procedure is exchanged. Where the system has no locks,
-    the exchange in one step still keeps folders whole.
+    the exchange in one step still keeps folders whole; at an address there are none.
     """
+    if isinstance(folder, Address):
+        yield
+        return
     with hold(folder.absolute().parent, shared):
         repair(folder)
         yield
@@ -49,8 +53,33 @@ def repair(folder: Path) -> None:
             return
 
 
-def put_in_place(fresh: Path, target: Path) -> None:
-    """Give the folder `fresh` the name `target`; what stood there is removed. The caller holds the lock."""
+@contextlib.contextmanager
+def new_folder(target: Path | Address) -> Iterator[Path]:
+    """An empty folder to be filled and given the name `target` by `put_in_place`; gone afterwards if it was not."""
+    if isinstance(target, Address):
+        with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
+            yield Path(folder)
+        return
+    with output_errors(target):
+        fresh = target.absolute().parent / f".{target.name}.{uuid.uuid4().hex}.part"
+        fresh.mkdir(parents=True)
+        try:
+            yield fresh
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def put_in_place(fresh: Path, target: Path | Address) -> None:
+    """Give the folder `fresh` the name `target`; what stood there is removed. The caller holds the lock.
+
+    At an address config.json comes last: a folder without it is no procedure, so none is ever half one.
+    """
+    if isinstance(target, Address):
+        (target / "config.json").unlink(missing_ok=True)
+        remove(target)
+        for file in sorted(fresh.iterdir(), key=lambda file: (file.name == "config.json", file.name)):
+            put(file, target / file.name)
+        return
     if not target.exists():
         os.replace(fresh, target)
         return

@@ -112,7 +112,7 @@ def learn(
     lesson = None
     if said is not None:
         lesson = first_lesson(said, features, steps if isinstance(steps, int) else None, names)
-        steps = len(lesson.names or [])
+        steps = len(lesson.names)
     elif known is not None and steps == "auto":
         steps = len(known)
     check_amount(features, steps)

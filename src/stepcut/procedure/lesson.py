@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -33,20 +33,18 @@ class StepLabels:
     """Labels as step numbers: for some videos (T,), -1 for background, -2 where nobody said anything."""
 
     rows: dict[str, Labels]
-    names: list[str] | None = None
-    """The names of the steps, in the order of their numbers, '' for one that has none yet; None: numbers alone."""
-
-    @property
-    def count(self) -> int:
-        """How many steps the labels speak of."""
-        if self.names is not None:
-            return len(self.names)
-        return 1 + max((int(one.max()) for one in self.rows.values() if one.size), default=-1)
+    names: list[str] = field(default_factory=list)
+    """The names of the steps, in the order of their numbers, '' for one that has none yet; empty: numbers alone."""
 
     @property
     def used(self) -> set[int]:
         """The numbers of the steps that are labelled somewhere."""
         return {int(number) for one in self.rows.values() for number in np.unique(one) if number >= 0}
+
+    @property
+    def count(self) -> int:
+        """How many steps the labels speak of."""
+        return max(len(self.names), 1 + max(self.used, default=-1))
 
 
 def read_labels(given: Given) -> Read:
@@ -186,12 +184,11 @@ def first_lesson(
     rate = features[0].rate
     samples = {one.name: len(one.rows) for one in features}
     labels = number_labels(given, samples, rate, {one.name: one.duration for one in features})
-    if labels.names is None:
-        count = labels.count if steps is None else steps
-        return _whole(labels, list(names) if names else [f"step {number}" for number in range(count)], steps, rate)
-    if names is not None:
+    if labels.names and names is not None:
         raise OptionError("names were given beside labels that name the steps; leave names out.")
-    return _whole(labels, labels.names, steps, rate)
+    count = labels.count if steps is None else steps
+    told = labels.names or list(names or (f"step {number}" for number in range(count)))
+    return _whole(StepLabels(labels.rows, told), steps, rate)
 
 
 def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels:
@@ -210,13 +207,13 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
                 "there is nothing to learn from: no stretch of a video was corrected or confirmed. Correct some in "
                 "stepcut view, or give labels."
             )
-        return _whole(StepLabels(before, shown), shown, steps, record.rate)
+        return _whole(StepLabels(before, shown), steps, record.rate)
     new = read_labels(given)
     ends = {name: timeline.end for name, timeline in record.learned_timelines.items()}
     if not all(isinstance(one, Timeline) for one in new.values()):
-        numbered = number_labels(new, record.samples, record.rate, ends)
-        names = [*shown, *(unnamed(number) for number in range(len(shown), numbered.count))]
-        return _whole(StepLabels(_over(before, numbered.rows), names), names, steps, record.rate)
+        fresh = number_labels(new, record.samples, record.rate, ends)
+        names = [*shown, *(unnamed(number) for number in range(len(shown), fresh.count))]
+        return _whole(StepLabels(_over(before, fresh.rows), names), steps, record.rate)
     timelines = {name: one.rename(spell(one.steps, shown)) for name, one in new.items() if isinstance(one, Timeline)}
     old_names = [shown[number] for number in sorted(StepLabels(before).used)]
     names = usual_order([*timelines.values(), *(record.timelines[name] for name in before)])
@@ -230,7 +227,7 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
         )
     translate = np.array([*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1])
     moved = {name: translate[one] for name, one in before.items()}
-    return _whole(StepLabels(_over(moved, fresh.rows), names), names, steps, record.rate)
+    return _whole(StepLabels(_over(moved, fresh.rows), names), steps, record.rate)
 
 
 def known_rows(record: Record) -> dict[str, Labels]:
@@ -258,23 +255,21 @@ def _over(before: Mapping[str, Labels], new: Mapping[str, Labels]) -> dict[str, 
     return together
 
 
-def _whole(labels: StepLabels, names: Sequence[str], steps: int | None, rate: Fraction) -> StepLabels:
+def _whole(labels: StepLabels, steps: int | None, rate: Fraction) -> StepLabels:
     """The lesson, if there is enough to learn every labelled step from, and room for all of them."""
+    names = labels.names
     count = len(names) if steps is None else steps
-    if max(len(names), labels.count) > count:
-        named = f" ({', '.join(names[:5])})" if labels.names else ""
-        raise OptionError(
-            f"the labels name {max(len(names), labels.count)} steps{named}, but steps={count}; give at least as many."
-        )
+    if labels.count > count:
+        named = ", ".join(names[:5])
+        raise OptionError(f"the labels name {labels.count} steps ({named}), but steps={count}; give at least as many.")
     all_rows = np.concatenate(list(labels.rows.values()))
     if not (all_rows != OPEN).any():
         raise OptionError("labels were given, but all of them are open (-2); label a video, or leave labels out.")
     for number in sorted(labels.used):
         rows = int((all_rows == number).sum())
         if rows < 2 or rows / float(rate) <= LEAST:
-            name = repr(labels.names[number]) if labels.names else str(number)
             raise AnnotationError(
-                f"step {name} is labelled for {rows / float(rate):g} s in all videos together, which is too little to "
-                f"learn it from; label more than {LEAST:g} s of it, or leave it out."
+                f"step {names[number]!r} is labelled for {rows / float(rate):g} s in all videos together, which is too "
+                f"little to learn it from; label more than {LEAST:g} s of it, or leave it out."
             )
     return StepLabels(labels.rows, [*names, *("" for _ in range(count - len(names)))])

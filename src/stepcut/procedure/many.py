@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import DataError, StepcutError, VideoError
+from stepcut.errors import DataError, VideoError, in_words
 from stepcut.features.extract import read_source
 from stepcut.features.find import feature_files, find_videos, natural
 from stepcut.features.spec import DEFAULT, FeatureSpec
@@ -28,12 +28,12 @@ def for_each_video(
     procedure: AnyPath,
     videos: Sequence[str],
     engine: Engine | None,
-    device: str = "auto",
-    progress: Hook = silent,
-    trust: bool = False,
-    done: Done[Any] | None = None,
-) -> list[Any]:
-    """What `procedure.VERB(video)` gives for every video, in order; the exception where one fails.
+    device: str,
+    progress: Hook,
+    trust: bool,
+    done: Done[Any],
+) -> None:
+    """Do `procedure.VERB(video)` for every video, and tell `done` what each gives, or the exception where one fails.
 
     verb       "segment" or "check"
     procedure  the folder of a procedure
@@ -45,30 +45,23 @@ def for_each_video(
     done       hears the place of each video and its answer as soon as it is there; what it raises stops all work
     """
     word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
+    alone = engine is None and len(videos) == 1
     if engine is None:
         _open(str(procedure), word, trust)  # one that is not there is told before anything is said of the videos
-        if len(videos) == 1:
-            answers = [attempt(partial(ask, verb, str(procedure), word, trust, device, progress=progress), videos[0])]
-            if done is not None:
-                done(0, answers[0])
-            return answers
-    with Stage(progress, verb, total=len(videos), unit="videos") as stage:
+    with Stage(silent if alone else progress, verb, total=len(videos), unit="videos") as stage:
 
         def tell(place: int, answer: Any) -> None:
-            if done is not None:
-                done(place, answer)
+            done(place, answer)
             stage.advance(item=videos[place])
 
         if engine is None:
-            answers = []
+            here = partial(ask, verb, str(procedure), word, trust, device, progress=progress if alone else silent)
             for place, video in enumerate(videos):
-                answers.append(attempt(partial(ask, verb, str(procedure), word, trust, device), video))
-                tell(place, answers[place])
-            return answers
+                tell(place, attempt(here, video))
+            return
         # A worker may have another working folder.
         whole = [str(as_path(video).absolute()) for video in videos]
-        work = partial(ask, verb, str(as_path(procedure).absolute()), word, trust, device)
-        return engine.map(work, whole, tell)
+        engine.map(partial(ask, verb, str(as_path(procedure).absolute()), word, trust, device), whole, tell)
 
 
 def ask(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
@@ -132,7 +125,7 @@ def learn_tasks(
     with Stage(progress, "tasks", total=len(folders), unit="tasks") as stage:
         answers = engine.map(learn_one, folders, lambda number, _: stage.advance(item=folders[number].name), gpu=True)
     return [
-        TaskResult(folder.name, "", error=_words(answer)) if isinstance(answer, Exception) else answer
+        TaskResult(folder.name, "", error=in_words(answer)) if isinstance(answer, Exception) else answer
         for folder, answer in zip(folders, answers, strict=True)
     ]
 
@@ -169,7 +162,3 @@ def summarise(learned: Sequence[TaskResult]) -> Table:
     failed = sum(bool(task.error) for task in learned)
     caption = f"{len(learned) - failed} of {len(learned)} tasks learned"
     return Table(["task", "steps", "videos", "seconds", "procedure"], rows, caption, notes)
-
-
-def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, StepcutError) else f"{type(error).__name__}: {error}"

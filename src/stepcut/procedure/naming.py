@@ -168,7 +168,7 @@ def carry_names(lesson: StepLabels, before: Mapping[str, Labels], after: Mapping
     """
     from scipy.optimize import linear_sum_assignment
 
-    given, used = lesson.names or [], lesson.used
+    given, used = lesson.names, lesson.used
     free = [number for number in range(len(given)) if number not in used]
     old = [number for number in free if given[number]]
     names = [name if number in used else "" for number, name in enumerate(given)]

@@ -14,12 +14,12 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
 from stepcut.colours import colour
-from stepcut.errors import OptionError, VideoError, unknown
+from stepcut.errors import OptionError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, whole_path
-from stepcut.guidance.guide import Guide
+from stepcut.guidance.guide import Guide, number_of
 from stepcut.methods import StepCut
 from stepcut.methods.contract import OPEN, Array, Method, build
 from stepcut.methods.default.suggest import suggest
@@ -50,7 +50,7 @@ class Procedure(Record):
         `proc.rename({0: "butter bread", "step 1": "add jam"})`
         """
         shown = self.document.steps
-        given = {shown[self._number(step)]: name for step, name in names.items()}
+        given = {shown[number_of(step, self.steps)]: name for step, name in names.items()}
         changed = {str(step.number): name for step, name in given.items() if step.name != name}
         if changed:
             edit = {"do": "rename", "names": changed}
@@ -77,9 +77,8 @@ class Procedure(Record):
         progress = default_hook() if progress is None else progress
         said = lesson(self, labels, None if steps is None else int(steps))
         features = self._find_features(source, progress)
-        names = said.names or []
-        settings = {**self.method.settings(), "steps": len(names)}
-        place = {name: number for number, name in enumerate(names)}
+        settings = {**self.method.settings(), "steps": len(said.names)}
+        place = {name: number for number, name in enumerate(said.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
         config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
         config["fingerprint"] = fingerprint(features, config, None, said)
@@ -136,13 +135,6 @@ class Procedure(Record):
                 "feature files it was learned from as source=... (--source)."
             )
         return [found[name] for name in self.samples]
-
-    def _number(self, step: int | str) -> int:
-        if isinstance(step, str) and step in self.steps:
-            return self.steps.index(step)
-        if isinstance(step, int | np.integer) and 0 <= step < len(self.steps):
-            return int(step)
-        raise OptionError(unknown("step", step, self.steps) + f" Or give a number from 0 to {len(self.steps) - 1}.")
 
     # ------------------------------------------------------------------ a new video
 

@@ -17,9 +17,7 @@ edits.json         what a person corrected since, beside what was learned and ne
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tempfile
-import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -35,8 +33,8 @@ from stepcut.checking.severity import FILE, read_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
-from stepcut.files.addresses import Address, AnyPath, as_path, files_below, put, remove
-from stepcut.files.atomic import output_errors, read_json, write_bytes, write_json, write_text
+from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
 from stepcut.methods.contract import Labels, Method
 from stepcut.plugins import find_saved, is_own, name_of, trusting
@@ -47,6 +45,7 @@ from stepcut.procedure.folder import (
     check_output,
     damaged,
     locked,
+    new_folder,
     put_in_place,
     read_config,
     read_fingerprint,
@@ -69,23 +68,14 @@ def save(record: Record, path: AnyPath) -> None:
     target = as_path(path)
     check_keepable(record.method, target)
     check_output(target)
-    if isinstance(target, Address):
-        _save_at(record, target)
-        return
-    with output_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = target.parent / f".{target.name}.{uuid.uuid4().hex}.part"
-        fresh.mkdir()
-        try:
-            write_files(record, fresh)
-            with locked(target):
-                check_output(target)
-                kept = _keep_corrections(record, target, fresh)
-                if (target / FILE).exists() and read_fingerprint(target) == record.config.get("fingerprint"):
-                    shutil.copyfile(target / FILE, fresh / FILE)  # what somebody says of these steps stands
-                put_in_place(fresh, target)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+    with new_folder(target) as fresh:
+        write_files(record, fresh)
+        with locked(target):
+            check_output(target)
+            kept = _keep_corrections(record, target, fresh)
+            if (target / FILE).exists() and read_fingerprint(target) == record.config.get("fingerprint"):
+                write_bytes(fresh / FILE, (target / FILE).read_bytes())  # what somebody says of these steps stands
+            put_in_place(fresh, target)
     record.corrections = kept
 
 
@@ -110,18 +100,6 @@ def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Co
     if kept.history:
         write_json(fresh / EDITS, kept.to_json())
     return kept.on_disk()
-
-
-def _save_at(record: Record, target: Address) -> None:
-    """Put the files at an address, config.json last: a folder without it is no procedure, so none is ever half one."""
-    with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
-        write_files(record, Path(folder))
-        kept = _keep_corrections(record, target, Path(folder))
-        (target / "config.json").unlink(missing_ok=True)
-        remove(target)
-        for file in sorted(Path(folder).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
-            put(file, target / file.name)
-    record.corrections = kept
 
 
 def write_files(record: Record, folder: Path) -> None:

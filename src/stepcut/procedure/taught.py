@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,9 @@ import numpy as np
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
-from stepcut.files.atomic import output_errors, write_bytes
+from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.folder import check_output, locked, put_in_place, read_fingerprint
+from stepcut.procedure.folder import check_output, locked, new_folder, put_in_place, read_fingerprint
 from stepcut.procedure.lesson import Given
 from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure, load
@@ -45,7 +44,10 @@ def teach_folder(
     here, fingerprint = as_path(path), after.config["fingerprint"]
     # The same lesson again changes nothing, and what went before it stays.
     if output is None and isinstance(here, Path) and before.config.get("fingerprint") != fingerprint:
-        _copy(here, _kept(here, fingerprint))
+        kept = _kept(here, fingerprint)
+        with new_folder(kept) as fresh:
+            _copy(here, fresh)
+            put_in_place(fresh, kept)
     after.save(target)
     return before, after
 
@@ -56,20 +58,16 @@ def take_back(path: AnyPath) -> None:
     fingerprint = read_fingerprint(folder)
     if not can_take_back(folder, fingerprint):
         raise OptionError(f"{folder}: there is nothing to take back: it was not taught here.")
-    with output_errors(folder):
-        fresh = folder.absolute().parent / f".{folder.name}.{fingerprint}.part"
+    with new_folder(folder) as fresh:
         _copy(_kept(folder, fingerprint), fresh)
-        try:
-            with locked(folder):
-                since = [edit for edit in read_corrections(folder).history if edit["do"] != "colour"]
-                if read_fingerprint(folder) != fingerprint or since:
-                    raise OutputError(
-                        f"{folder}: {len(since)} corrections were made since it was taught, which would be lost. Undo "
-                        "them first."
-                    )
-                put_in_place(fresh, folder)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+        with locked(folder):
+            since = [edit for edit in read_corrections(folder).history if edit["do"] != "colour"]
+            if read_fingerprint(folder) != fingerprint or since:
+                raise OutputError(
+                    f"{folder}: {len(since)} corrections were made since it was taught, which would be lost. Undo them "
+                    "first."
+                )
+            put_in_place(fresh, folder)
 
 
 def can_take_back(folder: Path, fingerprint: str) -> bool:
@@ -78,14 +76,9 @@ def can_take_back(folder: Path, fingerprint: str) -> bool:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy the files of a procedure's `folder` to another, `target`, all or none."""
-    shutil.rmtree(target, ignore_errors=True)
-    try:
-        for file in filter(Path.is_file, folder.iterdir()):
-            write_bytes(target / file.name, file.read_bytes())
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
+    """Copy the files of a procedure's `folder` to another, `target`."""
+    for file in filter(Path.is_file, folder.iterdir()):
+        write_bytes(target / file.name, file.read_bytes())
 
 
 def _kept(folder: Path, fingerprint: str) -> Path:

@@ -6,7 +6,7 @@ import functools
 import io
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from stepcut.files.figures import FIXED, METADATA, save_figure
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 WIDTH = 7.0
 """Inches: the text width of most papers."""
@@ -34,11 +35,11 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
     """Draw in the style of all plots, and leave the user's own settings alone."""
 
     @functools.wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
         import matplotlib
 
         with matplotlib.rc_context(STYLE):
@@ -74,20 +75,16 @@ def short(text: str, most: int) -> str:
     return text[: most - 1 - end] + "…" + text[len(text) - end :]
 
 
+@styled
 def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
     """Write a figure whole or not at all; the suffix decides between PNG, SVG and PDF."""
-    import matplotlib
-
-    with matplotlib.rc_context(STYLE):
-        save_figure(figure, path, dpi)
+    save_figure(figure, path, dpi)
 
 
+@styled
 def to_svg(figure: Figure) -> str:
     """A figure as SVG text, for a page that needs no other file."""
-    import matplotlib
-
     out = io.StringIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(out, format="svg", metadata=METADATA[".svg"])
+    figure.savefig(out, format="svg", metadata=METADATA[".svg"])
     text = out.getvalue()
     return text[text.index("<svg") :]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
-from stepcut.errors import NotLearned, OptionError, choose
+from stepcut.errors import NotLearned, OptionError
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.canvas import WIDTH, legend, new_figure, save, short, styled
 from stepcut.show.truth import Found, compare, timelines_of
@@ -61,19 +61,14 @@ def timelines(found: Found, truth: Any = None) -> Figure:
 
 @styled
 def embedding(
-    procedure: Procedure,
-    features: Sequence[NDArray[Any]] | None = None,
-    project: str = "pca",
-    most: int = 3000,
-    seed: int = 0,
+    procedure: Procedure, features: Sequence[NDArray[Any]] | None = None, most: int = 3000, seed: int = 0
 ) -> Figure:
     """Where frames lie after learning, in two dimensions: coloured by step on the left, by video on the right.
 
     Good steps are islands on the left, and mixed on the right. `features` are the rows of the videos in the order of
-    `procedure.timelines`; without them they are computed (or found in the cache). `project` is "pca" or "tsne".
+    `procedure.timelines`; without them they are computed (or found in the cache). `most` frames are drawn, by `seed`.
     """
     from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
 
     names = list(procedure.timelines)
     rows = list(features) if features is not None else [procedure.features(_path(procedure, n)).rows for n in names]
@@ -84,23 +79,16 @@ def embedding(
     steps = np.concatenate([procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)])
     videos = np.repeat(np.arange(len(names)), [len(each) for each in embedded])
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
-    perplexity = min(30, max(1, (len(chosen) - 1) // 3))
-    ways = {
-        "pca": PCA(2, random_state=seed),
-        "tsne": TSNE(random_state=seed, perplexity=perplexity, init="pca"),
-    }
-    at = choose("project", project, ways).fit_transform(points[chosen])
+    at = PCA(2, random_state=seed).fit_transform(points[chosen])
     figure, (left, right) = new_figure(WIDTH, 3.3, columns=2)
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[colour(int(step)) for step in steps[chosen]], **dots)
-    shades = _shades(len(names))
-    right.scatter(*at.T, c=[shades[video] for video in videos[chosen]], **dots)
-    left.set_title("by step")
-    right.set_title("by video")
-    for axes in (left, right):
+    right.scatter(*at.T, c=videos[chosen], cmap="viridis", vmin=0, vmax=max(len(names) - 1, 1), **dots)
+    for axes, title in ((left, "by step"), (right, "by video")):
+        axes.set_title(title)
         axes.set_xticks([])
         axes.set_yticks([])
-        axes.set_xlabel({"pca": "first two principal components", "tsne": "t-SNE"}[project])
+        axes.set_xlabel("first two principal components")
         axes.spines[["left", "bottom"]].set_visible(False)
     legend(figure, {step: colour(number) for number, step in enumerate(procedure.steps)})
     return figure
@@ -240,15 +228,6 @@ def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mappi
 def _named(step: str, true: str | None) -> str:
     """A found step and the true one it was matched with, unless they have one name."""
     return step if true is None or true == step else f"{step} = {true}"
-
-
-def _shades(count: int) -> list[str]:
-    """One colour per video, from a scale that the colour-blind can read and that no step uses."""
-    import matplotlib
-    from matplotlib.colors import to_hex
-
-    scale = matplotlib.colormaps["viridis"]
-    return [to_hex(scale(place / max(count - 1, 1))) for place in range(count)]
 
 
 def _path(procedure: Procedure, name: str) -> str:

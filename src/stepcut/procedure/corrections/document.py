@@ -12,7 +12,7 @@ from stepcut.timeline import Segment, Timeline
 
 
 class Part(NamedTuple):
-    """A segment that knows its step by number, so that a step is renamed in one place."""
+    """A segment that knows its step by number, so that a step is renamed in one place; the page takes it as a list."""
 
     start: float
     end: float

@@ -26,7 +26,11 @@ def apply(document: Document, edit: Edit) -> Document:
     """The document after one edit, or an OptionError that says what is wrong with it."""
     if not isinstance(edit, Mapping):
         raise OptionError(f"an edit must be an object with a verb under 'do'; got {edit!r}.")
-    return choose("do", str(edit.get("do")), VERBS)(document, edit)
+    after = choose("do", str(edit.get("do")), VERBS)(document, edit)
+    names = [step.name for step in after.steps]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise OptionError(f"name={twice!r} is a step already; names must differ. Merge the two instead.")
+    return after
 
 
 def correct(document: Document, edit: Edit) -> Document:
@@ -75,11 +79,6 @@ def _rename(document: Document, edit: Edit) -> Document:
         _number(document, {"step": n}, "step"): _name(word) for n, word in zip(numbers, given.values(), strict=True)
     }
     steps = tuple(step._replace(name=names.get(step.number, step.name)) for step in document.steps)
-    taken: set[str] = set()
-    for step in steps:
-        if step.name in taken:
-            raise OptionError(f"name={step.name!r} is another step already; names must differ. Merge the two instead.")
-        taken.add(step.name)
     return replace(document, steps=steps)
 
 
@@ -92,10 +91,7 @@ def _colour(document: Document, edit: Edit) -> Document:
 
 
 def _add(document: Document, edit: Edit) -> Document:
-    name = _name(edit.get("name"))
-    if any(step.name == name for step in document.steps):
-        raise OptionError(f"name={name!r} is a step already; names must differ. Choose another name.")
-    return _with_new_step(document, name)
+    return _with_new_step(document, _name(edit.get("name")))
 
 
 def _merge(document: Document, edit: Edit) -> Document:
@@ -174,30 +170,22 @@ def _move(document: Document, edit: Edit) -> Document:
         raise OptionError(f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0.")
     if edge not in ("start", "end"):
         raise OptionError(unknown("edge", edge, ("start", "end")))
-    left = place - 1 if edge == "start" else place
-    right = left + 1
-    before = parts[left] if left >= 0 else None
-    after = parts[right] if right < len(parts) else None
-    here = parts[place].start if edge == "start" else parts[place].end
-    touching = before is not None and after is not None and abs(before.end - after.start) < 1e-6
-    if edge == "end" or touching:
-        assert before is not None
-        low = before.start + LEAST
-    else:
-        low = before.end if before is not None else 0.0
-    if edge == "start" or touching:
-        assert after is not None
-        high = after.end - LEAST
-    else:
-        high = after.start if after is not None else document.durations[video]
+    left, right = (place - 1, place) if edge == "start" else (place, place + 1)
+    here, known = getattr(parts[place], edge), document.known.get(video, ())
+    touching = left >= 0 and right < len(parts) and abs(parts[left].end - parts[right].start) < 1e-6
+    ends, starts = edge == "end" or touching, edge == "start" or touching
+    low, high = 0.0, document.durations[video]
+    if left >= 0:
+        low = parts[left].start + LEAST if ends else parts[left].end
+    if right < len(parts):
+        high = parts[right].end - LEAST if starts else parts[right].start
     moved = _round(min(max(time, low), high)) if low <= high else here
-    known = document.known.get(video, ())
-    if before is not None and (edge == "end" or touching):
-        parts[left] = before._replace(end=moved)
-        known = union(known, (before.start, max(here, moved)))
-    if after is not None and (edge == "start" or touching):
-        parts[right] = after._replace(start=moved)
-        known = union(known, (min(here, moved), after.end))
+    if ends:
+        parts[left] = parts[left]._replace(end=moved)
+        known = union(known, (parts[left].start, max(here, moved)))
+    if starts:
+        parts[right] = parts[right]._replace(start=moved)
+        known = union(known, (min(here, moved), parts[right].end))
     return replace(document, parts={**document.parts, video: tuple(parts)}, known={**document.known, video: known})
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from stepcut.errors import StepcutError
+from stepcut.errors import in_words
 from stepcut.progress import Event, Hook
 
 Work = Callable[[Hook], Any]
-
-
-class Cancelled(Exception):
-    """Raised inside a job when the server ends."""
 
 
 @dataclass
@@ -63,12 +59,11 @@ class Jobs:
     def _run(self, job: Job, work: Work) -> None:
         def hook(event: Event) -> None:
             if self._ending.is_set():
-                raise Cancelled
+                raise CancelledError  # the server ends
             job.share = min(event.done / event.total, 1.0) if event.total else 0.0
 
         job.state = "running"
         try:
             job.result, job.state = work(hook), "done"
         except Exception as error:  # whatever it is, the page must hear that the work is over
-            said = str(error) if isinstance(error, StepcutError | Cancelled) else f"{type(error).__name__}: {error}"
-            job.error, job.state = " ".join(said.split()), "failed"
+            job.error, job.state = " ".join(in_words(error).split()), "failed"

@@ -18,7 +18,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back, changes, teach_folder
-from stepcut.progress import Hook, Stage
+from stepcut.progress import Hook
 from stepcut.show.film import picture_at
 from stepcut.show.viewer.jobs import Jobs
 from stepcut.timeline import Timeline, runs
@@ -38,11 +38,8 @@ class CheckedVideo:
 
 def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
     """Cut and check a new video."""
-    with Stage(progress, "check", total=2, unit="passes") as stage:
-        timeline = procedure.segment(path)
-        stage.advance(item=path)
-        report = procedure.check(path).to_json()
-        stage.advance(item=path)
+    timeline = procedure.segment(path, progress=progress)
+    report = procedure.check(path, progress=progress).to_json()
     number = {step.name: step.number for step in procedure.document.steps}
     parts = tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
     return CheckedVideo(timeline.video, str(Path(path).resolve()), timeline.end, parts, report)
@@ -55,7 +52,7 @@ class Beside:
     name: str
     timelines: Mapping[str, Timeline]
 
-    def rows(self, document: Document) -> dict[str, list[list[Any]]]:
+    def rows(self, document: Document) -> dict[str, list[tuple[Any, ...]]]:
         """By video, its segments as the page takes them: start, end, name, colour, ink, and which step of ours it is.
 
         Steps of one name are the same; the others are paired one to one, those that share most time first.
@@ -81,7 +78,7 @@ class Beside:
         number = {name: step.number for name, step in same.items()}
         return {
             name: [
-                [s.start, s.end, s.step, paint[s.step], ink(paint[s.step]), number.get(s.step)] for s in theirs[other]
+                (s.start, s.end, s.step, paint[s.step], ink(paint[s.step]), number.get(s.step)) for s in theirs[other]
             ]
             for name, other in both.items()
         }
@@ -125,7 +122,7 @@ class Viewer:
             {
                 "name": name,
                 "duration": document.durations[name],
-                "parts": rows_of(parts),
+                "parts": parts,
                 "editable": True,
                 "known": [*self._taught(name), *document.known.get(name, ())],
                 "corrected": bool(document.known.get(name)),
@@ -136,7 +133,7 @@ class Viewer:
             {
                 "name": new.name,
                 "duration": new.duration,
-                "parts": rows_of(new.parts),
+                "parts": new.parts,
                 "editable": False,
                 "check": new.report,
             }
@@ -191,11 +188,7 @@ class Viewer:
 
     def check(self, path: Path, progress: Hook) -> dict[str, Any]:
         """The report on one video as JSON."""
-        with Stage(progress, "check", total=2) as stage:
-            procedure = self.procedure
-            stage.advance()
-            report: dict[str, Any] = procedure.check(path).to_json()
-            stage.advance()
+        report: dict[str, Any] = self.procedure.check(path, progress=progress).to_json()
         return report
 
     def teach(self, progress: Hook) -> list[dict[str, Any]]:
@@ -208,8 +201,3 @@ class Viewer:
         """The middle of the first segment: something is being done there."""
         parts = self.edits.outline.learned.parts.get(self.names[place], ()) or [Part(0, 2, 0)]
         return (parts[0].start + parts[0].end) / 2
-
-
-def rows_of(parts: Sequence[Part]) -> list[list[float | int | None]]:
-    """Parts as the page takes them: start, end, step, confidence."""
-    return [[part.start, part.end, part.step, part.confidence] for part in parts]
