@@ -120,12 +120,12 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("csv", '0,1,"a\nb"\n1,2,\n', "line 3: the label is empty"),  # the line of the file, not of the table
         ("csv", "0,1,a\n1,2,b\x1b[2J\n", "line 2: the step name .* holds control characters"),
         ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the step's number"),
-        ("egoprocel", "0,1\n", "too few columns"),
+        ("egoprocel", "0,1\n", "line 1: '' does not begin with the step's number"),
         ("vtt", "00:00.000 --> 00:01.000\na\n", r"line 1: does not begin with WEBVTT"),
-        ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", "line 6: .* is not a line of times"),
+        ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", "line 6: 'later' is not a time"),
         ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", "line 2: segment 'a': it ends at 1 s, before"),
-        ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n", "line 2: the cue has no text"),
-        ("audacity", "0\t1\ta\nnonsense\n", "line 2: 'nonsense' does not begin with two times"),
+        ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n", "line 2: the label is empty"),
+        ("audacity", "0\t1\ta\nnonsense\n", "line 2: 'nonsense' is not a time"),
         ("audacity", "0\t1\t\n", "line 1: the label is empty"),
         ("mstcn", "a\n\nb\n", "line 2: the line is empty; every frame has a step"),
         ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
@@ -139,7 +139,7 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("fiftyone", '{"labels":{"v":[{"label":-1,"timestamps":[0,1]}]},"classes":["a"]}', "the label -1 is none"),
         ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', "'nan' is not"),
         ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', "before it starts"),
-        ("json", '{"format":"stepcut timeline","segments":7}', "a timeline needs 'segments'"),
+        ("json", '{"format":"stepcut timeline","segments":7}', "does not make sense as stepcut JSON: TypeError"),
         ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', r"newer stepcut \(version 99\)"),
         ("json", '{"format":"stepcut timeline","steps":["a","a"],"segments":[]}', "step names must differ"),
         ("elan", "<ANNOTATION_DOCUMENT/>", "has no tier"),
@@ -179,7 +179,7 @@ def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path:
 
 @pytest.mark.parametrize("name", ALL)
 def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s; a label file begins at 0\. Crop"):
+    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s .* a label file begins at 0, .*\. Crop"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 

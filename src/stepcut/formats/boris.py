@@ -49,9 +49,6 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
         segments = pair([event for event in events if event.code not in points], path)
         segments += [build_segment(e.time, e.time, e.code, path, None) for e in events if e.code in points]
         timelines += _by_media(str(name), observation, Timeline(segments, None, steps))
-    names = [timeline.video for timeline in timelines]
-    if len(set(names)) != len(names):
-        fail(path, "two observations are of one video", "Export one of them alone, or name an observation's subject")
     return timelines
 
 
@@ -62,9 +59,8 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
     observations: dict[str, Any] = {}
     subjects: dict[str, None] = {}
     for place, timeline in enumerate(timelines, start=1):
-        name = video_name(timeline.video) or f"observation {place}"
-        if name in observations:
-            fail(path, f"two timelines are of the video {name!r}", "Name the videos apart")
+        name = video_name(timeline.video)
+        name = f"observation {place}" if not name or name in observations else name
         events = [event for event, _ in _events(timeline)]
         subjects.update(dict.fromkeys(event.subject for event in events if event.subject))
         length = {} if timeline.duration is None else {timeline.video: timeline.duration}
@@ -112,8 +108,7 @@ def matches(record: Any) -> bool:
 
 def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
     """Read tabular events, of old versions (one observation, with a preamble) or new ones."""
-    place = header_place(rows)
-    assert place is not None
+    place = next(place for place, row in enumerate(rows) if matches_events([row]))
     names = [simplify(cell) for cell in rows[place].cells]
     columns = {name: names.index(name) for name in names}
     columns["status"] = columns[next(name for name in STATUS if name in columns)]
@@ -144,18 +139,10 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
     write_rows(path, rows, "\t", options.spreadsheet)
 
 
-def header_place(rows: Sequence[Row]) -> int | None:
-    """Which of `rows` names the columns of tabular events, if one does."""
-    for place, row in enumerate(rows[:100]):
-        names = {simplify(cell) for cell in row.cells}
-        if {"time", "behavior"} <= names and names & set(STATUS):
-            return place
-    return None
-
-
 def matches_events(rows: Sequence[Row]) -> bool:
-    """Whether a table has a header with Time, Behavior, and Status or Behavior type."""
-    return header_place(rows) is not None
+    """Whether a table has a header with Time, Behavior, and Status or Behavior type, perhaps after a preamble."""
+    headers = [{simplify(cell) for cell in row.cells} for row in rows[:100]]
+    return any({"time", "behavior"} <= names and names & set(STATUS) for names in headers)
 
 
 def pair(events: Iterable[Event], path: Path) -> list[Segment]:

@@ -190,23 +190,19 @@ def check_writable(timelines: Sequence[Timeline], can: Capabilities, format_name
                 f"{where}: it has no segments, and a file of format {format_name!r} cannot say so. Write it as JSON."
             )
         for segment in timeline.segments:
-            if not -LONGEST < segment.start <= segment.end < LONGEST:
+            if not 0 <= segment.start <= segment.end < LONGEST:
                 raise AnnotationError(
-                    f"{where}: {segment.step!r} lasts until {segment.end:g} s; no video is that long."
-                )
-            if segment.start < 0:
-                raise AnnotationError(
-                    f"{where}: {segment.step!r} starts at {segment.start:g} s; a label file begins at 0. "
-                    "Crop the timeline first: timeline.crop(0, timeline.end)."
+                    f"{where}: {segment.step!r} starts at {segment.start:g} s and ends at {segment.end:g} s; a label "
+                    "file begins at 0, and no video is that long. Crop it first: timeline.crop(0, timeline.end)."
                 )
         shown = [written_name(step, can) for step in timeline.steps]
+        counts = Counter(shown)
         for step, name in zip(timeline.steps, shown, strict=True):
             if not name.strip() or _UNPRINTABLE.search(name):
                 raise AnnotationError(
                     f"{where}: the step name {step!r} is empty or holds control characters. Rename the step first."
                 )
-        if len(set(shown)) != len(shown):
-            twice = sorted(name for name, count in Counter(shown).items() if count > 1)
-            raise AnnotationError(
-                f"{where}: in format {format_name!r} two steps would both be named {twice[0]!r}. Rename one of them."
-            )
+            if counts[name] > 1:
+                raise AnnotationError(
+                    f"{where}: in format {format_name!r} two steps would both be named {name!r}. Rename one of them."
+                )

@@ -97,9 +97,7 @@ def refusals(path: Path, what: str) -> Iterator[None]:
         if str(path) in str(error):
             raise
         raise AnnotationError(f"{path}: {error}") from error
-    except RecursionError as error:
-        raise AnnotationError(f"{path}: it is nested too deep to be a label file. Write it again.") from error
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
         raise AnnotationError(
             f"{path}: it does not make sense as {what}: {type(error).__name__} {str(error)[:200]}. "
             "Write it again, or name its format."
@@ -112,20 +110,18 @@ def read_text(path: str | os.PathLike[str]) -> str:
     UTF-8 with or without a byte order mark, UTF-16 with one, and else Latin-1 as Windows writes it.
     """
     place = Path(path)
-    if place.is_dir():
-        fail(place, "is a folder, not a label file", "Name a file in it, or read them all with read_folder()")
     try:
         size = place.stat().st_size
+        plain = place.is_file()
+        data = place.read_bytes() if plain and size <= LIMIT else b""
     except (OSError, ValueError) as error:
-        fail(place, f"cannot be opened ({getattr(error, 'strerror', None) or error})", "Check the path")
-    if not place.is_file():
-        fail(place, "is a pipe or a device, not a label file", "Check the path")
+        fail(place, f"cannot be opened ({getattr(error, 'strerror', None) or error})", "Check path and permissions")
+    if not plain:
+        what = "folder" if place.is_dir() else "pipe or a device"
+        fail(place, f"is a {what}, not a label file", "Name a file in it, or read them all with read_folder()")
     if size > LIMIT:
         fail(place, f"has {size / 2**20:,.0f} MB; a label file has at most {LIMIT / 2**20:,.0f} MB", "Is it a video?")
-    try:
-        text = decode(place.read_bytes())
-    except OSError as error:
-        fail(place, f"cannot be read ({error.strerror})", "Check its permissions")
+    text = decode(data)
     if "\0" in text:
         fail(place, "holds zero bytes, so it is not text", "Give a label file in one of the formats of docs/formats.md")
     if not text.strip():
@@ -154,12 +150,9 @@ def read_json(path: Path) -> Any:
     text = read_text(path)
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        fail(path, f"is not JSON: {error.msg}", "Repair that line, or write the file again", line=error.lineno)
-    except ValueError as error:  # a number of thousands of digits
-        fail(path, f"is not JSON that can be read: {error}", "Write the file again")
-    except RecursionError:
-        fail(path, "is JSON nested too deep to be a label file", "Write the file again")
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and a thousand brackets
+        line = getattr(error, "lineno", None)
+        fail(path, f"is not JSON: {getattr(error, 'msg', error)}", "Repair it, or write the file again", line)
 
 
 def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
@@ -184,6 +177,14 @@ def seconds(text: str) -> float | None:
     else:
         return None
     return value if abs(value) < LONGEST else None
+
+
+def need_seconds(text: str, path: str | os.PathLike[str], line: int | None = None) -> float:
+    """The time in `text`, as `seconds` reads it; where there is none, the `line` of the file at `path` is refused."""
+    value = seconds(text)
+    if value is None:
+        fail(path, f"{text.strip()[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line)
+    return value
 
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", flags=re.ASCII)
@@ -213,7 +214,7 @@ def build_segment(
     sure        its confidence, where there is one
     """
     if not step.strip():
-        fail(path, "a segment has no name", "Name the step, or delete it", line)
+        fail(path, "the label is empty", "Name the step, or delete the label", line)
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):  # a terminal would obey them
         fail(path, f"the step name {step!r} holds control characters", "Rename the step", line)
     if not max(abs(start), abs(end)) < LONGEST:

@@ -39,8 +39,6 @@ def parse(rows: Sequence[Row], path: Path) -> list[tuple[int, Segment]]:
         rows = rows[1:]
     lines = []
     for row in rows:
-        if len(row.cells) < 3:
-            fail(path, f"{row.cells} has too few columns", "Each line needs start, end and step", line=row.line)
         text = _name_cell(row.cells)
         match = _NUMBERED.fullmatch(text)
         if match is None:

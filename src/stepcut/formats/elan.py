@@ -16,7 +16,7 @@ from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_text
 from stepcut.files.names import VIDEO_SUFFIXES, video_name
 from stepcut.formats.capabilities import UNIT, Capabilities, as_written, check_writable, without_overlap
-from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, read_text, seconds
+from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, need_seconds, read_text
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(times="milli", names="line", instants=False, confidence=False)
@@ -61,14 +61,11 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
             segments += (_segment(each, slots, path) for each in tier.iter("ALIGNABLE_ANNOTATION"))
     if not found:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
-    length = None
-    if properties.get("stepcut:duration"):
-        length = seconds(properties["stepcut:duration"])
-        if length is None:
-            fail(path, f"the length {properties['stepcut:duration']!r} is no time", "Open and save it in ELAN")
+    length = properties.get("stepcut:duration")
+    duration = need_seconds(length, path) if length else None
     video = properties.get("stepcut:video", video_name(unquote(media)))
     steps = tuple(dict.fromkeys(entry for entry in entries if entry))
-    return {name: Timeline(each, length, steps, video) for name, each in found.items()}
+    return {name: Timeline(each, duration, steps, video) for name, each in found.items()}
 
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
@@ -165,10 +162,5 @@ def _segment(annotation: etree.Element, slots: Mapping[str, str | None], path: P
     start, end = (slots.get(annotation.attrib[f"TIME_SLOT_REF{side}"]) for side in (1, 2))
     if start is None or end is None:
         fail(where, "it is not aligned with time", "Align it in ELAN")
-    value = annotation.find("ANNOTATION_VALUE")
-    if value is None:
-        fail(path, "an annotation has no value", "Open and save it in ELAN")
-    text = " ".join((value.text or "").split())
-    if not text:
-        fail(where, "it has no text", "Choose its step in ELAN, or delete it")
+    text = " ".join((annotation.findtext("ANNOTATION_VALUE") or "").split())
     return build_segment(int(start) / UNIT["milli"], int(end) / UNIT["milli"], text, where, None)

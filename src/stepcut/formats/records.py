@@ -12,7 +12,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities
@@ -28,6 +27,11 @@ def _entry(segment: Segment, sure: str, /, **entry: Any) -> dict[str, Any]:
     return entry if segment.confidence is None else {**entry, sure: segment.confidence}
 
 
+def _segment(start: Any, end: Any, step: Any, sure: Any, path: Path) -> Segment:
+    """The segment that the values of an entry of the file at `path` make."""
+    return build_segment(number(start), number(end), str(step), path, None, optional(sure))
+
+
 # ---------------------------------------------------------------------- native
 
 
@@ -36,10 +40,12 @@ def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timel
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         fail(path, f"was written by a newer stepcut (version {version!r})", "Update stepcut")
-    many = record.get("timelines") if record["format"] == MANY else [record]
-    if not isinstance(many, list) or not all(isinstance(each, dict) for each in many):
-        fail(path, "'timelines' must be a list of timelines", "Write the file again")
-    return [_native_timeline(each, path.stem) for each in many]
+    timelines = []
+    for each in record["timelines"] if record["format"] == MANY else [record]:
+        segments = [_segment(s["start"], s["end"], s["step"], s.get("confidence"), path) for s in each["segments"]]
+        steps, video = [str(step) for step in each.get("steps", ())], str(each.get("video", path.stem))
+        timelines.append(Timeline(segments, optional(each.get("duration")), steps, video))
+    return timelines
 
 
 def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -62,20 +68,6 @@ def is_native(record: Any) -> bool:
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 
 
-def _native_timeline(record: Mapping[str, Any], default_video: str) -> Timeline:
-    try:
-        segments = [
-            Segment(number(s["start"]), number(s["end"]), str(s["step"]), optional(s.get("confidence")))
-            for s in record["segments"]
-        ]
-        steps = [str(step) for step in record.get("steps", ())]
-        return Timeline(segments, optional(record.get("duration")), steps, str(record.get("video", default_video)))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise AnnotationError(
-            f"a timeline needs 'segments' with start, end (seconds) and step; got {error!r}. Write the file again."
-        ) from error
-
-
 # ---------------------------------------------------------------------- ActivityNet
 
 
@@ -85,10 +77,7 @@ def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[
     timelines = []
     for name, entry in (record.get("database") or record.get("results")).items():
         annotations, length = (entry, None) if "results" in record else (entry["annotations"], entry.get("duration"))
-        segments = []
-        for each in annotations:
-            start, end = (number(value) for value in each["segment"])
-            segments.append(build_segment(start, end, str(each["label"]), path, None, optional(each.get("score"))))
+        segments = [_segment(*each["segment"], each["label"], each.get("score"), path) for each in annotations]
         used = {segment.step for segment in segments}
         steps = [step for step in dict.fromkeys(order) if step in used]
         timelines.append(Timeline(segments, optional(length), steps, str(name)))
@@ -159,13 +148,12 @@ def _detection(detection: Mapping[str, Any], classes: Sequence[str], options: Op
         if not 0 <= label < len(classes):
             fail(path, f"the label {label} is none of its {len(classes)} classes", "Export it again")
         step = classes[label]
-    if "timestamps" in detection:
-        start, end = (number(value) for value in detection["timestamps"])
-    else:
+    times = detection.get("timestamps")
+    if times is None:
         rate = options.frame_rate(str(path))
         first, last = (int(value) for value in detection["support"])
-        start, end = float(Fraction(first - 1) / rate), float(Fraction(last) / rate)
-    return build_segment(start, end, step, path, None, optional(detection.get("confidence")))
+        times = float(Fraction(first - 1) / rate), float(Fraction(last) / rate)
+    return _segment(*times, step, detection.get("confidence"), path)
 
 
 def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:

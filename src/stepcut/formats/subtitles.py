@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import Capabilities
-from stepcut.formats.common import NONE, Options, build_segment, fail, seconds
+from stepcut.formats.common import NONE, Options, build_segment, fail, need_seconds, seconds
 from stepcut.timeline import Segment, Timeline
 
 VTT = Capabilities(
@@ -59,12 +59,8 @@ def _read(text: str, path: Path, plain: Callable[[str], str]) -> list[Timeline]:
         if timing is not None:
             where, times = block[timing]
             first, _, rest = times.partition("-->")
-            start, end = seconds(first), seconds(rest.split()[0] if rest.split() else "")
-            if start is None or end is None:
-                fail(path, f"{times!r} is not a line of times", "Write 00:00:01.000 --> 00:00:02.500", line=where)
+            start, end = (need_seconds((part.split() or [""])[0], path, where) for part in (first, rest))
             step = " ".join(plain("\n".join(each for _, each in block[timing + 1 :])).split())
-            if not step:
-                fail(path, "the cue has no text", "Name the step, or delete the cue", line=where)
             segments.append(build_segment(start, end, step, path, where))
         block = []
     return [Timeline(segments, video=path.stem)]
@@ -81,15 +77,9 @@ def read_audacity(content: str, path: Path, _options: Options = NONE) -> list[Ti
     for line, text in enumerate(content.split("\n"), start=1):
         if not text.strip() or text.startswith("\\"):
             continue
-        cells = text.split("\t", 2)
-        times = [seconds(cell) for cell in cells[:2]]
-        start, end = (*times, None, None)[:2]
-        if start is None or end is None:
-            fail(path, f"{text!r} does not begin with two times", "Audacity writes START<tab>END<tab>LABEL", line)
-        label = cells[2].strip() if len(cells) > 2 else ""
-        if not label:
-            fail(path, "the label is empty", "Name the step, or delete the line", line)
-        segments.append(build_segment(start, end, label, path, line))
+        first, last, label, *_ = [*text.split("\t", 2), "", ""]
+        start, end = need_seconds(first, path, line), need_seconds(last, path, line)
+        segments.append(build_segment(start, end, label.strip(), path, line))
     return [Timeline(segments, video=path.stem)]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import Capabilities
-from stepcut.formats.common import NONE, Options, build_segment, choose_tier, fail, read_text, seconds
+from stepcut.formats.common import NONE, Options, build_segment, choose_tier, fail, need_seconds, read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="none", duration=False, video="file")
@@ -59,11 +59,7 @@ class Row:
 
     def time(self, columns: Mapping[str, int], name: str, path: Path) -> float:
         """The time in the column `name`, by its place in `columns`; anything else in that line of `path` is refused."""
-        cell = self.cell(columns, name, path)
-        value = seconds(cell)
-        if value is None:
-            fail(path, f"{cell[:60]!r} is not a time", "Write seconds (12.5) or 00:00:12.5", line=self.line)
-        return value
+        return need_seconds(self.cell(columns, name, path), path, self.line)
 
 
 def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
@@ -186,8 +182,6 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
         and None not in map(seconds, row.cells[2:4])
     ):
         fail(path, f"are {','.join(row.cells[:4])} two times or four?", "Part the columns by semicolons", line=row.line)
-    if not step:
-        fail(path, "the label is empty", "Name the step, or delete the line", line=row.line)
     sure = row.cells[columns["confidence"]] if columns.get("confidence", len(row.cells)) < len(row.cells) else ""
     return build_segment(start, end, step, path, row.line, seconds(sure))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import Capabilities, without_overlap
-from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, seconds
+from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, need_seconds
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="none", video="file", duration="end", confidence=False)
@@ -25,20 +25,20 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
         fail(path, "does not begin as a TextGrid of Praat does", "Save it in Praat as a text file")
     _, length, there = (next(values) for _ in range(3))
     found: dict[str, list[Segment]] = {}
-    for _ in range(_count(path, next(values)) if there == "<exists>" else 0):
+    for _ in range(int(next(values)) if there == "<exists>" else 0):
         kind, name = next(values), next(values)
         base = MORE.fullmatch(name)
         segments = found.setdefault(base[1] if base and base[1] in found else name, [])
         _, _, size = (next(values) for _ in range(3))
-        for _ in range(_count(path, size)):
-            start = _time(path, next(values))
-            end = start if kind == "TextTier" else _time(path, next(values))
+        for _ in range(int(size)):
+            start = need_seconds(next(values), path)
+            end = start if kind == "TextTier" else need_seconds(next(values), path)
             step = next(values).strip()
             if step:
                 segments.append(build_segment(start, end, step, path, None))
     if not found:
         fail(path, "has no tier", "Add one in Praat and annotate in it")
-    tiers = {name: Timeline(each, _time(path, length), video=path.stem) for name, each in found.items()}
+    tiers = {name: Timeline(each, need_seconds(length, path), video=path.stem) for name, each in found.items()}
     return [choose_tier(tiers, options, path)]
 
 
@@ -83,17 +83,3 @@ def _values(content: str, path: Path) -> Iterator[str]:
     for match in _TOKEN.finditer(content):
         yield match[1].replace('""', '"') if match[1] is not None else match[2] or match[3]
     fail(path, "ends too soon", "Save it again in Praat")
-
-
-def _count(path: Path, value: str) -> int:
-    count = _time(path, value)
-    if count != int(count) or count < 0:
-        fail(path, f"{value[:40]!r} is not a number of tiers or intervals", "Save it again in Praat")
-    return int(count)
-
-
-def _time(path: Path, value: str) -> float:
-    time = seconds(value)
-    if time is None:
-        fail(path, f"{value[:40]!r} stands where a number belongs", "Save it again in Praat")
-    return time
