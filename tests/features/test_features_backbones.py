@@ -237,7 +237,6 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
             lambda: load_backbone(device="cpu", runtime="onnx"),
             r"runtime='onnx' is unknown\. Choose from auto, openvino",
         ),
-        (lambda: choose_runtime("openvino", "cuda"), r"runs on a CPU, not on device='cuda'"),
         (
             lambda: fetch_weights("torchvision:V3"),
             r"weights='torchvision:V3' is unknown; did you mean|is unknown\. Choose",
@@ -358,8 +357,8 @@ print("rows", rows.shape)
 def test_a_layout_row_begins_with_the_plain_one_and_says_where(runtime: str) -> None:
     if runtime == "openvino":
         pytest.importorskip("openvino")
-    plain = load_backbone(device="cpu", runtime=runtime, threads=1)
-    layout = load_backbone(device="cpu", runtime=runtime, threads=1, layer="layout")
+    plain = load_backbone(device="cpu", runtime=runtime)
+    layout = load_backbone(device="cpu", runtime=runtime, layer="layout")
     left = np.full((1, 224, 224, 3), 127, np.uint8)
     left[:, 32:96, 32:96] = (200, 40, 40)
     right = left[:, :, ::-1].copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -151,7 +152,7 @@ def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
     """
     given = {name: value for name, value in settings.items() if value is not None}
     if "weights" in given:
-        given["digest"] = None  # that of other weights
+        given |= {"weights": os.fspath(given["weights"]), "digest": None}  # that of other weights
     if isinstance(backbone, str):
         return FeatureSpec(backbone, **given)
     spec = backbone if isinstance(backbone, FeatureSpec) else getattr(backbone, "spec", None)

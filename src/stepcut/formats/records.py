@@ -27,8 +27,9 @@ def _entry(segment: Segment, sure: str, /, **entry: Any) -> dict[str, Any]:
     return entry if segment.confidence is None else {**entry, sure: segment.confidence}
 
 
-def _segment(start: Any, end: Any, step: Any, sure: Any, path: Path) -> Segment:
+def _segment(times: Any, step: Any, sure: Any, path: Path) -> Segment:
     """The segment that the values of an entry of the file at `path` make."""
+    start, end = times
     return build_segment(number(start), number(end), str(step), path, None, optional(sure))
 
 
@@ -42,7 +43,7 @@ def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timel
         fail(path, f"was written by a newer stepcut (version {version!r})", "Update stepcut")
     timelines = []
     for each in record["timelines"] if record["format"] == MANY else [record]:
-        segments = [_segment(s["start"], s["end"], s["step"], s.get("confidence"), path) for s in each["segments"]]
+        segments = [_segment((s["start"], s["end"]), s["step"], s.get("confidence"), path) for s in each["segments"]]
         steps, video = [str(step) for step in each.get("steps", ())], str(each.get("video", path.stem))
         timelines.append(Timeline(segments, optional(each.get("duration")), steps, video))
     return timelines
@@ -77,7 +78,7 @@ def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[
     timelines = []
     for name, entry in (record.get("database") or record.get("results")).items():
         annotations, length = (entry, None) if "results" in record else (entry["annotations"], entry.get("duration"))
-        segments = [_segment(*each["segment"], each["label"], each.get("score"), path) for each in annotations]
+        segments = [_segment(each["segment"], each["label"], each.get("score"), path) for each in annotations]
         used = {segment.step for segment in segments}
         steps = [step for step in dict.fromkeys(order) if step in used]
         timelines.append(Timeline(segments, optional(length), steps, str(name)))
@@ -153,7 +154,7 @@ def _detection(detection: Mapping[str, Any], classes: Sequence[str], options: Op
         rate = options.frame_rate(str(path))
         first, last = (int(value) for value in detection["support"])
         times = float(Fraction(first - 1) / rate), float(Fraction(last) / rate)
-    return _segment(*times, step, detection.get("confidence"), path)
+    return _segment(times, step, detection.get("confidence"), path)
 
 
 def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +30,6 @@ def load_backbone(
     backbone: object = "efficientnet-lite0",
     device: str = "auto",
     runtime: str = "auto",
-    threads: int | None = None,
     **settings: Any,
 ) -> Backbone:
     """The backbone of that name or spec, or the object itself if it is one already.
@@ -40,22 +38,18 @@ def load_backbone(
               the group `stepcut.backbones`, a `FeatureSpec`, or a backbone of your own
     device    auto, cpu or cuda
     runtime   auto (the fastest installed), openvino, torch or onnxruntime
-    threads   CPU threads of the runtime, all cores unless given
     settings  of the spec, where a name is given: weights, layer, family and so on
     """
-    if isinstance(backbone, str):
-        weights = settings.get("weights")
-        backbone = FeatureSpec(backbone, **{**settings, "weights": None if weights is None else os.fspath(weights)})
-    if not isinstance(backbone, FeatureSpec):
+    if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
-    spec = backbone
+    spec = as_spec(backbone, **settings)
     hub = spec.backbone.partition(":")[0] in HUBS
     if not (spec.is_file or hub or spec.backbone in BACKBONES):
         return _own(spec)
     where = choose_device(device)
     if spec.is_file and device == "auto" and where == "cuda" and not _onnx_on_cuda(spec):
         where = "cpu"
-    place = (where, choose_runtime(runtime, where, "torch" if hub else "file" if spec.is_file else "own"), threads)
+    place = (where, choose_runtime(runtime, where, "torch" if hub else "file" if spec.is_file else "own"))
     load = load_file if spec.is_file else load_hub if hub else BACKBONES[spec.backbone]
     network = load(spec, place)
     network.load = load_backbone
@@ -91,9 +85,8 @@ class HeldBackbone:
 
     def __init__(self, held: Held) -> None:
         self.held = held
-        self.name, self.dim, self.size, self.fingerprint = held(_describe, "name", "dim", "size", "fingerprint")
-        self.batch, self.clip_frames, self.clip_fps = held(_describe, "batch", "clip_frames", "clip_fps")
-        self.spec, self.device = held(_describe, "spec", "device")
+        self.name, self.dim, self.size, self.fingerprint, *may = held(_describe)
+        self.batch, self.clip_frames, self.clip_fps, self.spec, self.device = may
 
     def extract(self, frames: Frames) -> Rows:
         """The features of `frames`, by the holder that this process always asks."""
@@ -101,8 +94,9 @@ class HeldBackbone:
         return rows
 
 
-def _describe(backbone: Backbone, *names: str) -> list[Any]:
-    return [getattr(backbone, name, None) for name in names]
+def _describe(backbone: Backbone) -> list[Any]:
+    may = [getattr(backbone, name, None) for name in ("batch", "clip_frames", "clip_fps", "spec", "device")]
+    return [backbone.name, backbone.dim, backbone.size, backbone.fingerprint, *may]
 
 
 def _extract(backbone: Backbone, frames: Frames) -> Rows:
@@ -164,22 +158,15 @@ def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
     kind     what is to run: "own" (our networks), "file" (a model file) or "torch" (a module of torch)
     """
     able = {"own": ("openvino", "torch"), "file": ("openvino", "onnxruntime"), "torch": ("torch",)}[kind]
-    if runtime == "auto":
-        here = [name for name in able if (name != "openvino" or device == "cpu") and _installed(name)]
-        if not here:
-            first = able[0] if device == "cpu" else able[-1]
-            advice = {"torch": "'stepcut[cnc]'", "onnxruntime": "onnxruntime-gpu"}.get(first, first)
-            raise ExtraNeeded(
-                f"a backbone on {device} needs {' or '.join(able)}, and none is installed. Run: pip install {advice}"
-            )
-        return here[0]
-    if runtime not in able:
+    if runtime not in ("auto", *able):
         raise OptionError(unknown("runtime", runtime, ["auto", *able]))
-    if runtime == "openvino" and device != "cpu":
-        raise OptionError(f"runtime='openvino' runs on a CPU, not on device={device!r}. Use runtime='torch'.")
-    if not _installed(runtime):
-        raise ExtraNeeded(f"runtime={runtime!r} is not installed. Run: pip install {runtime}")
-    return runtime
+    wanted = [name for name in able if runtime in ("auto", name) and (name != "openvino" or device == "cpu")]
+    here = [name for name in wanted if _installed(name)]
+    if not here:
+        first = wanted[0] if wanted else able[-1]
+        advice = {"torch": "'stepcut[cnc]'", "onnxruntime": "onnxruntime-gpu"}.get(first, first)
+        raise ExtraNeeded(f"a backbone on {device} needs {' or '.join(able)}. Run: pip install {advice}")
+    return here[0]
 
 
 def _installed(package: str) -> bool:

@@ -23,8 +23,8 @@ Rows = NDArray[Any]
 Array = NDArray[np.float32]
 Convs = Mapping[str, tuple[Any, Any]]
 """Weight and bias of every convolution of a network, by name: arrays, or tensors."""
-Place = tuple[str, str, int | None]
-"""Where a network runs: device, runtime, and CPU threads (None: all cores)."""
+Place = tuple[str, str]
+"""Where a network runs: device and runtime."""
 
 
 @runtime_checkable
@@ -68,7 +68,7 @@ class Network:
         place: Place,
     ) -> None:
         self.spec, self.name, self.dim, self.size, self.fingerprint = spec, name, dim, size, fingerprint
-        self.device, self.runtime, self.threads = place
+        self.device, self.runtime = place
         self.clip_frames, self.clip_fps = spec.clip_frames or 1, spec.clip_fps
         self.batch = max(1, (128 if self.device.startswith("cuda") else 16) // self.clip_frames)
         self._build = build
@@ -80,7 +80,7 @@ class Network:
         return f"<Backbone {self.name}, {self.dim} numbers from {clips}{self.size} x {self.size}, {where}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return self.load, (self.spec, self.device, self.runtime, self.threads)
+        return self.load, (self.spec, self.device, self.runtime)
 
     def extract(self, frames: Frames) -> Rows:
         """The features in half precision of `frames`, (n, size, size, 3) RGB, or clips of them."""
@@ -126,13 +126,13 @@ def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[
 
 def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]:
     """What computes the rows of a `graph` from frames of `size` x `size` at a `place`."""
-    device, runtime, threads = place
+    device, runtime = place
     if runtime == "openvino":
         openvino = ov.import_openvino()
         shape = (-1, size, size, 3)
         frames, x = ov.frames_to(shape, (0, 3, 1, 2), graph.mean, graph.scale, False, openvino.Type.f32)
         model = openvino.Model([graph.forward(ov.functions(), x, graph.convs, **graph.options)], [frames], "stepcut")
-        return ov.OpenVinoRuntime(model, threads)
+        return ov.OpenVinoRuntime(model)
     from stepcut.features.backbones import torch_runtime
 
     convs = torch_runtime.as_tensors(graph.convs, device)
@@ -140,10 +140,10 @@ def run_graph(graph: Graph, size: int, place: Place) -> Callable[[Frames], Rows]
     def forward(x: Any) -> Any:
         return graph.forward(torch_runtime.FUNCTIONS, x, convs, **graph.options)
 
-    return torch_runtime.TorchRuntime(forward, graph.mean, graph.scale, device, threads)
+    return torch_runtime.TorchRuntime(forward, graph.mean, graph.scale, device)
 
 
 def precision(place: Place) -> str:
     """The end of a fingerprint at a `place`: the precision follows the machine (OpenVINO) or the device (torch)."""
-    device, runtime, _ = place
+    device, runtime = place
     return f"openvino-{ov.precision()}" if runtime == "openvino" else f"{runtime}-{device.split(':')[0]}"

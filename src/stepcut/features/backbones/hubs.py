@@ -23,7 +23,7 @@ Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]
 
 def load_hub(spec: FeatureSpec, place: Place) -> Network:
     """The network that `timm:NAME`, `hf:NAME` or `open_clip:NAME` in a `spec` stands for, to run at a `place`."""
-    device, _, threads = place
+    device, _ = place
     hub, _, name = spec.backbone.partition(":")
     try:
         module, forward, said = HUBS[hub](name, spec)
@@ -46,9 +46,7 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
         from stepcut.features.backbones.torch_runtime import TorchRuntime, dtype_on
 
         module.to(dtype_on(device))
-        assert full.mean is not None
-        assert full.scale is not None
-        return TorchRuntime(forward, full.mean, full.scale, device, threads)
+        return TorchRuntime(forward, full.mean or (), full.scale or (), device)
 
     network = Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
     blank = np.zeros((1, *((network.clip_frames,) if network.clip_frames > 1 else ()), network.size, network.size, 3))

@@ -39,7 +39,7 @@ class Described:
 
 def load_file(spec: FeatureSpec, place: Place) -> Network:
     """The network in the file that a `spec` names, built at its first use, to run at a `place`."""
-    device, runtime, threads = place
+    device, runtime = place
     file = Path(spec.backbone)
     if not file.is_file():
         other = "Put it there, or give another .onnx, .xml or .tflite file, or a name."
@@ -47,7 +47,7 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     parts = [file, *([file.with_suffix(".bin")] if file.suffix == ".xml" else [])]
     digest = " ".join(hash_file(part)[:16] for part in reversed(parts) if part.is_file())
     spec = spec.opened(digest)
-    opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(file, device, threads)
+    opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(file, device)
     full, axes = complete(spec, described)
     shape = described.outputs[str(full.output)]
     dim = shape[-1] if len(shape) == 3 or (len(shape) == 4 and axes[-1] == len(axes) - 1) else shape[1]
@@ -103,7 +103,7 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
 Opened = Callable[[FeatureSpec, tuple[int, ...]], Callable[[Frames], Rows]]
 
 
-def _open_openvino(file: Path, _device: str, threads: int | None) -> tuple[Opened, Described]:
+def _open_openvino(file: Path, _device: str) -> tuple[Opened, Described]:
     openvino = import_openvino()
     try:
         model = openvino.Core().read_model(file)
@@ -122,12 +122,8 @@ def _open_openvino(file: Path, _device: str, threads: int | None) -> tuple[Opene
     def build(spec: FeatureSpec, axes: tuple[int, ...]) -> Callable[[Frames], Rows]:
         count = -1 if described.input[0] is None else described.input[0]
         clip = () if spec.clip_frames is None else (spec.clip_frames,)
-        assert spec.size is not None
-        assert spec.mean is not None
-        assert spec.scale is not None
-        frames, x = frames_to(
-            (count, *clip, spec.size, spec.size, 3), axes, spec.mean, spec.scale, spec.colour == "bgr", old.element_type
-        )
+        shape = (count, *clip, spec.size or 0, spec.size or 0, 3)
+        frames, x = frames_to(shape, axes, spec.mean, spec.scale, spec.colour == "bgr", old.element_type)
         for target in old.get_target_inputs():
             target.replace_source_output(x.output(0))
         ops, y = openvino.opset8, model.output(names.index(str(spec.output))).node.input_value(0)
@@ -137,16 +133,14 @@ def _open_openvino(file: Path, _device: str, threads: int | None) -> tuple[Opene
             y = ops.reduce_mean(y, ops.constant(np.array(pooled, np.int64)), False).output(0)
         elif rank == 4 and axes[-1] == 3:  # channels last, as in TensorFlow
             y = ops.transpose(y, ops.constant(np.array([0, 3, 1, 2], np.int64))).output(0)
-        return OpenVinoRuntime(openvino.Model([y], [frames], "stepcut"), threads)
+        return OpenVinoRuntime(openvino.Model([y], [frames], "stepcut"))
 
     return build, described
 
 
-def _open_onnxruntime(file: Path, device: str, threads: int | None) -> tuple[Opened, Described]:
+def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or 0
     wanted = "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
     if file.suffix != ".onnx" or wanted not in onnxruntime.get_available_providers():
         raise OptionError(
@@ -154,7 +148,7 @@ def _open_onnxruntime(file: Path, device: str, threads: int | None) -> tuple[Ope
             f"{', '.join(onnxruntime.get_available_providers())}. Use --device cpu."
         )
     try:
-        session = onnxruntime.InferenceSession(file, options, providers=[wanted])
+        session = onnxruntime.InferenceSession(file, providers=[wanted])
     except Exception as error:  # its errors have no common class
         raise OptionError(f"backbone='{file}': onnxruntime cannot read it ({error}). Export it again.") from error
     given = _only_input(file, session.get_inputs())

@@ -31,13 +31,12 @@ class OpenVinoRuntime:
 
     Every core works on frames of its own (a "stream"), so no core waits for another, and the decoder fits in between.
 
-    model    a network of OpenVINO
-    threads  CPU threads, all cores unless given
+    model  a network of OpenVINO
     """
 
-    def __init__(self, model: Any, threads: int | None = None) -> None:
+    def __init__(self, model: Any) -> None:
         openvino = import_openvino()
-        self.cores = threads or count_cores()
+        self.cores = count_cores()
         options = {
             "NUM_STREAMS": self.cores,
             "INFERENCE_NUM_THREADS": self.cores,
@@ -127,7 +126,7 @@ def functions() -> SimpleNamespace:
 
 
 def frames_to(
-    shape: Sequence[int], axes: Sequence[int], mean: Sequence[float], scale: Sequence[float], bgr: bool, kind: Any
+    shape: Sequence[int], axes: Sequence[int], mean: object, scale: object, bgr: bool, kind: Any
 ) -> tuple[Any, Any]:
     """The first operations of a network: uint8 frames become what it wants. Gives their input and their result.
 

@@ -20,7 +20,6 @@ class TorchRuntime:
     """A network on one `device`: `forward` takes normalised frames (n, 3, H, W) or clips (n, t, 3, H, W).
 
     mean, scale  (frame / 255 - mean) / scale
-    threads      of the CPU, all cores unless given
     """
 
     def __init__(
@@ -29,10 +28,7 @@ class TorchRuntime:
         mean: Sequence[float],
         scale: Sequence[float],
         device: str = "cpu",
-        threads: int | None = None,
     ) -> None:
-        if threads is not None:
-            torch.set_num_threads(threads)
         self.forward, self.device, self.dtype = forward, torch.device(device), dtype_on(device)
         self.mean, self.scale = (torch.tensor([255 * n for n in three], device=device) for three in (mean, scale))
         # cuDNN plans every convolution anew, for seconds, for each thread and each batch size that it meets. So on a
