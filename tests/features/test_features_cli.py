@@ -58,7 +58,7 @@ def test_a_broken_video_shows_in_the_exit_code(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nowhere"], "nowhere: no such folder or file"),
+        (["nowhere"], "nowhere: no such file or folder"),
         (["--fps", "fast", "."], "fps='fast' is not a rate"),
         (["--backbone", "resnet50", "."], "comes without weights"),
         (["--backbone", "efficientnet", "."], "did you mean 'efficientnet-lite0'?"),

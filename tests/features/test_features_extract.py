@@ -44,7 +44,7 @@ def test_a_glob(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ([rows(0), rows(1, width=5)], "features of different dimensions: 0 has .* Give features of one backbone"),
+        ([rows(0), rows(1, width=5)], r"0 has .* 1 has .* rows of shape \(5,\) .* one backbone"),
         ([rows(0), np.full((3, 4), np.nan)], "1: row 0 holds NaN, infinity"),
         ([rows(0), np.zeros(4)], r"1: shape \(4,\); features are \(T, d\) vectors"),
         ([rows(0), np.zeros((0, 4))], "1: empty"),
@@ -62,7 +62,7 @@ def test_a_rate_must_be_above_zero() -> None:
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match="no such folder or file"):
+    with pytest.raises(VideoError, match="no such file or folder"):
         read_source(tmp_path / "nowhere")
 
 

@@ -283,7 +283,7 @@ def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
         extract(folder, Mean(), fps=0, cache=tmp_path)
     with pytest.raises(OptionError, match=r"backbone='resnet5' is unknown; did you mean 'resnet50'"):
         extract(folder, "resnet5", cache=tmp_path)
-    with pytest.raises(VideoError, match="no such folder or file"):
+    with pytest.raises(VideoError, match="no such file or folder"):
         extract(tmp_path / "nowhere", Mean(), cache=tmp_path)
 
 

@@ -49,20 +49,20 @@ def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_there(folder: Path) -> None:
-    with pytest.raises(VideoError, match=r"nowhere: no such folder or file\. Check the path; it is read from "):
+    with pytest.raises(VideoError, match=r"nowhere: no such file or folder \(read from .*\)\. Check the path"):
         find_videos(folder / "nowhere")
-    with pytest.raises(VideoError, match=r"x\.mp4: no such file\. Check the path"):
+    with pytest.raises(VideoError, match=r"x\.mp4: no such file or folder"):
         find_videos([folder / "x.mp4"])
-    with pytest.raises(VideoError, match=r"\*\.avi: nothing matches\. Check the pattern"):
+    with pytest.raises(VideoError, match=r"\*\.avi: no video in this folder \(nothing matches\)"):
         find_videos(f"{folder}/*.avi")
-    with pytest.raises(VideoError, match=r"1 files match, none of them a video"):
+    with pytest.raises(VideoError, match=r"\*\.csv: no video in this folder \(only 1 x \.csv\)"):
         find_videos(f"{folder}/*.csv")
     with pytest.raises(VideoError, match="no video was given: the list is empty"):
         find_videos([])
 
 
 def test_a_folder_without_videos(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"no video in this folder \(it is empty\)\. Videos end in \.mp4"):
+    with pytest.raises(VideoError, match=r"no video in this folder \(it is empty\)\..* videos end in \.mp4"):
         find_videos(tmp_path)
     for name in ("a.txt", "b.txt", "c.csv"):
         (tmp_path / name).touch()

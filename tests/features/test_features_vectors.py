@@ -28,7 +28,7 @@ def test_all_formats(tmp_path: Path) -> None:
     assert all(np.array_equal(f.rows, ROWS) for f in loaded)
     assert {f.rate for f in loaded} == {Fraction(30000, 1001)}
     assert [f.duration for f in loaded] == pytest.approx([4004 / 30000] * 4 + [9.5, 4004 / 30000])
-    with pytest.raises(FeatureError, match="v2 has 2 rows per second .* six has 30000/1001"):
+    with pytest.raises(FeatureError, match="v2 has 2 rows .* six has 30000/1001 rows"):
         load_features(tmp_path, rate=2)
     assert isinstance(loaded[0].rows, np.memmap)
     assert isinstance(loaded[3].rows, np.memmap)
@@ -50,7 +50,7 @@ def test_maps(tmp_path: Path) -> None:
         (np.zeros((2, 3, 4)), r"shape \(2, 3, 4\); features are"),
         (np.array([["a"]]), r"values of type <U1, not numbers"),
         (np.array([[True]]), r"values of type bool, not numbers"),
-        (np.array([[1.0], [np.nan]]), r"row 1 holds NaN, infinity .*Compute the features again"),
+        (np.array([[1.0], [np.nan]]), r"row 1 holds NaN, infinity .*Compute it again"),
         (np.array([[np.inf], [1.0]], np.float16), r"row 0 holds NaN, infinity"),
         (np.array([[0], [0x7C01]], np.uint16).view(np.float16), r"row 1 holds NaN, infinity"),  # a signalling NaN
         (np.array([[{}]]), r"full of Python objects\)\. Save it with numpy\.save"),
@@ -75,16 +75,16 @@ def test_different_dimensions(tmp_path: Path) -> None:
     np.save(tmp_path / "b.npy", np.zeros((4, 5)))
     np.save(tmp_path / "c.npy", np.zeros((4, 3, 7, 7)))
     with pytest.raises(
-        FeatureError, match=r"different dimensions: a has 3 numbers, b has 5 numbers\. Give features of one"
+        FeatureError, match=r"a has 1 rows of shape \(3,\) .* b has 1 rows of shape \(5,\) .*one backbone"
     ):
         load_features([tmp_path / "a.npy", tmp_path / "b.npy"], rate=1)
-    with pytest.raises(FeatureError, match=r"a has 3 numbers, c has 3 x 7 x 7 maps"):
+    with pytest.raises(FeatureError, match=r"rows of shape \(3,\) .* c has 1 rows of shape \(3, 7, 7\)"):
         load_features([tmp_path / "a.npy", tmp_path / "c.npy"], rate=1)
 
 
 def test_a_rate_is_needed(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", ROWS)
-    with pytest.raises(OptionError, match=r"a\.npy: how many rows make a second\? The file does not say \(rate=None\)"):
+    with pytest.raises(OptionError, match=r"a\.npy: how many rows make a second\? It does not say \(rate=None\)"):
         load_features(tmp_path / "a.npy")
     with pytest.raises(OptionError, match=r"rate=-1 is not a rate"):
         load_features(tmp_path / "a.npy", rate=-1)
@@ -101,7 +101,7 @@ def test_files_that_are_not_there_or_not_features(tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match=r"empty\.npy: not readable as an array"):
         load_features(tmp_path / "empty.npy", rate=1)
     (tmp_path / "a.csv").touch()
-    with pytest.raises(FeatureError, match=r"the suffix '\.csv' is unknown; give \.npy"):
+    with pytest.raises(FeatureError, match=r"a\.csv: not a feature file; give \.npy"):
         load_features(tmp_path / "a.csv", rate=1)
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
     with pytest.raises(FeatureError, match=r"holds the arrays a, b; one is needed, or one named 'features'"):
@@ -113,13 +113,14 @@ def test_damaged_safetensors(tmp_path: Path) -> None:
     save_file({"rows": ROWS}, file)
     whole = file.read_bytes()
     for damaged, says in (
-        (b"", "not a safetensors file"),
-        (b"junk" * 10, "not a safetensors file"),
-        (whole[:-4], r"cut short \(\d+ bytes for rows of shape \(4, 3\)\)"),
-        (whole.replace(b'"F32"', b'"F99"'), "rows of type F99 cannot be read; save them as F16 or F32"),
+        (b"", "header too small"),
+        (b"junk" * 10, "header too large"),
+        (whole[:-4], "not entirely cover the file|incomplete metadata|[Mm]etadata"),
+        (whole.replace(b'"F32"', b'"F99"'), "F99"),
+        (whole.replace(b'"F32"', b'"U32"'), "none as F16 or F32"),
     ):
         file.write_bytes(damaged)
-        with pytest.raises(FeatureError, match=says):
+        with pytest.raises(FeatureError, match=rf"no safetensors file of features \(.*({says})"):
             load_features(file, rate=1)
 
 

@@ -203,14 +203,14 @@ def test_old_copies_make_room(memory: Address, tmp_path: Path, monkeypatch: pyte
 
 
 def test_bad_addresses(memory: Address, films: Path, tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match="there is nothing at this address"):
+    with pytest.raises(VideoError, match="no such file or folder .check the address"):
         extract("memory://shop/nowhere", Logged(tmp_path))
     with pytest.raises(OptionError, match="nosuch"):
         extract("nosuch://shop/nowhere", Logged(tmp_path))
-    with pytest.raises(FeatureError, match="there is nothing at this address"):
+    with pytest.raises(FeatureError, match="no such file or folder .check the address"):
         load_features("memory://shop/a.npy", rate=1)
     put(films / "v0.mp4", memory / "films" / "x.txt")
-    with pytest.raises(VideoError, match=r"no video at this address \(only 1 x \.txt\)"):
+    with pytest.raises(VideoError, match=r"no video in this folder \(only 1 x \.txt\)"):
         extract("memory://shop/films", Logged(tmp_path))
     (tmp_path / "bad.mp4").write_bytes(b"not a video")
     put(tmp_path / "bad.mp4", memory / "films" / "bad.mp4")

@@ -61,16 +61,14 @@ class Failure:
 def check_alike(features: Sequence[Features]) -> None:
     """Raise when two videos have features of different dimensions, rates or backbones."""
     for other in features[1:]:
-        if other.rate != features[0].rate or other.spec != features[0].spec:
-            raise FeatureError(
-                f"features that were made differently: {features[0].name} has {_how(features[0])}, {other.name} has "
-                f"{_how(other)}. Give features of one backbone and one rate."
+        made = [(one.rate, one.spec, one.rows.shape[1:]) for one in (features[0], other)]
+        if made[0] != made[1]:
+            told = " and ".join(
+                f"{one.name} has {one.rate} rows of shape {one.rows.shape[1:]} per second by "
+                f"{one.spec.to_json() if one.spec else 'an unknown backbone'}"
+                for one in (features[0], other)
             )
-        if other.rows.shape[1:] != features[0].rows.shape[1:]:
-            raise FeatureError(
-                f"features of different dimensions: {features[0].name} has {_words(features[0].rows)}, "
-                f"{other.name} has {_words(other.rows)}. Give features of one backbone."
-            )
+            raise FeatureError(f"features were made differently: {told}. Give those of one backbone and one rate.")
 
 
 def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray[Any]:
@@ -93,16 +91,6 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray
         if not (float(part.min()) >= -LARGEST and float(part.max()) <= LARGEST):  # false for NaN as well
             with np.errstate(invalid="ignore"):  # numpy warns of NaNs of an unusual kind
                 bad = np.argwhere(~(np.abs(part.astype(np.float64)) <= LARGEST))[0]
-            raise FeatureError(
-                f"{name}: row {at + bad[0]} holds NaN, infinity or a number beyond {LARGEST:g} ({part[tuple(bad)]}). "
-                "Compute the features again, or leave the video out."
-            )
+            what = f"NaN, infinity or a number beyond {LARGEST:g} ({part[tuple(bad)]})"
+            raise FeatureError(f"{name}: row {at + bad[0]} holds {what}. Compute it again, or leave the video out.")
     return array
-
-
-def _how(features: Features) -> str:
-    return f"{features.rate} rows per second by {features.spec.to_json() if features.spec else 'an unknown backbone'}"
-
-
-def _words(rows: NDArray[Any]) -> str:
-    return " x ".join(str(n) for n in rows.shape[1:]) + (" numbers" if rows.ndim == 2 else " maps")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import time
 import warnings
 import zipfile
@@ -20,6 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import FeatureError, OptionError
 from stepcut.features.contract import Features, check_alike, check_rows
@@ -35,8 +35,6 @@ VERSION = 1
 
 _HEADER = 16384
 """Bytes before the first row: the header is written last, when the number of rows is known, padded with blanks."""
-_LONGEST = 100_000_000
-"""Bytes of a header at most, as safetensors has it."""
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "|i1", "U8": "|u1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 _BOMB = 100
 """How much larger than its file an .npz may be; what videos give compresses by a few times."""
@@ -111,10 +109,8 @@ class RowWriter:
         with np.errstate(over="ignore"):
             half = rows.astype("<f2", copy=False)
         if not np.isfinite(half).all():
-            raise FeatureError(
-                f"the backbone gave values up to {np.abs(rows).max():g}, not finite in half precision (at most 65504). "
-                "Scale its features down."
-            )
+            most = f"values up to {np.abs(rows).max():g}, not finite in half precision (at most 65504)"
+            raise FeatureError(f"the backbone gave {most}. Scale its features down.")
         self._file.write(np.ascontiguousarray(half).data)
         self.rows += len(rows)
 
@@ -129,10 +125,7 @@ class RowWriter:
         entry = {"dtype": "F16", "shape": shape, "data_offsets": [0, 2 * int(np.prod(shape))]}
         header = json.dumps({"__metadata__": dict(metadata), "rows": entry}).encode()
         if len(header) > _HEADER - 8:
-            raise FeatureError(
-                f"what is said of these features takes {len(header):,} bytes, and there is room for {_HEADER - 8:,}. "
-                "Use shorter names and paths."
-            )
+            raise FeatureError(f"{len(header):,} bytes of names and paths, at most {_HEADER - 8:,}. Use shorter ones.")
         self._file.seek(0)
         self._file.write((_HEADER - 8).to_bytes(8, "little") + header.ljust(_HEADER - 8))
 
@@ -155,37 +148,22 @@ def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) ->
         writer.finish(metadata)
 
 
-def _count(number: Any) -> int:
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ValueError(f"{number!r} is no count")
-    return number
-
-
 def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     """The rows of the safetensors file at `path`, memory-mapped, not to be changed, and its metadata."""
     file = local(path)
-    size = file.stat().st_size
     try:
-        with open(file, "rb") as opened:
+        with safe_open(file, "np") as checked, open(file, "rb") as opened:
+            metadata = checked.metadata() or {}
             length = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(min(length, size, _LONGEST)))
-        metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}
-        name = next(n for n in ("rows", "features", *header) if n in header) if len(header) > 1 else next(iter(header))
-        entry = header[name]
-        shape, (start, end) = tuple(map(_count, entry["shape"])), map(_count, entry["data_offsets"])
-        stored = str(entry["dtype"])
-    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
-        raise FeatureError(
-            f"{file}: not a safetensors file with rows of features. Compute or export it again."
-        ) from error
-    if stored not in _DTYPES:
-        raise FeatureError(f"{file}: rows of type {stored} cannot be read; save them as F16 or F32.")
-    dtype = np.dtype(_DTYPES[stored])
-    if end - start != math.prod(shape) * dtype.itemsize or 8 + length + end > size:
-        raise FeatureError(f"{file}: cut short ({size:,} bytes for rows of shape {shape}). Compute or copy it again.")
-    if end == start or not shape:
+            header = json.loads(opened.read(length))
+        entry = next(header[name] for name in ("rows", "features", *header.keys() - {"__metadata__"}) if name in header)
+        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+    except (SafetensorError, ValueError, LookupError, StopIteration) as error:
+        said = f"{error}" if isinstance(error, SafetensorError) else "it holds none, or none as F16 or F32"
+        raise FeatureError(f"{file}: no safetensors file of features ({said}). Compute or export it again.") from error
+    if not shape or 0 in shape:
         return np.empty(shape, dtype), metadata
-    return np.memmap(file, dtype, "r", 8 + length + start, shape), metadata
+    return np.memmap(file, dtype, "r", 8 + length + entry["data_offsets"][0], shape), metadata
 
 
 def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
@@ -213,7 +191,7 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
     try:
         rows, metadata = _read(local(file))
     except FileNotFoundError as error:
-        raise FeatureError(f"{file}: there is nothing at this address. Check it, and that you may read it.") from error
+        raise FeatureError(f"{file}: no such file. Check the address, and that you may read it.") from error
     check_rows(rows, str(file))
     try:
         rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
@@ -223,62 +201,38 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
         if not 0 <= duration < 1e9 or corrupt < 0 or any("\0" in value for value in metadata.values()):
             raise ValueError(f"duration {duration}, {corrupt} damaged frames")
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise FeatureError(
-            f"{file}: what it says of itself makes no sense ({type(error).__name__}: {error}). Export it again."
-        ) from error
+        told = f"{type(error).__name__}: {error}"
+        raise FeatureError(f"{file}: what it says of itself makes no sense ({told}). Export it again.") from error
     if rate is None:
-        raise OptionError(
-            f"{file}: how many rows make a second? The file does not say (rate=None). Give rate, such as 1."
-        )
+        raise OptionError(f"{file}: how many rows make a second? It does not say (rate=None). Give rate, such as 1.")
     return Features(rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec)
 
 
 def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
-    if not file.is_file():
-        raise FeatureError(f"{file}: not a file. Give {', '.join(FEATURE_SUFFIXES)} files.")
+    if not file.is_file() or file.suffix not in FEATURE_SUFFIXES:
+        raise FeatureError(f"{file}: not a feature file; give {', '.join(FEATURE_SUFFIXES)} files.")
     if file.suffix == ".safetensors":
         return read_rows(file)
-    if file.suffix not in FEATURE_SUFFIXES:
-        raise FeatureError(f"{file}: the suffix {file.suffix!r} is unknown; give {', '.join(FEATURE_SUFFIXES)} files.")
     try:
-        _check_size(file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
-            with open(file, "rb") as opened:
-                if opened.read(2) == b"PK":  # ours to close, whatever the archive turns out to be
-                    opened.seek(0)
-                    with np.load(opened, allow_pickle=False) as arrays:
-                        return _only_array(file, arrays), {}
-            loaded = np.load(file, mmap_mode="r", allow_pickle=False)
+            return _read_npz(file) if zipfile.is_zipfile(file) else np.load(file, "r", allow_pickle=False), {}
     except FeatureError:
         raise
     except Exception as error:  # whatever a damaged file leads to
-        raise FeatureError(
-            f"{file}: not readable as an array (empty, damaged, or full of Python objects). Save it with numpy.save."
-        ) from error
-    return loaded, {}
+        what = "not readable as an array (empty, damaged, or full of Python objects)"
+        raise FeatureError(f"{file}: {what}. Save it with numpy.save.") from error
 
 
-def _check_size(file: Path) -> None:
-    """Refuse an .npz that says it is far larger than its file before any of it is unpacked."""
-    if not zipfile.is_zipfile(file):
-        return
+def _read_npz(file: Path) -> NDArray[Any]:
+    """The only array of an archive, or that named "features" or "rows"; not one far larger than its file."""
     with zipfile.ZipFile(file) as archive:
         told, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
     if told > _BOMB * size and told > 2**26:
-        raise FeatureError(
-            f"{file}: {size:,} bytes would unpack to {told:,}; at most {_BOMB} times as many are allowed. "
-            "If it is what you want, save it with numpy.save."
-        )
-
-
-def _only_array(file: Path, arrays: Any) -> NDArray[Any]:
-    names = list(arrays)
-    for name in ("features", "rows", *(names if len(names) == 1 else ())):
-        if name in names:
-            rows = arrays[name]
-            if isinstance(rows, np.ndarray):
+        raise FeatureError(f"{file}: {size:,} bytes would unpack to {told:,}. If it is right, save it with numpy.save.")
+    with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as arrays:
+        names = list(arrays)
+        for name in ("features", "rows", *(names if len(names) == 1 else ())):
+            if name in names and isinstance(rows := arrays[name], np.ndarray):
                 return rows
-    raise FeatureError(
-        f"{file}: holds the arrays {', '.join(names) or 'none'}; one is needed, or one named 'features'. Save it alone."
-    )
+    raise FeatureError(f"{file}: holds the arrays {', '.join(names)}; one is needed, or one named 'features'.")

@@ -26,12 +26,14 @@ FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 class _Kind:
     name: str
     suffixes: frozenset[str]
-    examples: str
+    ends: str
     error: type[StepcutError]
 
 
-_VIDEO = _Kind("video", VIDEO_SUFFIXES, ".mp4, .mov, .mkv, .webm, .avi and the like", VideoError)
-_FEATURES = _Kind("feature file", frozenset(FEATURE_SUFFIXES), ", ".join(FEATURE_SUFFIXES), FeatureError)
+_VIDEO = _Kind("video", VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv, .webm, .avi and the like", VideoError)
+_FEATURES = _Kind(
+    "feature file", frozenset(FEATURE_SUFFIXES), f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError
+)
 
 
 def find_videos(source: Source) -> Places:
@@ -67,10 +69,7 @@ def feature_files(given: AnyPath) -> Places:
 def _find(source: Source, kind: _Kind) -> Places:
     items = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
     if not items:
-        raise kind.error(
-            f"no {kind.name} was given: the list is empty. Give a folder, files or a glob like 'films/*.mp4'; they end "
-            f"in {kind.examples}."
-        )
+        raise kind.error(f"no {kind.name} was given: the list is empty. Give a folder, files or a glob; {kind.ends}.")
     found = [path for item in items for path in _find_one(item, kind)]
     return list({path.absolute(): path for path in found}.values())
 
@@ -86,22 +85,17 @@ def _find_one(given: AnyPath, kind: _Kind) -> Places:
     if not pattern and not folder:
         if there:
             return [path]
-        if isinstance(path, Address):
-            raise kind.error(f"{path}: there is nothing at this address. Check it, and that you may read it.")
-        what = "file" if path.suffix else "folder or file"
-        raise kind.error(f"{given}: no such {what}. Check the path; it is read from {Path.cwd()}.")
+        here = "check the address, and that you may read it" if isinstance(path, Address) else f"read from {Path.cwd()}"
+        raise kind.error(f"{given}: no such file or folder ({here}). Check the path.")
     files = all_files(path)
     found = _of(files, kind)
     if not found:
         suffixes = Counter(file.suffix.lower() or "no suffix" for file in files if not file.name.startswith("."))
         seen = ", ".join(f"{count} x {suffix}" for suffix, count in suffixes.most_common(3))
-        where = "at this address" if isinstance(path, Address) else "in this folder"
-        if pattern:
-            matched = f"{len(files)} files match, none of them a {kind.name}" if files else "nothing matches"
-            raise kind.error(f"{given}: {matched}. Check the pattern; a {kind.name} ends in {kind.examples}.")
-        shut = isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
-        held = f"only {seen}" if seen else "it cannot be read" if shut else "it is empty"
-        raise kind.error(f"{given}: no {kind.name} {where} ({held}). {kind.name.capitalize()}s end in {kind.examples}.")
+        shut = folder and isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
+        nothing = "nothing matches" if pattern else "it cannot be read" if shut else "it is empty"
+        held = f"only {seen}" if seen else nothing
+        raise kind.error(f"{given}: no {kind.name} in this folder ({held}). Check the path; {kind.ends}.")
     return found
 
 
