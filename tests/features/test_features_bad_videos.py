@@ -23,7 +23,7 @@ def test_missing(tmp_path: Path) -> None:
 
 
 def test_folder(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"this is a folder, not a video\. Give the files in it"):
+    with pytest.raises(VideoError, match=r"this is a folder, not a video\. .*give the files in it"):
         probe(tmp_path)
 
 
@@ -36,7 +36,7 @@ def test_empty(tmp_path: Path) -> None:
 def test_not_a_video(tmp_path: Path) -> None:
     junk = tmp_path / "junk.mp4"
     junk.write_bytes(bytes(range(256)) * 40)
-    with pytest.raises(VideoError, match=r"junk\.mp4: not a video that can be read \(.+\)\. Try: ffmpeg -i junk\.mp4"):
+    with pytest.raises(VideoError, match=r"junk\.mp4: not a video that can be read .* try: ffmpeg -i junk\.mp4"):
         probe(junk)
 
 
@@ -51,12 +51,12 @@ def test_text_and_pictures_are_no_videos(tmp_path: Path) -> None:
 
 
 def test_sound_only(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"voice\.m4a: holds sound only \(aac\), no video\. Leave it out"):
+    with pytest.raises(VideoError, match=r"voice\.m4a: holds sound only\. Leave it out"):
         probe(make_sound(tmp_path / "voice.m4a"))
 
 
 def test_sound_with_a_cover_picture(tmp_path: Path) -> None:
-    with pytest.raises(VideoError, match=r"holds sound only \(aac and a cover picture\)"):
+    with pytest.raises(VideoError, match=r"holds sound only"):
         probe(make_sound(tmp_path / "song.mp4", cover=True))
 
 

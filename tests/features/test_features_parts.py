@@ -106,7 +106,7 @@ def test_a_video_that_crashes_its_worker_is_named(films: Path, tmp_path: Path, e
         [films / "v0.mp4", dark, films / "v1.mp4"], Crash(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine
     )
     assert [f.name for f in features] == ["v0", "v1"]
-    assert f"{dark}: the worker process died by SIGSEGV, 2 times. The video crashes its decoder" in str(failures[0])
+    assert f"{dark}: the worker process died by SIGSEGV, 2 times. It crashes its decoder" in str(failures[0])
 
 
 def test_a_worker_killed_in_the_middle_costs_one_piece(films: Path, tmp_path: Path, engine: Local) -> None:

@@ -152,11 +152,11 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     """The rows of the safetensors file at `path`, memory-mapped, not to be changed, and its metadata."""
     file = local(path)
     try:
-        with safe_open(file, "np") as checked, open(file, "rb") as opened:
-            metadata = checked.metadata() or {}
+        with safe_open(file, "np"), open(file, "rb") as opened:  # the one checks the header, the other reads it
             length = int.from_bytes(opened.read(8), "little")
             header = json.loads(opened.read(length))
-        entry = next(header[name] for name in ("rows", "features", *header.keys() - {"__metadata__"}) if name in header)
+        metadata: dict[str, str] = header.pop("__metadata__", None) or {}
+        entry = next(header[name] for name in ("rows", "features", *header) if name in header)
         dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
     except (SafetensorError, ValueError, LookupError, StopIteration) as error:
         said = f"{error}" if isinstance(error, SafetensorError) else "it holds none, or none as F16 or F32"

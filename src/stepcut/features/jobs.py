@@ -14,7 +14,6 @@ from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from stepcut.errors import FeatureError, VideoError, WorkerDied
@@ -22,7 +21,7 @@ from stepcut.features.backbones import HeldBackbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
 from stepcut.features.files import content_hash, feature_file, read_rows, write_rows
-from stepcut.features.video.container import JUMP, blame, check_file
+from stepcut.features.video.container import JUMP, blame, check_file, mendable
 from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
@@ -281,8 +280,5 @@ def video_error(error: Exception, path: Path | Address) -> VideoError:
     if isinstance(error, VideoError):
         return error
     if isinstance(error, WorkerDied):
-        return VideoError(
-            f"{path}: {error}. The video crashes its decoder, or needs more memory than there is. Leave it out, or "
-            f"write it anew: ffmpeg -i {quote(path.name)} fixed.mp4"
-        )
+        return mendable(path, f"{error}. It crashes its decoder, or needs more memory than there is. Leave it out")
     raise error

@@ -53,14 +53,10 @@ def open_video(path: str | os.PathLike[str], threads: int = 0, gpu: str | None =
             container = _open(file, gpu)
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
-                raise VideoError(
-                    f"{file}: the file is cut short ({file.stat().st_size:,} bytes, its index is missing). "
-                    "Copy or download it again; a recording that was interrupted can often be repaired with: untrunc."
-                ) from error
-            raise VideoError(
-                f"{file}: not a video that can be read ({getattr(error, 'strerror', None) or error}). "
-                f"Try: ffmpeg -i {quote(file.name)} fixed.mp4"
-            ) from error
+                what = f"the file is cut short ({file.stat().st_size:,} bytes, its index is missing)"
+                raise VideoError(f"{file}: {what}. Copy it again, or try to repair it with: untrunc.") from error
+            what = f"not a video that can be read ({getattr(error, 'strerror', None) or error})"
+            raise mendable(file, what) from error
         with container:
             stream = _choose_stream(file, container)
             stream.thread_type = "AUTO"
@@ -99,34 +95,31 @@ def blame(path: Path | Address) -> Iterator[None]:
         if isinstance(path, Address):
             raise VideoError(f"{path}: cannot be fetched ({error}). Check the address and your rights.") from error
         said = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        raise VideoError(
-            f"{path}: cannot be read ({said}). Copy it again from where it came from, or try: "
-            f"ffmpeg -i {quote(path.name)} fixed.mp4"
-        ) from error
+        raise mendable(path, f"cannot be read ({said})") from error
+
+
+def mendable(path: Path | Address, what: str, how: str = "fixed.mp4") -> VideoError:
+    """The error of the video at `path`: `what` is wrong, and the command that may mend it, which ends in `how`."""
+    return VideoError(f"{path}: {what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
 
 
 def check_file(file: Path) -> None:
     """Raise a VideoError unless `file` is a plain file with something in it, which may be read."""
     try:
         str(file).encode()
-    except UnicodeEncodeError as error:
-        raise VideoError(f"{file}: its name holds bytes that are not UTF-8 text. Rename the file.") from error
-    if file.is_dir():
-        raise VideoError(
-            f"{file}: this is a folder, not a video. Give the files in it, or use it as the source of videos."
-        )
-    try:
         state = file.stat()
         if not stat.S_ISREG(state.st_mode):
-            raise VideoError(f"{file}: a pipe, a socket or a device, not a file. Leave it out.")
-        size = state.st_size
+            what = "this is a folder" if file.is_dir() else "a pipe, a socket or a device"
+            raise VideoError(f"{file}: {what}, not a video. Leave it out, or give the files in it.")
         with open(file, "rb"):
             pass
+    except UnicodeEncodeError as error:
+        raise VideoError(f"{file}: its name holds bytes that are not UTF-8 text. Rename the file.") from error
     except FileNotFoundError as error:
         raise VideoError(f"{file}: no such file. Check the path; it is read from {Path.cwd()}.") from error
     except OSError as error:
         raise VideoError(f"{file}: cannot be read ({error.strerror}). Check its permissions.") from error
-    if size == 0:
+    if not state.st_size:
         raise VideoError(f"{file}: the file is empty (0 bytes). Copy it again from where it came from.")
 
 
@@ -160,20 +153,11 @@ def _choose_stream(file: Path, container: Any) -> Any:
         raise VideoError(f"{file}: not a video but a text or a single picture ({format_name}). Leave it out.")
     films = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not films:
-        sounds = container.streams.audio
-        if sounds:
-            codec = sounds[0].codec_context.name if sounds[0].codec_context else "sound"
-            cover = " and a cover picture" if container.streams.video else ""
-            raise VideoError(
-                f"{file}: holds sound only ({codec}{cover}), no video. Leave it out, or record with picture."
-            )
-        raise VideoError(f"{file}: holds no video stream. Leave it out.")
+        what = "sound only" if container.streams.audio else "no video stream"
+        raise VideoError(f"{file}: holds {what}. Leave it out, or record with picture.")
     best = max(films, key=lambda s: (bool(s.disposition & Disposition.default), _area(s)))
     if best.codec_context is None:
-        raise VideoError(
-            f"{file}: its video codec is unknown to this FFmpeg. "
-            f"Try: ffmpeg -i {quote(file.name)} -c:v libx264 fixed.mp4"
-        )
+        raise mendable(file, "its video codec is unknown to this FFmpeg", "-c:v libx264 fixed.mp4")
     return best
 
 
@@ -223,10 +207,8 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
     and would fill the memory with copies of one picture.
     """
     if seconds > JUMP + 60 * frames:
-        raise VideoError(
-            f"{path}: its index claims that {frames} frames last {clock(float(seconds))}; at most a minute a frame is "
-            f"believed. The index is damaged. Try: ffmpeg -i {quote(Path(path).name)} -c copy -bsf:v setts=N fixed.mp4"
-        )
+        what = f"its index claims that {frames} frames last {clock(float(seconds))}, more than a minute each"
+        raise mendable(Path(path), what, "-c copy -bsf:v setts=N fixed.mp4")
 
 
 def stated_rate(stream: Any) -> Fraction | None:

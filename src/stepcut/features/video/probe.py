@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import av
 
@@ -52,31 +52,13 @@ def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
             if turn_of(first)[0]:
                 width, height = height, width
         if not width or not height:
-            raise VideoError(
-                f"{path}: not a single frame could be decoded (codec {codec}). "
-                "Copy it again from where it came from, or leave it out."
-            )
+            what = f"not a single frame could be decoded (codec {codec})"
+            raise VideoError(f"{path}: {what}. Copy it again, or leave it out.")
         if duration is None:
-            duration = _scan_duration(path, tell)
+            duration, _ = _scan(path, tell)
         if frames is not None:
             check_length(path, duration, frames)
         return VideoInfo(float(duration), rate, width, height, codec, frames)
-
-
-def _scan_duration(path: str | os.PathLike[str], tell: Tell | None) -> Fraction:
-    """The length of a video that does not state it: from the timestamps of its packets, or their number."""
-    first: Fraction | None = None
-    last = total = Fraction(0)
-    with open_video(path, threads=1) as (container, stream):
-        step = 1 / (stated_rate(stream) or Fraction(25))
-        for packet in _packets(container, stream, tell):
-            length = packet.duration * packet.time_base if packet.duration else step
-            total += length
-            if packet.pts is not None:
-                time = packet.pts * packet.time_base
-                first = time if first is None else min(first, time)
-                last = max(last, time + length)
-    return total if first is None else last - first
 
 
 def key_times(path: str | os.PathLike[str], tell: Tell | None = None) -> list[Fraction]:
@@ -87,32 +69,33 @@ def key_times(path: str | os.PathLike[str], tell: Tell | None = None) -> list[Fr
     path  a video file
     tell  as in `probe`
     """
-    times: list[Fraction] = []
+    return _scan(path, tell)[1]
+
+
+def _scan(path: str | os.PathLike[str], tell: Tell | None) -> tuple[Fraction, list[Fraction]]:
+    """The length of a video by the timestamps of its packets, or their number, and what `key_times` gives."""
     first: Fraction | None = None
-    with open_video(path, threads=1) as (container, stream):
-        for packet in _packets(container, stream, tell):
+    last = total = Fraction(0)
+    keys: list[Fraction] = []
+    size, fit = 0, True
+    with open_video(path, threads=1) as (container, stream), suppress(av.error.FFmpegError, OSError):
+        step = 1 / (stated_rate(stream) or Fraction(25))
+        for packet in container.demux():  # of all streams, as far as they can be read
+            size += packet.size
+            if size >= 1 << 24 and tell is not None:
+                size = 0
+                tell(0)
+            if not packet.size or packet.stream_index != stream.index:
+                continue
+            length = packet.duration * packet.time_base if packet.duration else step
+            total += length
             if packet.pts is None:
-                return []
+                fit = False
+                continue
             time = packet.pts * packet.time_base
             first = time if first is None else min(first, time)
+            last = max(last, time + length)
             if packet.is_keyframe:
-                if times and time <= times[-1]:
-                    return []
-                times.append(time)
-    return [time - (first or 0) for time in times]
-
-
-def _packets(container: Any, stream: Any, tell: Tell | None) -> Iterator[Any]:
-    """The packets of `stream` as far as they can be read; `tell` hears of those of all streams."""
-    size = 0
-    try:
-        for packet in container.demux():
-            size += packet.size
-            if size >= 1 << 24:
-                size = 0
-                if tell is not None:
-                    tell(0)
-            if packet.size and packet.stream_index == stream.index:
-                yield packet
-    except (av.error.FFmpegError, OSError):
-        return
+                fit = fit and (not keys or time > keys[-1])
+                keys.append(time)
+    return total if first is None else last - first, [time - (first or 0) for time in keys] if fit else []

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import av
@@ -22,6 +21,7 @@ from stepcut.features.video.container import (
     JUMP,
     check_length,
     cut_short,
+    mendable,
     open_video,
     stated_duration,
     stated_rate,
@@ -145,11 +145,8 @@ def _sample(
                 number += 1
             shown, reached, corrupt = frame, time + length, samples.corrupt
         if shown is None:
-            damaged = f", {samples.corrupt} damaged" if samples.corrupt else ""
-            raise VideoError(
-                f"{samples.path}: not a single frame could be decoded (codec {stream.codec_context.name}{damaged}). "
-                "Copy it again from where it came from, or leave it out."
-            )
+            what = f"not a single frame could be decoded (codec {stream.codec_context.name})"
+            raise VideoError(f"{samples.path}: {what}. Copy it again, or leave it out.")
         if samples.tolerance is not None and shown.pts is not None:  # the last frames may have been left out
             after = (samples.last - shown.pts) * stream.time_base - length
             reached += after if 0 < after <= samples.tolerance else 0
@@ -276,8 +273,5 @@ def _check_end(samples: Samples, container: Any, stream: Any, reached: Fraction,
     exact = container.format.name.split(",")[0] in ("matroska", "avi", "flv", "asf")
     lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
     if damaged or (exact and lost) or cut_short(Path(samples.path)):
-        raise VideoError(
-            f"{samples.path}: no frame after {clock(float(reached))} (expected {clock(float(expected))}). "
-            "The file is cut short or damaged. Copy it again, or keep what is there with: "
-            f"ffmpeg -i {quote(os.path.basename(samples.path))} -c copy fixed.mkv"
-        )
+        what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
+        raise mendable(Path(samples.path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
