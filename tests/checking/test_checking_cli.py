@@ -70,7 +70,7 @@ def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
         for place in (1, 0, 2):  # workers finish in any order
             done(place, attempt(work, items[place]))
 
-    monkeypatch.setattr("stepcut.procedure.many.ask", look)
+    monkeypatch.setattr("stepcut.cli.common.ask", look)
     monkeypatch.setattr(Local, "map", map_here)
     code = main([words[0], "any.proc", *videos, "--quiet", *words[1:]])
     assert code == 2

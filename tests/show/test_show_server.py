@@ -18,7 +18,7 @@ import stepcut as sc
 from stepcut.errors import OutputError
 from stepcut.formats import FORMATS
 from stepcut.procedure.edits import Edits
-from stepcut.show.viewer.security import Guard, make_token
+from stepcut.show.viewer.security import Guard
 from stepcut.timeline import Segment, Timeline
 
 
@@ -56,7 +56,6 @@ def test_without_the_token_nothing_is_answered(page: Page, path: str) -> None:
 def test_a_part_of_the_token_is_not_enough(page: Page) -> None:
     assert page.ask("GET", f"/{page.token[:-1]}/", {}).status == 403
     assert page.ask("GET", f"/{page.token}x/", {}).status == 403
-    assert len({make_token() for _ in range(50)}) == 50
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])

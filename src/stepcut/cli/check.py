@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepcut.checking.report import Report
 from stepcut.cli import say
-from stepcut.cli.common import ask_procedure, open_engine
+from stepcut.cli.common import ask_procedure
 from stepcut.procedure.storage import read_outline
 
 
@@ -25,8 +25,7 @@ def run(args: argparse.Namespace) -> int:
         text = str(report).removesuffix(f"\n  ({report.note})")
         print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else text, flush=True)
 
-    with open_engine(args) as engine:
-        reports, failed = ask_procedure(args, "check", args.video, engine, tell)
+    reports, failed = ask_procedure(args, "check", args.video, tell)
     for note in dict.fromkeys(report.note for _, report in reports if report.note and not args.json):
         print(note)
     return 2 if failed else max((report.exit_code for _, report in reports), default=0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,14 @@ from stepcut.cli import say
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.find import find_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
+from stepcut.files.addresses import as_path
 from stepcut.files.names import short_names
 from stepcut.formats import read_folder
-from stepcut.parallel.contract import Engine
+from stepcut.parallel.contract import Engine, attempt
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.many import for_each_video
+from stepcut.procedure.many import ask, open_once
 from stepcut.procedure.storage import read_outline
-from stepcut.progress import Bar, Hook, JsonLog, silent
+from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.timeline import Timeline
 
 SPEC = {name: name for name in ("backbone", "fps", "weights", "layer", "family", "mean", "scale", "colour", "times")}
@@ -79,11 +82,7 @@ def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractConte
 
 
 def ask_procedure(
-    args: argparse.Namespace,
-    verb: str,
-    videos: Sequence[str],
-    engine: Engine | None = None,
-    tell: Callable[[str, Any], None] = lambda *_: None,
+    args: argparse.Namespace, verb: str, videos: Sequence[str], tell: Callable[[str, Any], None] = lambda *_: None
 ) -> tuple[list[tuple[str, Any]], bool]:
     """What a procedure's verb gives for each video, and whether some could not be done, which are told.
 
@@ -93,11 +92,12 @@ def ask_procedure(
     answers: dict[int, Any] = {}
     done: list[tuple[str, Any]] = []
     errors: list[Exception] = []
+    word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
 
     def take(place: int, answer: Any) -> None:
         answers[place] = answer
-        while (place := len(done) + len(errors)) in answers:
-            answer, video, name = answers.pop(place), videos[place], names[place]
+        while (first := len(done) + len(errors)) in answers:
+            answer, video, name = answers.pop(first), videos[first], names[first]
             if isinstance(hook, Bar):
                 hook.clear()
             if not isinstance(answer, Exception):  # of two videos with one name, each is called by its folder, too
@@ -107,8 +107,21 @@ def ask_procedure(
             if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):
                 say(str(answer))
             errors.append(answer)
+        stage.advance(item=videos[place])
 
-    for_each_video(verb, args.procedure, videos, engine, args.device, hook, args.trust, take)
+    with open_engine(args) if "engine" in args else nullcontext() as engine:
+        alone = engine is None and len(videos) == 1  # then its frames are counted
+        if engine is None:
+            open_once(args.procedure, word, args.trust)  # one that is not there is told before any work
+        with Stage(silent if alone else hook, verb, total=len(videos), unit="videos") as stage:
+            if engine is None:
+                told = hook if alone else silent
+                work = partial(ask, verb, args.procedure, word, args.trust, args.device, progress=told)
+                for place, video in enumerate(videos):
+                    take(place, attempt(work, video))
+            else:  # a worker may have another working folder
+                whole = [str(as_path(path).absolute()) for path in (args.procedure, *videos)]
+                engine.map(partial(ask, verb, whole[0], word, args.trust, args.device), whole[1:], take)
     for error in errors:
         if not isinstance(error, StepcutError):
             raise error  # a fault of ours, once the other videos are done

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from stepcut.cli.common import ask_procedure, open_engine
+from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name, short_names
 from stepcut.formats import write
@@ -35,6 +35,5 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(timeline, flush=True)
 
-    with open_engine(args) as engine:
-        _, failed = ask_procedure(args, "segment", args.video, engine, tell)
+    _, failed = ask_procedure(args, "segment", args.video, tell)
     return 2 if failed else 0

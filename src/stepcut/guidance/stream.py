@@ -99,9 +99,10 @@ class Stream(Iterator[Sample]):
         self._thread.join(timeout=2.0)
 
     def say(self, note: str) -> None:
-        """Pass a note on with the next sample."""
+        """Pass a note on with the next sample, the newest few only."""
+        log.warning("%s: %s", self.name, note)
         with self._news:
-            self._note(note)
+            self._notes = [*self._notes, note][-5:]
 
     def _check_patience(self) -> None:
         """Say once that nothing comes; give up only on a source that never gave a frame."""
@@ -114,7 +115,7 @@ class Stream(Iterator[Sample]):
             )
         if self._start is not None and silent > self.stall and not self._quiet:
             self._quiet = True
-            self._note(f"no frame for {self.stall:g} s; waiting")
+            self.say(f"no frame for {self.stall:g} s; waiting")
 
     # ------------------------------------------------------------------ the thread that reads
 
@@ -159,7 +160,7 @@ class Stream(Iterator[Sample]):
             if self._start is None:
                 self._start = now
             elif self._quiet:
-                self._note(f"frames come again after {now - self._seen:.0f} s")
+                self.say(f"frames come again after {now - self._seen:.0f} s")
             self._seen, self._quiet = now, False
             slot = int((now - self._start) * self.rate)
             if slot == self._slot:
@@ -170,8 +171,3 @@ class Stream(Iterator[Sample]):
             self.skipped += self._waiting is not None
             self._waiting = Sample(now - self._start, picture)
             self._news.notify_all()
-
-    def _note(self, note: str) -> None:
-        """Keep a note for the next sample, the newest few only."""
-        log.warning("%s: %s", self.name, note)
-        self._notes = [*self._notes, note][-5:]

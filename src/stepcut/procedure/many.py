@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,64 +15,29 @@ from stepcut.features.extract import read_source
 from stepcut.features.find import feature_files, find_videos, natural
 from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.parallel.contract import Done, Engine, attempt
+from stepcut.parallel.contract import Engine
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.progress import Hook, Stage, silent
 from stepcut.tables import Cell, Table
 
 
-def for_each_video(
-    verb: str,
-    procedure: AnyPath,
-    videos: Sequence[str],
-    engine: Engine | None,
-    device: str,
-    progress: Hook,
-    trust: bool,
-    done: Done[Any],
-) -> None:
-    """Do `procedure.VERB(video)` for every video, and tell `done` what each gives, or the exception where one fails.
+def ask(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
+    """What a worker does: `procedure.VERB(video)`.
 
     verb       "segment" or "check"
-    procedure  the folder of a procedure
-    videos     paths or addresses
-    engine     whose workers do it; None: this process
-    device     where the backbone runs: auto, cpu or cuda
-    progress   told after each video; of one video alone, of its frames
+    procedure  the folder of a procedure, which is opened once for every `word`
     trust      import the code that the procedure names
-    done       hears the place of each video and its answer as soon as it is there; what it raises stops all work
+    device     where the backbone runs: auto, cpu or cuda
+    video      a path or an address
+    progress   told of its frames
     """
-    word = uuid.uuid4().hex  # new at every call, so that a procedure that has changed is opened again
-    alone = engine is None and len(videos) == 1
-    if engine is None:
-        _open(str(procedure), word, trust)  # one that is not there is told before anything is said of the videos
-    with Stage(silent if alone else progress, verb, total=len(videos), unit="videos") as stage:
-
-        def tell(place: int, answer: Any) -> None:
-            done(place, answer)
-            stage.advance(item=videos[place])
-
-        if engine is None:
-            here = partial(ask, verb, str(procedure), word, trust, device, progress=progress if alone else silent)
-            for place, video in enumerate(videos):
-                tell(place, attempt(here, video))
-            return
-        # A worker may have another working folder.
-        whole = [str(as_path(video).absolute()) for video in videos]
-        engine.map(partial(ask, verb, str(as_path(procedure).absolute()), word, trust, device), whole, tell)
-
-
-def ask(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
-    """What a worker does: `procedure.VERB(video)`; a procedure is opened once for every `word`.
-
-    `verb`, `device`, `progress` and `trust` are those of `for_each_video`.
-    """
-    return getattr(_open(procedure, word, trust), verb)(video, device, progress)
+    return getattr(open_once(procedure, word, trust), verb)(video, device, progress)
 
 
 @lru_cache(maxsize=1)
-def _open(path: str, _word: str, trust: bool) -> Procedure:
+def open_once(path: str, _word: str, trust: bool) -> Procedure:
+    """The procedure at `path`, kept for whoever asks with the same word and `trust`."""
     return load(path, trust=trust)
 
 

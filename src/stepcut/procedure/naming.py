@@ -13,10 +13,8 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,25 +202,26 @@ def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels]
     spec = features[0].spec
     if spec is None or spec.backbone != "efficientnet-lite0" or features[0].rows.ndim != 2:
         return {}
-    weight, bias = _classifier()
+    # The last 602 classes are things; the first 398 are animals.
+    things = (resources.files("stepcut.procedure") / "imagenet.txt").read_text(encoding="utf-8").split(",")
+    arrays = read_weights(weights_file())[0]
+    weight, bias = (np.asarray(arrays[f"_fc.{part}"][-len(things) :], np.float64) for part in ("weight", "bias"))
     if spec.layer is not None:  # a layout row begins with the pooled features, divided
         weight = weight / LAYOUT["head"]
     wide = weight.shape[1]
     total, rows = np.zeros((count, wide)), np.zeros(count)
     for one in features:
-        numbers = labels[one.name]
-        for step in np.unique(numbers[numbers >= 0]):
-            mine = numbers == step
-            total[step] += np.asarray(one.rows[mine, :wide], dtype=np.float64).sum(axis=0)
-            rows[step] += mine.sum()
+        mine = (labels[one.name][:, None] == np.arange(count)).astype(np.float64)
+        total += mine.T @ np.asarray(one.rows[:, :wide], dtype=np.float64)
+        rows += mine.sum(axis=0)
     seen = np.flatnonzero(rows)
     if len(seen) < 2:
         return {}
     logits = (total[seen] / rows[seen, None]) @ weight.T + bias
     share = np.exp(logits - logits.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
-    above = share - share.mean(axis=0)
-    return {int(step): [_names()[k] for k in np.argsort(-row)[:WORDS]] for step, row in zip(seen, above, strict=True)}
+    best = np.argsort(share.mean(axis=0) - share, axis=1)[:, :WORDS].tolist()
+    return {int(step): [" ".join(things[k].split()) for k in row] for step, row in zip(seen, best, strict=True)}
 
 
 def words_of_namer(
@@ -238,22 +237,18 @@ def words_of_namer(
     """
     found: dict[int, list[str]] = {}
     for step in range(count):
-        shown = [_picture(path, numbers, step, rate) for name, numbers in labels.items() if (path := videos[name])]
-        pictures = [picture for picture in shown if picture is not None][:PICTURES]
+        pictures = []
+        for name, numbers in labels.items():
+            path, where = videos[name], np.flatnonzero(numbers == step)
+            if path and Path(path).is_file() and len(where):
+                picture = frame_at(path, (float(where[len(where) // 2]) + 0.5) / rate)
+                pictures += [] if picture is None else [picture]
         if pictures:
-            said = namer(pictures)
+            said = namer(pictures[:PICTURES])
             found[step] = [said] if isinstance(said, str) else [str(word) for word in said]
     words = [word for mine in found.values() for word in set(mine)]
     common = {word for word in words if words.count(word) > max(1, len(found) / 2)}
     return {step: [word for word in mine if word not in common][:WORDS] for step, mine in found.items()}
-
-
-def _picture(path: str, labels: Labels, step: int, rate: float) -> NDArray[np.uint8] | None:
-    """The frame in the middle of what a video shows of a step; None where it shows nothing of it."""
-    where = np.flatnonzero(labels == step)
-    if not len(where) or not Path(path).is_file():
-        return None
-    return frame_at(path, (float(where[len(where) // 2]) + 0.5) / rate)
 
 
 def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:
@@ -262,18 +257,3 @@ def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:
     frame = next(samples, None)
     samples.close()
     return None if frame is None else frame[1]
-
-
-@lru_cache(maxsize=1)
-def _classifier() -> tuple[NDArray[Any], NDArray[Any]]:
-    """The last layer of the default backbone for things, not animals, which are the first 398 classes."""
-    arrays = read_weights(weights_file())[0]
-    things = slice(-len(_names()), None)
-    return np.asarray(arrays["_fc.weight"][things], np.float64), np.asarray(arrays["_fc.bias"][things], np.float64)
-
-
-@lru_cache(maxsize=1)
-def _names() -> list[str]:
-    """The last 602 classes of ImageNet, in their order."""
-    text = (resources.files("stepcut.procedure") / "imagenet.txt").read_text(encoding="utf-8")
-    return [" ".join(name.split()) for name in text.split(",")]

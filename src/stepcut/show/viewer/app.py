@@ -5,9 +5,10 @@ from __future__ import annotations
 import mimetypes
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -56,22 +57,19 @@ class Routes:
         kind, data = self.pages[name]
         return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
 
-    async def show_state(self, _: Request) -> Response:
+    def show_state(self, _: Request) -> Response:
         """The whole state as JSON."""
-        await run_in_threadpool(self.viewer.edits.refresh)
+        self.viewer.edits.refresh()
         return JSONResponse(self.viewer.state())
 
     async def edit(self, request: Request) -> Response:
         """Do, undo or redo one edit; the answer comes when it is on the disk."""
         body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
-        revision = str(body.get("revision"))
+        edits = self.viewer.edits
+        changes: dict[str, Callable[[str], str]] = {"undo": edits.undo, "redo": edits.redo}
+        change = changes.get(verb, partial(edits.do, body.get("edit", {})))
         try:
-            if verb == "edit":
-                words = await run_in_threadpool(self.viewer.edits.do, body.get("edit", {}), revision)
-            else:
-                words = await run_in_threadpool(
-                    self.viewer.edits.undo if verb == "undo" else self.viewer.edits.redo, revision
-                )
+            words = await run_in_threadpool(change, str(body.get("revision")))
         except StaleEdit:
             sentence = "Changed in another window meanwhile: your change was not made. This is how it stands now."
             return JSONResponse({"error": sentence, "state": self.viewer.state()}, 409)
@@ -110,11 +108,11 @@ class Routes:
         if (await read_body(request)).get("revision") != self.viewer.edits.revision:
             raise HTTPException(409, "Changed in another window meanwhile. Load the page again, then repeat it.")
 
-    async def download(self, request: Request) -> Response:
+    def download(self, request: Request) -> Response:
         """The timelines in a format, as a file."""
         format, rate = request.query_params.get("format", ""), request.query_params.get("rate") or None
         shown = self.viewer.edits.outline
-        name, data = await run_in_threadpool(export, shown.timelines, format, self.viewer.title, rate, shown.videos)
+        name, data = export(shown.timelines, format, self.viewer.title, rate, shown.videos)
         disposition = f"attachment; filename*=utf-8''{quote(name)}"
         return Response(data, media_type="application/octet-stream", headers={"content-disposition": disposition})
 
@@ -199,7 +197,7 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/proxy/{place:int}/{kind}", asked.proxy_file),
         Route("/{file}", asked.page),
     ]
-    handlers: dict[Any, Any] = {HTTPException: http_error, StepcutError: stepcut_error}
+    handlers: dict[Any, Any] = {HTTPException: tell, StepcutError: tell}
     return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), token, host)
 
 
@@ -244,13 +242,10 @@ async def read_body(request: Request) -> dict[str, Any]:
     return body
 
 
-async def http_error(_: Request, error: HTTPException) -> Response:
-    """What is not there, or not now, as a sentence."""
-    return JSONResponse({"error": error.detail}, error.status_code)
-
-
-async def stepcut_error(_: Request, error: StepcutError) -> Response:
-    """An error of stepcut's own: its sentence."""
+async def tell(_: Request, error: HTTPException | StepcutError) -> Response:
+    """What is not there, or not now, or wrong, as a sentence."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
     return JSONResponse({"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import math
+import secrets
 import signal
 import socket
 import threading
@@ -26,7 +27,6 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import LABELS, write_outline
 from stepcut.show.viewer.app import make_app
-from stepcut.show.viewer.security import make_token
 from stepcut.show.viewer.state import Viewer
 from stepcut.timeline import Timeline
 
@@ -83,7 +83,7 @@ class Running:
 
     def __init__(self, viewer: Viewer, port: int = 0, host: str = "127.0.0.1") -> None:
         self.viewer, self.folder = viewer, viewer.folder
-        token = make_token()
+        token = secrets.token_urlsafe(24)  # 192 bits, which nobody guesses
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
