@@ -244,7 +244,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.evaluation import score
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
-    from stepcut.methods.baselines.smooth import cut_smooth
+    from stepcut.methods.baselines.kmeans import cut_smooth
     from stepcut.methods.cnc.method import AS_PUBLISHED
     from stepcut.methods.segmenters import SEGMENTERS
 

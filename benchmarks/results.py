@@ -21,8 +21,7 @@ from results_data import HELD_BACK, REPORTED, SHORT, Kept, Labels, Recipe, knots
 from stepcut.datasets.toy import toy_features
 from stepcut.evaluation import score
 from stepcut.methods import CnC, StepCut
-from stepcut.methods.baselines.kmeans import find_means
-from stepcut.methods.baselines.smooth import cut_smooth
+from stepcut.methods.baselines.kmeans import cut_smooth, find_means
 from stepcut.methods.segmenter import normalised_times
 from stepcut.methods.segmenters import SEGMENTERS, KMeans
 from stepcut.tables import Table

@@ -20,7 +20,7 @@ from stepcut.evaluation import score
 from stepcut.features.extract import extract
 from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.methods import StepCut
-from stepcut.methods.baselines.smooth import cut_smooth
+from stepcut.methods.baselines.kmeans import cut_smooth
 from stepcut.progress import Bar
 from stepcut.tables import Table
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from stepcut.datasets.toy import EDGES, STEPS, toy_features, write_script
-from stepcut.datasets.toy.script import ScriptSettings, must_precede
+from stepcut.datasets.toy.script import must_precede
 from stepcut.errors import OptionError
 
 
@@ -113,7 +114,7 @@ def test_a_step_repeated_too_often_breaks_no_order(step: str) -> None:
         ({"flaw": "swap:cut bread"}, "Choose from spread butter, add jam, stir tea, wash dish"),
     ],
 )
-def test_bad_settings_are_answered_with_what_is_allowed(plan: ScriptSettings, words: str) -> None:
+def test_bad_settings_are_answered_with_what_is_allowed(plan: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError) as error:
         write_script(0, **plan)
     assert words in str(error.value)

@@ -94,7 +94,7 @@ def test_paper_rewards_fewer_clusters_and_strict_does_not(parts: dict[str, list[
 )
 def test_uniform_and_smooth_on_captaincook4d(shared_data: Path, features: str, clock: float, smooth: float) -> None:
     from stepcut.datasets import load
-    from stepcut.methods.baselines.smooth import cut_smooth
+    from stepcut.methods.baselines.kmeans import cut_smooth
 
     uniform, ours = [], []
     for task in load("captaincook4d", shared_data / "captaincook4d"):

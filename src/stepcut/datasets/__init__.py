@@ -58,9 +58,7 @@ def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) 
                 f"{place}: no such folder. Give the folder of {name} (stepcut data info {name} shows its tree)."
             )
         READERS[name](place, part := Loaded(), **options)
-        loaded.tasks += part.tasks
-        loaded.missing += part.missing
-        loaded.problems += part.problems
+        loaded.add(part)
     for place, (file, published) in product(roots, data_set.checksums.items()):
         path = place / file
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:

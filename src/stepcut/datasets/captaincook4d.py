@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Any
 
 from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, first_of, plain_name
 from stepcut.errors import AnnotationError
-from stepcut.formats.common import fail, read_json, read_text
+from stepcut.formats.common import fail, read_json
 from stepcut.timeline import Segment
 
 ABOUT = DATASETS["captaincook4d"]
 RATE = Fraction(1)  # the published features: one row a second
-ANNOTATIONS = "annotations/complete_step_annotations.json"
+STEPS, ERRORS = "complete_step_annotations.json", "error_annotations.json"
+PLACES = ("annotations", "annotations/annotation_json")
 
 
 def read(place: Path, loaded: Loaded) -> None:
@@ -23,36 +23,30 @@ def read(place: Path, loaded: Loaded) -> None:
 
     Steps that were left out (start -1) are errors, not segments.
     """
-    places = [place] if _steps_file(place) else sorted(p for p in place.iterdir() if p.is_dir())
-    for each in places:
-        if (steps_file := _steps_file(each)) is not None:
-            _read_recipes(each, steps_file, loaded)
+    alone = first_of(place, *(f"{each}/{STEPS}" for each in PLACES)) is not None
+    for root in [place] if alone else sorted(p for p in place.iterdir() if p.is_dir()):
+        steps_file = first_of(root, *(f"{each}/{STEPS}" for each in PLACES))
+        if steps_file is not None:
+            _read_recipes(root, steps_file, part := Loaded())
+            loaded.add(part)
     if not loaded.tasks:
-        loaded.missing.append(f"{place / ANNOTATIONS}: absent. Copy it from {ABOUT.sources['annotations']}.")
-        return
-    absent = [recipe for recipe in ABOUT.tasks if recipe not in {task.name for task in loaded.tasks}]
-    if absent:
-        loaded.missing.append(
-            f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are not in it: {', '.join(absent)}."
-        )
-
-
-def _steps_file(place: Path) -> Path | None:
-    return first_of(place, ANNOTATIONS, "annotations/annotation_json/complete_step_annotations.json")
+        loaded.missing.append(f"{place / PLACES[0] / STEPS}: absent. Copy it from {ABOUT.sources['annotations']}.")
+    elif absent := [recipe for recipe in ABOUT.tasks if recipe not in {task.name for task in loaded.tasks}]:
+        listed = ", ".join(absent)
+        loaded.missing.append(f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are not in it: {listed}.")
 
 
 def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
-    """Add the recipes of one folder."""
-    found = len(loaded.tasks)
-    errors = _read_errors(place, loaded)
+    """Add the recipes of one folder, which has annotations of its own."""
+    errors = _read_errors(steps_file.with_name(ERRORS), loaded)
     # The published files are called `1_7_360p.mp4`.
     films = {name.removesuffix("_360p"): path for name, path in find_videos(place / "videos").items()}
     shelf = Shelf(place, films)
-    if (place / "index.csv").is_file():
-        rows = csv.DictReader(read_text(place / "index.csv").splitlines())
-        shelf.lengths = {row["recording_id"]: float(row["seconds"]) for row in rows}
     recipes: dict[str, list[dict[str, Any]]] = {}
-    for recording in _recordings(steps_file):
+    record = read_json(steps_file)
+    for recording in record.values() if isinstance(record, dict) else record if isinstance(record, list) else [None]:
+        if not isinstance(recording, dict) or not {"recording_id", "activity_name", "steps"} <= set(recording):
+            fail(steps_file, "a recording lacks recording_id, activity_name or steps", "Copy the file again")
         recipes.setdefault(str(recording["activity_name"]), []).append(recording)
     for recipe, recordings in recipes.items():
         names, graph = _read_graph(place, recipe, recordings, loaded)
@@ -66,7 +60,7 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
             about = {str(key): str(recording[key]) for key in ("person_id", "environment") if key in recording}
             videos.append(shelf.video([name], segments, steps, RATE, about=about, errors=wrong))
         loaded.tasks.append(Task(recipe, videos, steps, graph))
-    _report_strays(loaded, loaded.tasks[found:], shelf)
+    shelf.match(loaded)
 
 
 def step_name(description: str) -> str:
@@ -77,15 +71,6 @@ def step_name(description: str) -> str:
     """
     _verb, dash, rest = description.partition("-")
     return " ".join((rest if dash and rest.strip() else description).split())
-
-
-def _recordings(path: Path) -> list[dict[str, Any]]:
-    record = read_json(path)
-    entries = list(record.values()) if isinstance(record, dict) else record
-    for entry in entries if isinstance(entries, list) else [None]:
-        if not isinstance(entry, dict) or not {"recording_id", "activity_name", "steps"} <= set(entry):
-            fail(path, "a recording lacks recording_id, activity_name or steps", "Copy the file again")
-    return list(entries)
 
 
 def _read_graph(
@@ -137,13 +122,10 @@ def _segments(
     return segments, left_out
 
 
-def _read_errors(root: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]:
+def _read_errors(path: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]:
     """Recording -> (description, kind of mistake)."""
-    path = first_of(root, "annotations/error_annotations.json", "annotations/annotation_json/error_annotations.json")
-    if path is None:
-        loaded.missing.append(
-            f"{root}/annotations/error_annotations.json: absent. Copy it from {ABOUT.sources['annotations']}."
-        )
+    if not path.is_file():
+        loaded.missing.append(f"{path}: absent. Copy it from {ABOUT.sources['annotations']}.")
         return {}
     found: dict[str, list[tuple[str, str]]] = {}
     for recording in read_json(path):
@@ -153,13 +135,3 @@ def _read_errors(root: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]
                     (str(step["description"]), str(error["tag"]).lower())
                 )
     return found
-
-
-def _report_strays(loaded: Loaded, tasks: list[Task], shelf: Shelf) -> None:
-    known = {video.name for task in tasks for video in task}
-    there = set(shelf.features) | set(shelf.videos)
-    for name in sorted(there - known):
-        path = shelf.videos.get(name) or next(iter(shelf.features[name].values()))
-        loaded.problems.append(f"{path}: no recording of this name is annotated.")
-    for name in sorted(known - there):
-        loaded.missing.append(f"videos/{name}_360p.mp4 or features/<backbone>/{name}.npy: neither is there.")

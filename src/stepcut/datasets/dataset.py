@@ -107,6 +107,12 @@ class Loaded:
     problems: list[str] = field(default_factory=list)
     """Each says which file or label makes no sense."""
 
+    def add(self, part: Loaded) -> None:
+        """Add what was found in a `part` of the data set."""
+        self.tasks += part.tasks
+        self.missing += part.missing
+        self.problems += part.problems
+
 
 @dataclass(frozen=True)
 class DataSet:
@@ -147,12 +153,13 @@ DATASETS = read_facts()
 
 
 class Shelf:
-    """What lies under a root beside the annotations: videos, features and lengths by the name of a video.
+    """What lies under a `root` beside the annotations: videos, features and lengths by the name of a video.
 
     `videos` are given where they do not simply lie in `videos/`.
     """
 
     def __init__(self, root: Path, videos: Mapping[str, Path] | None = None) -> None:
+        self.root = root
         self.videos = find_videos(root / "videos") if videos is None else videos
         self.features = find_features(root)
         self.lengths = read_durations(root)
@@ -186,6 +193,20 @@ class Shelf:
         timeline = None if segments is None else Timeline(segments, length, steps, names[0])
         return TaskVideo(names[0], film, features, rate if features else None, length, timeline, about or {}, errors)
 
+    def match(self, loaded: Loaded, known: Iterable[str] = (), place: str = "videos") -> None:
+        """Report in `loaded` the videos of its tasks of which nothing lies here, and files that belong to none.
+
+        `known` are names of further videos, which need not be there; `place` is where videos are put under the root.
+        """
+        videos = [video for task in loaded.tasks for video in task]
+        files = {**{name: next(iter(held.values())) for name, held in self.features.items()}, **self.videos}
+        bare = sorted(f"{video.name}.*" for video in videos if video.path is None and not video.features)
+        where = [self.root / place / name for name in (bare if files else [f"<each of {len(bare)} names>.*"])]
+        loaded.missing += [f"{path}: a timeline but no video and no features." for path in where]
+        used = {path for video in videos for path in (video.path, *video.features.values())}
+        strays = sorted(name for name, path in files.items() if path not in used and name not in known)
+        loaded.problems += [f"{files[name]}: a video without a timeline." for name in strays]
+
 
 def first_of(root: Path, *places: str) -> Path | None:
     """The first of several places under the root that exists."""
@@ -214,19 +235,24 @@ def find_features(root: Path) -> dict[str, dict[str, Path]]:
 
 
 def read_durations(root: Path) -> dict[str, float]:
-    """Video name -> seconds from `durations.csv` (name, seconds) under `root`, for those who have no videos."""
-    path = root / "durations.csv"
-    if not path.is_file():
+    """Video name -> seconds under `root`, for those who have no videos.
+
+    `durations.csv` holds names and seconds; in CaptainCook4D's `index.csv` the column of the seconds is named.
+    """
+    path = first_of(root, "durations.csv", "index.csv")
+    if path is None:
         return {}
     lengths = {}
-    for line, cells in enumerate(csv.reader(read_text(path).splitlines()), start=1):
-        if len(cells) < 2:
-            continue
+    rows = list(csv.reader(read_text(path).splitlines()))
+    column = rows[0].index("seconds") if "seconds" in rows[0] else 1
+    for line, cells in enumerate(rows, start=1):
         try:
-            lengths[cells[0].strip()] = float(cells[1])
+            if len(cells) > column:
+                lengths[cells[0].strip()] = float(cells[column])
         except ValueError as error:
             if line > 1:  # the first line may be a header
-                raise DataError(f"{path}, line {line}: {cells[1]!r} is not a length in seconds. Correct it.") from error
+                what = f"{cells[column]!r} is not a length in seconds"
+                raise DataError(f"{path}, line {line}: {what}. Correct it.") from error
     return lengths
 
 
@@ -240,21 +266,6 @@ def video_duration(path: Path) -> float | None:
     except VideoError:
         return None
     return None if length is None else float(length)
-
-
-def match_videos(
-    loaded: Loaded, videos: Mapping[str, Path], names: set[str], where: str, known: Iterable[str] = ()
-) -> None:
-    """Report in `loaded` the videos of these `names` that are not in `where`, and `videos` that nothing is known of.
-
-    `known` are names of further videos, which need not be there.
-    """
-    if not videos:
-        loaded.missing.append(f"{where}: no videos. {len(names)} are expected there, named as their annotation files.")
-        return
-    loaded.missing += [f"{where}/{name}.*: a timeline but no video." for name in sorted(names - set(videos))]
-    extra = sorted(set(videos) - names - set(known))
-    loaded.problems += [f"{videos[name]}: a video without a timeline." for name in extra]
 
 
 def plain_name(text: str) -> str:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskVideo, find_videos, match_videos, plain_name
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskVideo, find_videos, plain_name
 from stepcut.errors import choose
 from stepcut.formats.common import fail, read_json
 from stepcut.formats.egoprocel import name_numbers, parse
@@ -56,35 +56,37 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
         if folder is None:
             loaded.missing.append(f"{annotations / info.folder}/: absent. It holds the annotations of {title}.")
             continue
-        files = _view_files(folder, view, loaded) if info.part == "CMU-MMAC" else _files(folder)
+        files = {path.name[:-4].removesuffix(TENT_ENDING): path for path in sorted(folder.glob("*.csv"))}
+        if info.part == "CMU-MMAC":
+            files = _view_files(folder, view, loaded)
         if len(files) < (info.videos or 0):
             loaded.missing.append(f"{folder}: {len(files)} of {info.videos} recordings of {title} are there.")
         if files:
             shelf.videos = _part_videos(root, info.folder)
             loaded.tasks.append(_read_task(title, files, shelf, loaded))
         known += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("*.csv")]  # of every camera
-    match_videos(loaded, every, {v.name for t in loaded.tasks for v in t}, f"{root}/videos", known)
+    shelf.videos = every
+    shelf.match(loaded, known)
 
 
 def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Loaded) -> Task:
     lines = {name: parse(read_rows(path), path) for name, path in files.items()}
     names = name_numbers([line for each in lines.values() for line in each])
-    _report_spellings(title, lines, names, loaded)
     steps = tuple(names.values())
     if len(steps) != TASKS[title].steps:
         loaded.problems.append(f"{title}: {len(steps)} steps occur in its files; {TASKS[title].steps} were published.")
     videos = []
     for name, each in lines.items():
+        for number, segment in each:
+            usual = re.sub(r" \(\d+\)$", "", names[number])  # the commoner name is used
+            if plain_name(segment.step) != plain_name(usual):
+                what = f"step {number} is called {segment.step!r} here and {usual!r} elsewhere"
+                loaded.problems.append(f"{title}, {name}: {what}.")
         segments = [replace(segment, step=names[number]) for number, segment in each]
         person = re.match(r"(S\d+)_", name)
         about = {"person_id": person[1], "view": camera_view(name)} if person else {}
         videos.append(shelf.video([name], segments, steps, about=about))
     return Task(title, videos, steps)
-
-
-def _files(folder: Path) -> dict[str, Path]:
-    """Video name -> annotation file."""
-    return {path.name[:-4].removesuffix(TENT_ENDING): path for path in sorted(folder.glob("*.csv"))}
 
 
 def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
@@ -108,19 +110,6 @@ def camera_view(name: str) -> str:
     match = re.search(r"_(\d{7})-\d+$", name)
     number = match[1] if match else ""
     return next((view for view, camera in VIEWS.items() if camera == number), number)
-
-
-def _report_spellings(
-    title: str, lines: Mapping[str, list[tuple[int, Segment]]], names: Mapping[int, str], loaded: Loaded
-) -> None:
-    """One number under two names is reported: the commoner name is used."""
-    for name, each in lines.items():
-        for number, segment in each:
-            usual = re.sub(r" \(\d+\)$", "", names[number])
-            if plain_name(segment.step) != plain_name(usual):
-                loaded.problems.append(
-                    f"{title}, {name}: step {number} is called {segment.step!r} here and {usual!r} elsewhere."
-                )
 
 
 def _same_folder(root: Path, place: str) -> Path | None:

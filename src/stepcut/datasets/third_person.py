@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskInfo, find_videos, first_of, match_videos
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskInfo, find_videos, first_of
 from stepcut.errors import AnnotationError
 from stepcut.formats.common import build_segment, fail, read_text, seconds
 from stepcut.formats.egoprocel import tell_apart
@@ -51,21 +51,18 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
 
 def read_crosstask(place: Path, loaded: Loaded) -> None:
     """Add the 18 primary tasks at `place` to what was `loaded`; a video is what has an annotation file."""
-    release = first_of(place, "crosstask_release/tasks_primary.txt", "tasks_primary.txt")
-    if release is None:
-        where, source = place / "crosstask_release" / "tasks_primary.txt", CROSSTASK.sources["annotations and features"]
-        loaded.missing.append(f"{where}: absent. Unpack crosstask_release.zip there, from {source}.")
-        return
-    folder = release.parent / "annotations"
-    if not folder.is_dir():
-        loaded.missing.append(f"{folder}/: absent. It holds a CSV per annotated video.")
+    release = (first_of(place, "crosstask_release") or place) / "tasks_primary.txt"
+    folder, addresses = release.parent / "annotations", release.with_name("videos.csv")
+    source = CROSSTASK.sources["annotations and features"]
+    absent = [path for path in (release, folder, addresses) if not path.exists()]
+    loaded.missing += [f"{path}: absent. Unpack crosstask_release.zip there, from {source}." for path in absent]
+    if release in absent or folder in absent:
         return
     tasks = read_tasks(release)
     for path in sorted(folder.glob("*.csv")):
         number = path.stem.partition("_")[0]
         if number not in tasks:
             loaded.problems.append(f"{path}: the task {number} is not in {release.name}.")
-    listed = _listed(release.parent, loaded)
     shelf = Shelf(place)
     for path in sorted((place / "crosstask_features").glob("*.npy")):
         shelf.features.setdefault(path.stem, {})[GIVEN] = path
@@ -79,14 +76,7 @@ def read_crosstask(place: Path, loaded: Loaded) -> None:
         expected = CROSSTASK.tasks.get(title, TaskInfo()).videos
         if expected and len(files) < expected:
             loaded.missing.append(f"{folder}/{number}_*.csv: {len(files)} of {expected} files of {title}.")
-        if listed:
-            loaded.problems += [f"{p}: the video is not in videos.csv." for p in files if p.stem not in listed]
-    known = {video.name for task in loaded.tasks for video in task}
-    either = known | {name.partition("_")[2] for name in known}
-    loaded.problems += [f"{shelf.videos[n]}: a video without annotations." for n in shelf.videos if n not in either]
-    bare = [v.name for task in loaded.tasks for v in task if v.path is None and not v.features]
-    if bare:
-        loaded.missing.append(f"{place}/videos/: {len(bare)} of {len(known)} videos have neither video nor features.")
+    shelf.match(loaded)
 
 
 def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -107,23 +97,13 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     return tasks
 
 
-def _listed(folder: Path, loaded: Loaded) -> set[str]:
-    """The names `<task>_<video>` in videos.csv."""
-    path = folder / "videos.csv"
-    if not path.is_file():
-        loaded.missing.append(f"{path}: absent. It holds the addresses of the videos.")
-        return set()
-    rows = [line.split(",") for line in read_text(path).split("\n") if line.strip()]
-    return {f"{row[0].strip()}_{row[1].strip()}" for row in rows if len(row) >= 2}
-
-
 # ---------------------------------------------------------------------- ProceL
 
 
 def read_procel(place: Path, loaded: Loaded) -> None:
     """Add the 12 tasks at `place` to what was `loaded`, from `data.mat` or from text files that others made of it."""
     base = place / "ProceL_dataset" if (place / "ProceL_dataset").is_dir() else place
-    shelf = Shelf(place)
+    shelf, every = Shelf(place), dict[str, Path]()
     for name in PROCEL.tasks:
         folder = base / name
         if (folder / "data.mat").is_file():
@@ -134,9 +114,11 @@ def read_procel(place: Path, loaded: Loaded) -> None:
             loaded.missing.append(f"{folder}/data.mat: absent. Unpack the annotations there, from {SOURCE}")
             continue
         shelf.videos = find_videos(folder / "videos")
-        match_videos(loaded, shelf.videos, set(timed), str(folder / "videos"))
+        every |= shelf.videos
         videos = [shelf.video([video], segments, steps) for video, segments in timed.items()]
         loaded.tasks.append(Task(name, videos, steps))
+    shelf.videos = every
+    shelf.match(loaded, place="<task>/videos")
 
 
 def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:

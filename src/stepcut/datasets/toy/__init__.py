@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Script, ScriptSettings, write_script
+from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Script, write_script
 from stepcut.errors import DataError, choose
 from stepcut.files.atomic import read_json, write_json
 from stepcut.formats import write
@@ -65,7 +65,7 @@ def make_kitchen(
     *,
     view: str = "ego",
     progress: Hook = silent,
-    **plan: Unpack[ScriptSettings],
+    **plan: Any,
 ) -> ToyKitchen:
     """Film `videos` breakfasts into `folder`: `videos/*.mp4`, `annotations/*.csv` (EgoProceL), `graph.json`.
 
@@ -105,7 +105,7 @@ def toy_features(
     noise: float = 0.5,
     offset: float = 2.0,
     drift: float = 0.5,
-    **plan: Unpack[ScriptSettings],
+    **plan: Any,
 ) -> tuple[list[NDArray[np.float32]], list[Timeline]]:
     """Features of `videos` breakfasts that nobody filmed, `(T, dim)` at `rate` rows a second, and the true timelines.
 

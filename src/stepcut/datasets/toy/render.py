@@ -14,9 +14,9 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter1d
 
 from stepcut.datasets.toy import things
-from stepcut.datasets.toy.pixels import Pixels, expose, overlay
 from stepcut.datasets.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, draw_look, paint_kitchen, settle, work_at
 from stepcut.datasets.toy.script import PASTIMES, STEPS, Script, Shot
+from stepcut.datasets.toy.things import Pixels, expose, overlay
 from stepcut.files.atomic import whole_file
 
 SIZE = (320, 240)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -81,17 +81,6 @@ class Script:
         return Timeline(segments, duration=self.duration, steps=STEPS, video=self.name)
 
 
-class ScriptSettings(TypedDict, total=False):
-    """The settings of `write_script` by name, as `make_kitchen` and `toy_features` hand them on."""
-
-    duration: float
-    background: float
-    skip: float
-    repeat: float
-    shuffle: float
-    flaw: str | None
-
-
 def write_script(
     seed: int = 0,
     video: int = 0,
@@ -116,7 +105,7 @@ def write_script(
     check_number("seed", seed, 0, whole=True)
     check_number("duration", duration, 4, 3600)
     check_number("background", background, 0, 0.9)
-    for name, share in (("skip", skip), ("repeat", repeat), ("shuffle", shuffle)):
+    for name, share in {"skip": skip, "repeat": repeat, "shuffle": shuffle}.items():
         check_number(name, share, 0, 1)
     kind, wrong = _parse(flaw)
     rng = np.random.default_rng([seed, video, 1])

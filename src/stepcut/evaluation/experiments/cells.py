@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import put_on_one_clock
 from stepcut.evaluation.compare import baseline, graph_f1
-from stepcut.evaluation.experiments.material import Material, Rows
+from stepcut.evaluation.experiments.material import Material
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import as_vectors
-from stepcut.methods.baselines.smooth import smooth_embedding
-from stepcut.methods.cnc.method import AS_PUBLISHED
+from stepcut.methods.baselines.kmeans import smooth_embedding
 from stepcut.methods.contract import build
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import find, needs
@@ -64,11 +64,15 @@ class Cell:
         return (embedding, segmenter) if segmenter else ("method", self.row)
 
     @property
+    def is_trained(self) -> bool:
+        """Whether an embedder is trained for it, which cells of one task, view, loss and seed share."""
+        return " + " in self.row
+
+    @property
     def key(self) -> str:
-        """A name for its file."""
-        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        """What it is called in the progress and in the name of its file."""
         words = "-".join([self.task, self.view, self.row, str(self.steps), str(self.seed)])
-        return "".join(c if c.isalnum() else "_" for c in words)[:80] + "-" + digest
+        return "".join(c if c.isalnum() else "_" for c in words)[:80]
 
 
 @dataclass(frozen=True)
@@ -120,32 +124,6 @@ def plan(
     ]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What was said beside the defaults: settings of the embedder and of the segmenters, and the machine."""
-
-    train: dict[str, Any]
-    cut: dict[str, Any]
-    device: str | None = None
-    """Where an embedder is trained; it makes no other figures, so it names no file."""
-
-    @classmethod
-    def of(cls, train: Mapping[str, Any], cut: Mapping[str, Any], as_published: bool, device: str) -> Settings:
-        """The settings `train` and `cut` that were given; with `as_published`, those of the paper for the others.
-
-        `device` is where an embedder is trained: auto, cpu or cuda.
-        """
-        below = AS_PUBLISHED if as_published else {"train": {}, "cut": {}}
-        cool = {"temperature": 1 / train.get("dim", 128)} if as_published else {}
-        place = None if device == "auto" else device
-        return cls({**cool, **below["train"], **train}, {**below["cut"], **cut}, place)
-
-    def key(self, *more: Any) -> str:
-        """A name for what is made of these settings and of what else is given."""
-        made_of = json.dumps([__version__, self.train, self.cut, *more], sort_keys=True)
-        return hashlib.sha256(made_of.encode()).hexdigest()[:20]
-
-
 class Work(NamedTuple):
     """A cell to be filled, and what it is filled from."""
 
@@ -153,18 +131,37 @@ class Work(NamedTuple):
     material: Material
     folder: Path
     """Where finished cells and trained embeddings are kept."""
-    settings: Settings
+    train: Mapping[str, Any]
+    """Settings of the embedder beside its defaults."""
+    cut: Mapping[str, Any]
+    """Settings of the segmenters, each of which takes those it has."""
+    device: str | None = None
+    """Where an embedder is trained; it makes no other figures, so it names no file."""
+
+    def file(self, kind: str, *made_of: Any) -> Path:
+        """Where something of this `kind` is kept that is `made_of` these, this material and this version."""
+        whole = json.dumps([__version__, self.material.fingerprint, *made_of], sort_keys=True)
+        return self.folder / kind / hashlib.sha256(whole.encode()).hexdigest()[:20]
 
 
 def run_cell(work: Work) -> dict[str, Any]:
     """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call."""
-    cell, material, folder, settings = work
-    path = folder / "cells" / f"{cell.key}-{settings.key(material.fingerprint)[:8]}.json"
+    cell, material = work.cell, work.material
+    kept = work.file("cells", asdict(cell), work.train, work.cut)
+    path = kept.with_name(f"{cell.key}-{kept.name}.json")
     if path.exists():
-        kept: dict[str, Any] = read_json(path)
-        return kept
+        record: dict[str, Any] = read_json(path)
+        return record
     start = time.perf_counter()
-    pair = put_on_one_clock(predict(work), material.truth, all_found=_names(cell))
+    names = [f"step {number}" for number in range(cell.steps)]
+    if cell.row in NO_VIDEO:
+        found = {name: Timeline(duration=seconds, steps=names) for name, seconds in material.durations.items()}
+    else:
+        found = {
+            name: Timeline.from_labels(labels, material.rate, names, material.durations[name])
+            for name, labels in predict(work).items()
+        }
+    pair = put_on_one_clock(found, material.truth, all_found=names)
     pred = baseline(cell.row, pair.true, cell.steps, cell.seed) if cell.row in NO_VIDEO else pair.pred
     figures: dict[str, dict[str, float | None]] = {}
     for protocol in PROTOCOLS:
@@ -185,69 +182,44 @@ def run_cell(work: Work) -> dict[str, Any]:
     return record
 
 
-def predict(work: Work) -> dict[str, Timeline]:
-    """The timelines that the row of the cell of `work` finds; without segments for rows that look at no video."""
-    cell, material, _, settings = work
+def predict(work: Work) -> dict[str, NDArray[np.int64]]:
+    """The labels that the row of the cell of `work` finds in each video."""
+    cell, material = work.cell, work.material
     embedding, name = cell.parts
-    if embedding == "none":
-        return {name: Timeline(duration=seconds, steps=_names(cell)) for name, seconds in material.durations.items()}
-    if embedding == "method":
-        rows = material.read()
-        # A method is more than the contract's verbs: its class takes the settings that all methods share.
-        maker: Any = find("method", name, METHODS)
-        fitted = maker(steps=cell.steps, rate=material.rate, seed=cell.seed).fit(list(rows.values()))
-        labels = dict(zip(rows, fitted.labels_, strict=True))
+    named: dict[str, Any] = {"steps": cell.steps, "rate": material.rate, "seed": cell.seed}
+    if cell.is_trained:
+        rows = load_file(train_embedder(work))
     else:
-        embedded = embed(work)
-        maker = SEGMENTERS[name]
-        known = {name: value for name, value in settings.cut.items() if name in inspect.signature(maker).parameters}
-        # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
-        options: dict[str, Any] = {"normalise": False} if embedding in ("smooth", "raw") else {}
-        segmenter = build(maker, {"steps": cell.steps, "rate": material.rate, "seed": cell.seed, **options, **known})
-        labels = dict(zip(embedded, segmenter.fit_predict(list(embedded.values())), strict=True))
-    names = _names(cell)
-    return {
-        name: Timeline.from_labels(numbers, material.rate, names, material.durations[name])
-        for name, numbers in labels.items()
-    }
-
-
-def embed(work: Work) -> dict[str, Rows]:
-    """What the segmenter of the cell of `work` is given: features, raw or smooth, or those of a trained embedder."""
-    embedding, material = work.cell.parts[0], work.material
-    if embedding == "raw":
-        return {name: as_vectors(rows) for name, rows in material.read().items()}
-    if embedding == "smooth":
         rows = material.read()
-        return dict(zip(rows, smooth_embedding(list(rows.values()), material.rate), strict=True))
-    embeddings: dict[str, Rows] = load_file(train_embedder(work))
-    return embeddings
+        if embedding == "method":
+            # A method is more than the contract's verbs: its class takes the settings that all methods share.
+            maker: Any = find("method", name, METHODS)
+            return dict(zip(rows, maker(**named).fit(list(rows.values())).labels_, strict=True))
+        videos = [as_vectors(video) for video in rows.values()]
+        videos = smooth_embedding(videos, material.rate) if embedding == "smooth" else videos
+        rows = dict(zip(rows, videos, strict=True))
+        # Smooth rows carry the time as one more dimension, so they are not brought to length 1 again.
+        named["normalise"] = False
+    takes = inspect.signature(SEGMENTERS[name]).parameters
+    known = {setting: value for setting, value in work.cut.items() if setting in takes}
+    segmenter = build(SEGMENTERS[name], {**named, **known})
+    return dict(zip(rows, segmenter.fit_predict(list(rows.values())), strict=True))
 
 
 def train_embedder(work: Work) -> Path:
     """The file of embeddings under the loss of the cell of `work`, trained once per task, view, loss and seed."""
-    cell, material, folder, settings = work
-    given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **settings.train}
-    path = folder / "embeddings" / f"{Settings(given, {}).key(material.fingerprint)}.safetensors"
+    cell, material = work.cell, work.material
+    given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.train}
+    path = work.file("embeddings", given).with_suffix(".safetensors")
     if path.exists():
         return path
     with needs("cnc"):
         from stepcut.methods.cnc.embedder import Embedder
 
-    rows = material.read()
-    checkpoint = path.with_suffix(".checkpoint")
-    embedder = build(Embedder, {"device": settings.device, **given}).fit(list(rows.values()), checkpoint=checkpoint)
+    rows, checkpoint = material.read(), path.with_suffix(".checkpoint")
+    embedder = build(Embedder, {"device": work.device, **given}).fit(list(rows.values()), checkpoint=checkpoint)
     embeddings = map(np.ascontiguousarray, embedder.transform(list(rows.values())))
     with whole_file(path) as temporary:
         save_file(dict(zip(rows, embeddings, strict=True)), temporary)
     checkpoint.unlink(missing_ok=True)
     return path
-
-
-def embedding_key(cell: Cell) -> tuple[str, str, str, int] | None:
-    """What a `cell` has in common with those that share its trained embedder."""
-    return (cell.task, cell.view, cell.parts[0], cell.seed) if " + " in cell.row else None
-
-
-def _names(cell: Cell) -> list[str]:
-    return [f"step {number}" for number in range(cell.steps)]

@@ -15,10 +15,8 @@ from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.experiments.cells import (
     EXPERIMENTS,
     NO_VIDEO,
-    Settings,
     Work,
     choose_rows,
-    embedding_key,
     plan,
     run_cell,
     train_embedder,
@@ -28,6 +26,7 @@ from stepcut.evaluation.experiments.material import Material, choose_features, d
 from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
+from stepcut.methods.cnc.method import AS_PUBLISHED
 from stepcut.methods.segmenter import check_number
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine, count_cores
@@ -105,7 +104,10 @@ def run_experiment(
         if cost := state_cost(kind, maps, [task for _, task in found], place):
             log.warning("%s", cost)
         make = partial(make_maps, maps=maps, folder=place, progress=progress, engine=cluster, device=device)
-        settings = Settings.of(train or {}, cut or {}, as_published, device)
+        train, cut = dict(train or {}), dict(cut or {})
+        if as_published:
+            train = {"temperature": 1 / train.get("dim", 128), **AS_PUBLISHED["train"], **train}
+            cut = {**AS_PUBLISHED["cut"], **cut}
         notes = []
         if kind is None:
             chosen = [row for row in chosen if row in NO_VIDEO]
@@ -122,9 +124,11 @@ def run_experiment(
             by_task = {(material.view, material.task.name): material for material in ready}
             numbers = {m.task.name: experiment.steps or (m.steps if steps == "true" else int(steps),) for m in ready}
             cells = plan(chosen, list(by_task), numbers, range(seed, seed + seeds))
-            work = [Work(cell, by_task[cell.view, cell.task], place, settings) for cell in cells]
+            where = None if device == "auto" else device
+            work = [Work(cell, by_task[cell.view, cell.task], place, train, cut, where) for cell in cells]
             # Trained embeddings first, each once: the cells that share one then find it on the disk.
-            first = {embedding_key(one.cell): one for one in work if embedding_key(one.cell) is not None}
+            trained = [one for one in work if one.cell.is_trained]
+            first = {(w.cell.task, w.cell.view, w.cell.parts[0], w.cell.seed): w for w in trained}
             size = None if on_cluster else _jobs(jobs, ready)
             with open_engine(cluster, None if size == 1 else size) as workers:
                 _each(train_embedder, list(first.values()), workers, "embeddings", progress)
@@ -146,8 +150,8 @@ def run_experiment(
             "seeds": list(range(seed, seed + seeds)),
             "encoder": "the paper's embedder on maps" if described[1] else "the encoder of vectors",
             "device": _device(device),
-            "train": settings.train,
-            "cut": settings.cut,
+            "train": train,
+            "cut": cut,
             "as_published": as_published,
             "versions": versions(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),

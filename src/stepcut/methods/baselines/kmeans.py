@@ -1,5 +1,5 @@
-"""k-means over the frames of all videos ("HC" in the paper), subset selection ("SS"), and what all that learn a centre
-per step share: rows prepared alike, steps in the order of time, a prior.
+"""k-means over the frames of all videos ("HC" in the paper), subset selection ("SS"), the training-free row of every
+table, and what all that learn a centre per step share: rows prepared alike, steps in the order of time, a prior.
 
 The temporal prior: videos of one task tend to do the same steps at the same time; 0 is off. It has two forms, both a
 clock mixed into the features: a cost per frame and step once steps are numbered in time (`clock_cost`), and the time
@@ -11,15 +11,22 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import squared_distances, unit
+from stepcut.methods.arithmetic import as_vectors, squared_distances, strongest_directions, unit
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, memberships
 from stepcut.methods.segmenter import Labels, Rows, Segmenter, check_number, limited, normalised_times
+
+SECONDS = 12.0
+"""Standard deviation of the Gaussian over time in the smooth embedding."""
+COMPONENTS = 32
+TIME = 1.5
+"""Weight of the normalised time in the smooth embedding, against rows of length 1."""
 
 
 def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
@@ -59,13 +66,7 @@ class CentreSegmenter(Segmenter):
 
     def _stack(self, videos: list[NDArray[Any]]) -> Rows:
         """All frames of all videos, prepared: one array that is ours to spoil."""
-        dimension = self._prepare(videos[0][:1]).shape[1]
-        stacked = np.empty((sum(map(len, videos)), dimension), dtype=np.float32)
-        first = 0
-        for rows in videos:
-            stacked[first : first + len(rows)] = self._prepare(rows)
-            first += len(rows)
-        return stacked
+        return np.concatenate([self._prepare(rows) for rows in videos])
 
 
 @dataclass(eq=False, repr=False)
@@ -153,3 +154,34 @@ def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
     count = np.bincount(joined, minlength=steps)
     total = np.bincount(joined, times, minlength=steps)
     return np.argsort(np.where(count > 0, total / np.maximum(count, 1), np.inf), kind="stable")
+
+
+def smooth_embedding(features: Sequence[NDArray[Any]], rate: float = 1.0) -> list[NDArray[np.float32]]:
+    """The features of all videos of a task, (T, d) each at `rate` rows a second, as (T, 33) rows for k-means.
+
+    Each video is centred and smoothed over time; 32 components of length 1, and the time.
+    """
+    from scipy.ndimage import gaussian_filter1d
+
+    smoothed = []
+    for rows in features:
+        vectors = as_vectors(rows)
+        centred = vectors - vectors.mean(axis=0)
+        smoothed.append(gaussian_filter1d(centred, SECONDS * rate, axis=0, mode="nearest"))
+    every = np.concatenate(smoothed).astype(np.float64)
+    middle = every.mean(axis=0)
+    directions, _ = strongest_directions([every - middle], COMPONENTS)
+    found = []
+    for rows in smoothed:
+        strong = (rows - middle) @ directions
+        length = np.maximum(np.linalg.norm(strong, axis=1, keepdims=True), 1e-12)
+        time = np.arange(len(rows))[:, None] / len(rows)
+        found.append(np.hstack([strong / length, TIME * time]).astype(np.float32))
+    return found
+
+
+def cut_smooth(
+    features: Sequence[NDArray[Any]], steps: int, rate: float = 1.0, seed: int = 0
+) -> list[NDArray[np.int64]]:
+    """The step of every frame of the training-free row: k-means on the smooth embedding."""
+    return KMeans(steps=steps, rate=rate, seed=seed, normalise=False).fit_predict(smooth_embedding(features, rate))

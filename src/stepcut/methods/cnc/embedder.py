@@ -21,9 +21,8 @@ from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.cnc.ddp import embed_together, wrap
 from stepcut.methods.cnc.losses import measure
 from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, half_precision, put_together
-from stepcut.methods.cnc.record import Terms
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
-from stepcut.methods.cnc.training import Plan, train
+from stepcut.methods.cnc.training import Plan, Terms, train
 from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
 from stepcut.methods.segmenter import check_limits, check_videos, fingerprint, limited
 from stepcut.parallel.ranks import processes

@@ -33,15 +33,13 @@ def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: Array
     >>> energy([[0.0, 1.0], [0.5, 0.0]], [[0, 1]], [0.2], [0, 1])
     0.2
     """
-    costs = _check_unary(unary)
-    pairs, strength = _check_links(links, weights, len(costs))
-    chosen = np.asarray(labels)
-    if chosen.shape != (len(costs),) or chosen.dtype.kind not in "iu":
+    costs, pairs, strength = _check(unary, weights, links)
+    chosen, (frames, steps) = np.asarray(labels), costs.shape
+    if chosen.shape != (frames,) or chosen.dtype.kind not in "iu" or not 0 <= chosen.min() <= chosen.max() < steps:
         raise FeatureError(
-            f"labels is {chosen.dtype} of shape {chosen.shape}; expected are {len(costs)} whole numbers."
+            f"labels are {chosen.shape} of {chosen.dtype}, up to {chosen.max(initial=0)}; "
+            f"expected are {frames} whole numbers, 0 to {steps - 1}."
         )
-    if len(chosen) and not 0 <= chosen.min() <= chosen.max() < costs.shape[1]:
-        raise FeatureError(f"labels go from {chosen.min()} to {chosen.max()}; allowed is 0 to {costs.shape[1] - 1}.")
     return float(_energy(costs, pairs, strength, chosen))
 
 
@@ -53,8 +51,7 @@ def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     >>> chain([[0, 1], [0.6, 0.4], [0, 1]], 0.2).tolist()
     [0, 0, 0]
     """
-    costs = _check_unary(unary)
-    strength = _check_weights(weights, len(costs) - 1)
+    costs, _, strength = _check(unary, weights)
     labels = _chain(costs, strength)
     if labels[0] < 0:
         raise FeatureError(
@@ -104,10 +101,9 @@ def expand(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, start: ArrayL
 
     It begins from the cheapest label of every frame, or from `start (T,)`.
     """
-    costs = _check_unary(unary)
+    costs, pairs, strength = _check(unary, weights, links)
     if not np.isfinite(costs).all():
         raise FeatureError("unary holds infinity; alpha-expansion needs finite costs. Use a large number instead.")
-    pairs, strength = _check_links(links, weights, len(costs))
     labels = np.argmin(costs, axis=1) if start is None else np.array(start, dtype=np.int64)
     lowest = _energy(costs, pairs, strength, labels)
     alpha, quiet = 0, 0
@@ -207,38 +203,29 @@ def _energy(
     return np.float64(data + weights[labels[links[:, 0]] != labels[links[:, 1]]].sum())
 
 
-def _check_unary(unary: ArrayLike) -> Unary:
-    """Costs as a contiguous (T, K) array of float32 or float64."""
+def _check(
+    unary: ArrayLike, weights: ArrayLike, links: ArrayLike | None = None
+) -> tuple[Unary, NDArray[np.int64], NDArray[np.float64]]:
+    """Costs (T, K), contiguous; links (E, 2), none where they are left out; weights (E,), one number stands for all."""
     costs = np.asarray(unary)
     if costs.ndim != 2 or 0 in costs.shape or costs.dtype.kind not in "fiu":
         raise FeatureError(
             f"unary is {costs.dtype} of shape {costs.shape}; expected is (T, K), a cost per frame and step."
         )
-    if costs.dtype == np.float32:
-        return np.ascontiguousarray(costs, dtype=np.float32)
-    return np.ascontiguousarray(costs, dtype=np.float64)
-
-
-def _check_weights(weights: ArrayLike, count: int) -> NDArray[np.float64]:
-    """Weights as (count,) float64; one number stands for all. A Potts weight below 0 has no cut."""
-    strength = np.asarray(weights, dtype=np.float64)
-    if strength.ndim == 0:
-        strength = np.full(count, strength)
-    if strength.shape != (count,):
-        raise FeatureError(f"weights has shape {strength.shape}; expected is one number or ({count},), one per link.")
-    if count and not strength.min() >= 0:
-        raise OptionError(f"weights go down to {strength.min()}; allowed are numbers of at least 0. Raise them.")
-    return np.ascontiguousarray(strength)
-
-
-def _check_links(links: ArrayLike, weights: ArrayLike, frames: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Links as (E, 2) frame numbers, with a weight each."""
-    pairs = np.asarray(links)
+    pairs = np.asarray([] if links is None else links)
     pairs = pairs.astype(np.int64).reshape(0, 2) if pairs.size == 0 else pairs
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise FeatureError(
             f"links is {pairs.dtype} of shape {pairs.shape}; expected is (E, 2), two frame numbers each."
         )
-    if len(pairs) and not 0 <= pairs.min() <= pairs.max() < frames:
-        raise FeatureError(f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to {frames - 1}.")
-    return pairs.astype(np.int64), _check_weights(weights, len(pairs))
+    if len(pairs) and not 0 <= pairs.min() <= pairs.max() < len(costs):
+        raise FeatureError(f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to {len(costs) - 1}.")
+    count = len(costs) - 1 if links is None else len(pairs)
+    strength = np.asarray(weights, dtype=np.float64)
+    strength = np.full(count, strength) if strength.ndim == 0 else np.ascontiguousarray(strength)
+    if strength.shape != (count,):
+        raise FeatureError(f"weights has shape {strength.shape}; expected is one number or ({count},), one per link.")
+    if count and not strength.min() >= 0:  # a Potts weight below 0 has no cut
+        raise OptionError(f"weights go down to {strength.min()}; allowed are numbers of at least 0. Raise them.")
+    kind: Any = np.float32 if costs.dtype == np.float32 else np.float64
+    return np.ascontiguousarray(costs, dtype=kind), pairs.astype(np.int64), strength

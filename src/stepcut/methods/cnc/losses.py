@@ -41,7 +41,7 @@ def tcc(
     `var` is never taken below `variance_floor`.
     """
     with _full_precision(embeddings):
-        u, t, real = _checked(embeddings, times, mask, least=2)
+        u, t, real = _checked(embeddings, times, mask, 2)
         count = len(u)
         # Only distances count. With the frames' middle at 0 their products lose less to rounding.
         u = (u - u.sum((0, 1)) / real.sum().clamp_min(1)).masked_fill(~real[:, :, None], 0)
@@ -82,12 +82,7 @@ def cidm(
     With `frames (B,)`, how many frames each video has, the times of gamma are counted in frames.
     """
     with _full_precision(embeddings):
-        u, t, real = _checked(embeddings, times, mask, least=1)
-        if durations.shape != t.shape[:1]:
-            raise OptionError(
-                f"durations has shape {tuple(durations.shape)}; expected {tuple(t.shape[:1])}, one per video. "
-                f"Give the length of each video in seconds."
-            )
+        u, t, real = _checked(embeddings, times, mask, 1, durations)
         apart = t[:, :, None] - t[:, None, :]
         near = apart.abs() * durations.to(t.device, t.dtype)[:, None, None] <= window + ON_THE_EDGE
         gamma = (apart if frames is None else apart * frames.to(t.device, t.dtype)[:, None, None]).square() + 1
@@ -127,7 +122,7 @@ def lav(
     The mean over all pairs of videos of soft-DTW on |u_i - v_j|^2, as a sum along the path, as it is defined. Masked
     frames are left out of the path.
     """
-    u, times, real = _checked(embeddings, times, mask, least=2)
+    u, times, real = _checked(embeddings, times, mask, 2)
     on_sphere = unit(u)
     return alignment(on_sphere, times, real, gamma) + weight * cidm(on_sphere, times, durations, real, window, margin)
 
@@ -187,7 +182,7 @@ def measure(
 def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1) -> Tensor:
     """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
     with _full_precision(embeddings):
-        u, _, real = _checked(embeddings, times, mask, least=2)
+        u, _, real = _checked(embeddings, times, mask, 2)
         order = (~real).to(torch.uint8).argsort(dim=1, stable=True)  # real frames first, in their order
         u = u.gather(1, order[:, :, None].expand_as(u))
         a, b = torch.triu_indices(len(u), len(u), offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
@@ -218,23 +213,23 @@ def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[obj
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
 
 
-def _checked(embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int) -> tuple[Tensor, Tensor, Tensor]:
+def _checked(
+    embeddings: Tensor, times: Tensor, mask: Tensor | None, least: int, durations: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Shapes that fit, float32 or float64, and the mask; padded frames hold 0, so nothing of them gets through."""
     if embeddings.ndim != 3 or embeddings.shape[0] < least:
         raise OptionError(
             f"embeddings has shape {tuple(embeddings.shape)}; expected (videos, frames, dimensions) with at least "
             f"{least} {'video' if least == 1 else 'videos'}. Stack the sampled frames of the videos of one task."
         )
-    if times.shape != embeddings.shape[:2]:
-        raise OptionError(
-            f"times has shape {tuple(times.shape)}; expected {tuple(embeddings.shape[:2])}, one per frame. "
-            f"Give each frame's time divided by its video's length."
-        )
-    if mask is not None and mask.shape != times.shape:
-        raise OptionError(
-            f"mask has shape {tuple(mask.shape)}; expected {tuple(times.shape)}, true on real frames. "
-            f"Leave it out when no frame is padding."
-        )
+    videos, frames = tuple(embeddings.shape[:1]), tuple(embeddings.shape[:2])
+    for name, given, shape, what in (
+        ("times", times, frames, "each frame's time divided by its video's length"),
+        ("mask", mask, frames, "true on real frames, or nothing when no frame is padding"),
+        ("durations", durations, videos, "the length of each video in seconds"),
+    ):
+        if given is not None and given.shape != shape:
+            raise OptionError(f"{name} has shape {tuple(given.shape)}; expected {shape}. Give {what}.")
     dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
     u, t = embeddings.to(dtype), times.to(embeddings.device, dtype)
     if mask is None:

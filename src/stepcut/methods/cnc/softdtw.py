@@ -45,9 +45,7 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
     if gamma <= 0:
         raise OptionError(f"gamma={gamma} is not positive. Choose 0.1, or less for a sharper alignment.")
     if lengths is not None and lengths.shape != (shape[0], 2):
-        raise OptionError(
-            f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and columns of a matrix."
-        )
+        raise OptionError(f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and columns.")
     function: type[torch.autograd.Function] = _SoftDTW
     value: Tensor = function.apply(cost, gamma, lengths)
     return value if cost.dtype in (torch.float32, torch.float64) else value.float()
