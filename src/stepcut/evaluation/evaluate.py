@@ -151,9 +151,13 @@ def evaluate(
         (baseline(row, pair.true, count, number), pair, count, blindly) for row in BASELINES for number in numbers[row]
     ]
     work = partial(_score, background=background)
-    answers = iter([work(one) for one in todo] if engine is None else engine.map(work, todo))
-    scores = {name: [_right(next(answers)) for _ in row.pairs] for name, row in found.items()}
-    blind = {row: [_right(next(answers)) for _ in numbers[row]] for row in BASELINES}
+    answers = [work(one) for one in todo] if engine is None else engine.map(work, todo)
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    scored: Any = iter(answers)
+    scores: dict[str, list[Score]] = {name: [next(scored) for _ in row.pairs] for name, row in found.items()}
+    blind: dict[str, list[Score]] = {row: [next(scored) for _ in numbers[row]] for row in BASELINES}
     rows: list[list[Cell]] = []
     for name, each in [*scores.items(), *blind.items()]:
         rows.append([name, *(spread([one.figures[figure] for one in each]) for figure in FIGURES)])
@@ -219,12 +223,6 @@ def _score(job: tuple[list[Any], Pair, int, Protocol], background: str) -> Score
     return score(labels, pair.true, protocol, background, pair.steps, pair.clock, count)
 
 
-def _right(answer: Score | Exception) -> Score:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:
     """Eight characters that change when `timelines` do."""
     plain = {n: [(s.start, s.end, s.step) for s in t] for n, t in sorted(timelines.items())}
@@ -266,4 +264,4 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
         return read_folder(truth), Path(truth).name or str(truth)
     if isinstance(truth, Mapping):
         return truth, "given"
-    return {video.name: video.timeline for video in truth.videos if video.timeline is not None}, str(truth.name)
+    return truth.timelines, str(truth.name)

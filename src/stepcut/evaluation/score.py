@@ -72,8 +72,12 @@ class Score:
         # Column 0 is "no step", so clusters move up by one; the labels below are positions in the counts.
         classes = len(np.unique(np.concatenate(true)))
         most = max(clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1)
-        self._shape = (max(int(t.max()) for t in true) + 1, most + 1)
+        steps = max(int(t.max()) for t in true) + 1
+        self._counts = [metrics.count(p + 1, t, most + 1, steps) for p, t in zip(pred, true, strict=True)]
+        self.confusion: Counts = np.sum(self._counts, axis=0)
+        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no step")."""
         rows = np.flatnonzero(self.confusion.sum(axis=1))
+        self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
         self._matched = [(counts, protocol.match(counts, rows)) for counts in groups]
         each = [protocol.rate(counts, matching) for counts, matching in self._matched]
@@ -100,7 +104,7 @@ class Score:
 
     def mapped(self, video: int) -> NDArray[np.int64]:
         """The prediction of one video in numbers of true steps; a cluster `k` without a step becomes `-2 - k`."""
-        translate = -1 - np.arange(self._shape[1], dtype=np.int64)
+        translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
         translate[NO_STEP] = BACKGROUND
         for cluster, step in self._matching(video).items():
             translate[cluster] = step
@@ -111,7 +115,7 @@ class Score:
 
         `clusters` are names to print in place of "cluster 3"; one that is also the name of its step is printed once.
         """
-        if self._protocol.per_video:
+        if not self.has_one_matching:
             return "every video has a matching of its own; see .matchings"
         frames_of_cluster, matching = self.confusion.sum(axis=0), self._matching(0)
         lines = []
@@ -196,21 +200,6 @@ class Score:
         named |= {"edit": self.edit, **{f"F1@{percent}": value for percent, value in self.f1_at.items()}}
         return {**named, "tau": self.tau, "lengths": self.length_distance}
 
-    @cached_property
-    def _counts(self) -> list[Counts]:
-        steps, columns = self._shape
-        return [metrics.count(p + 1, t, columns, steps) for p, t in zip(self._pred, self._true, strict=True)]
-
-    @cached_property
-    def confusion(self) -> Counts:
-        """Frames of every true step (row 0 is background) given to every cluster (column 0 is "no step")."""
-        steps, columns = self._shape
-        return metrics.count(np.concatenate(self._pred) + 1, np.concatenate(self._true), columns, steps)
-
-    @cached_property
-    def _occurring(self) -> list[int]:
-        return [int(step) for step in np.flatnonzero(self.confusion.sum(axis=1))]
-
     def _matching(self, video: int) -> Matching:
         return self._matched[video if self._protocol.per_video else 0][1]
 
@@ -271,15 +260,12 @@ def score(
 def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
     arrays = [np.asarray(video) for video in labels]
     for i, array in enumerate(arrays):
-        if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
+        numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
+        if not numbers or array.min() < lowest:
+            held = f"holds {array.min()}" if numbers else f"holds {array.dtype} of shape {array.shape}"
             raise OptionError(
-                f"{what}[{i}] holds {array.dtype} of shape {array.shape}; it must be one whole number per frame, of "
-                "one frame at least. Convert it with astype(int), and leave empty videos out."
-            )
-        if array.min() < lowest:
-            raise OptionError(
-                f"{what}[{i}] holds {array.min()}; the lowest number allowed is {lowest} "
-                f"({'no step' if lowest < 0 else 'background'}). Renumber the labels."
+                f"{what}[{i}] {held}; it must be one whole number per frame, the lowest {lowest} "
+                f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), leave empty videos out."
             )
     if not arrays:
         raise OptionError(f"{what} holds no video; give a list with one array of labels per video.")

@@ -64,9 +64,9 @@ class Cell:
         return (embedding, segmenter) if segmenter else ("method", self.row)
 
     @property
-    def is_trained(self) -> bool:
-        """Whether an embedder is trained for it, which cells of one task, view, loss and seed share."""
-        return " + " in self.row
+    def embedding(self) -> tuple[str, str, str, int] | None:
+        """What it shares with the cells that are filled from the same trained embedder; None where none is trained."""
+        return (self.task, self.view, self.parts[0], self.seed) if " + " in self.row else None
 
     @property
     def key(self) -> str:
@@ -187,7 +187,7 @@ def predict(work: Work) -> dict[str, NDArray[np.int64]]:
     cell, material = work.cell, work.material
     embedding, name = cell.parts
     named: dict[str, Any] = {"steps": cell.steps, "rate": material.rate, "seed": cell.seed}
-    if cell.is_trained:
+    if cell.embedding is not None:
         rows = load_file(train_embedder(work))
     else:
         rows = material.read()

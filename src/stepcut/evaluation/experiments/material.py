@@ -6,8 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ from stepcut.timeline import Timeline
 
 Rows = NDArray[Any]
 Maker = Callable[[list[Path], FeatureSpec], tuple[list[Features], list[Failure]]]
+Found = tuple[dict[str, tuple[Features, float]], list[str]]
+"""By video, its features with the file that holds them and its length in seconds; and notes."""
 
 SLACK = 2.0
 """Seconds by which rows may miss the end of their video before their rate is doubted."""
@@ -47,6 +48,8 @@ class Material:
     features: dict[str, Path] = field(default_factory=dict)
     """Video -> a file of rows (T, d) or (T, C, h, w); empty where there are neither features nor videos."""
     rate: float = 1.0
+    described: str | None = None
+    """What the features are, in words."""
     notes: Sequence[str] = ()
     """What was assumed, and which videos were left out."""
 
@@ -67,11 +70,6 @@ class Material:
         """The number of true steps that occur."""
         return len({segment.step for timeline in self.truth.values() for segment in timeline})
 
-    @property
-    def bytes(self) -> int:
-        """What its features take, roughly."""
-        return sum(path.stat().st_size for path in self.features.values())
-
     def read(self) -> dict[str, Rows]:
         """The features of every video."""
         if not self.features:
@@ -90,30 +88,64 @@ def make_material(
     fps   rows per second of given features that do not say it (1)
     make  makes features of videos
     """
-    if isinstance(kind, str):
-        return _given(task, view, kind, fps)
-    if kind is not None:
-        return _made(task, view, kind, make)
-    lengths = {name: video.duration or task.timelines[name].end for name, video in _true(task).items()}
-    return Material(task, view, lengths) if lengths else None
-
-
-def describe(first: Material, kind: str | FeatureSpec | None, maps: str) -> tuple[str | None, bool]:
-    """What the features of the `first` task are, in words, and whether they are maps, as in the paper.
-
-    `kind` is as for `make_material`, `maps` a word of `MAPS`.
-    """
+    true = {video.name: video for video in task if video.timeline is not None and len(video.timeline)}
     if kind is None:
-        return None, False
-    (one,) = load_features([next(iter(first.features.values()))], first.rate)
+        lengths = {name: video.duration or task.timelines[name].end for name, video in true.items()}
+        return Material(task, view, lengths) if lengths else None
+    found, notes = _given(true, kind, fps) if isinstance(kind, str) else _made(true, kind, make)
+    if not found:
+        return None
+    durations = {name: length for name, (_, length) in found.items()}
+    rates = sorted({one.rate for one, _ in found.values()})
+    if len(rates) > 1:
+        raise DataError(f"task {task.name!r}: features of {kind} come at {[*map(str, rates)]} rows a second.")
+    files = {name: Path(one.path or "") for name, (one, _) in found.items()}
+    first = next(iter(found.values()))[0]
+    words = _describe(first, kind)
+    return Material(task, view, durations, files, float(rates[0]), words, [f"{task.name}: {note}" for note in notes])
+
+
+def _given(true: Mapping[str, TaskVideo], kind: str, fps: Rate | None) -> Found:
+    """Given features of videos with a truth, and what was assumed."""
+    found, notes = {}, []
+    for name, video in true.items():
+        if kind not in video.features:
+            continue
+        file = video.features[kind].absolute()
+        (one,) = load_features([file], as_rate(fps) if fps is not None else video.rate or 1)
+        length, known = len(one.rows) / float(one.rate), video.duration
+        if known is not None and abs(length - known) > max(SLACK, 0.05 * known):
+            raise DataError(
+                f"{file}: {len(one.rows)} rows at {one.rate} a second are {length:.0f} s, but the video is {known:.0f} "
+                f"s long. Say the rate of the features: --fps {len(one.rows) / known:.3g}"
+            )
+        if one.spec is None and video.rate is None and fps is None:
+            notes = ["its features do not say their rate; 1 row a second was assumed."]
+        found[name] = replace(one, path=str(file)), length
+    return found, notes
+
+
+def _made(true: Mapping[str, TaskVideo], spec: FeatureSpec, make: Maker) -> Found:
+    """Features made of the videos with a truth, once, each with its file; a video that fails is left out."""
+    filmed = {str(video.path): name for name, video in true.items() if video.path is not None}
+    made, failed = make([Path(path) for path in filmed], spec) if filmed else ([], [])
+    notes = [f"{failure.name} was left out: {failure.error}" for failure in failed]
+    found = {}
+    for one in made:
+        if isinstance(one.rows, np.memmap) and one.rows.filename is not None:
+            found[filmed[str(one.path)]] = replace(one, path=str(one.rows.filename)), one.duration
+    if filmed and not found:
+        raise DataError(f"none of the {len(filmed)} videos of a task can be used. {' '.join(notes[:2])}")
+    return found, notes
+
+
+def _describe(one: Features, kind: str | FeatureSpec) -> str:
+    """What features are, in words: the backbone and its layer, whether they are maps, how many a second."""
     spec = one.spec or (kind if isinstance(kind, FeatureSpec) else None)
-    name = spec.backbone if spec is not None else str(kind)
-    layer = (spec.layer if spec is not None else None) or ("conv4c" if name == "resnet50" else "")
-    if one.rows.ndim != 4:
-        return f"{name}{' ' + layer if layer else ''} at {first.rate:g} a second", False
-    halved = maps == "half" and isinstance(kind, FeatureSpec)
-    size = " of {} x {}".format(*one.rows.shape[2:]) if halved else ""
-    return f"{name}{' ' + layer if layer else ''} maps{size} at {first.rate:g} a second", True
+    name = str(kind) if spec is None else spec.backbone
+    layer = (spec and spec.layer) or ("conv4c" if name == "resnet50" else "")
+    maps = "maps of {} x {}".format(*one.rows.shape[2:]) if one.rows.ndim == 4 else ""
+    return " ".join(word for word in (name, layer, maps, f"at {float(one.rate):g} a second") if word)
 
 
 def find_tasks(
@@ -215,52 +247,3 @@ def choose_features(
     if len(given) > 1:
         raise OptionError(f"features of several kinds are here; say which: --features {' | '.join(given)}.")
     return given[0] if given else as_spec(DEFAULT, fps=fps) if filmed else None
-
-
-def _true(task: Task) -> dict[str, TaskVideo]:
-    return {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
-
-
-def _given(task: Task, view: str, kind: str, fps: Rate | None) -> Material | None:
-    """The material of a task with given features; None where no video has both a truth and these features."""
-    held = {name: v for name, v in _true(task).items() if kind in v.features}
-    files = {name: v.features[kind].absolute() for name, v in held.items()}
-    if not files:
-        return None
-    rates: dict[Fraction, list[str]] = {}
-    durations: dict[str, float] = {}
-    notes = []
-    for name, video in held.items():
-        assumed = as_rate(fps) if fps is not None else video.rate or Fraction(1)
-        (one,) = load_features([files[name]], assumed)
-        rates.setdefault(one.rate, []).append(name)
-        durations[name] = len(one.rows) / float(one.rate)
-        known = video.duration
-        if known is not None and abs(durations[name] - known) > max(SLACK, 0.05 * known):
-            raise DataError(
-                f"{files[name]}: {len(one.rows)} rows at {one.rate} a second are {durations[name]:.0f} s, but the "
-                f"video is {known:.0f} s long. Say the rate of the features: --fps {len(one.rows) / known:.3g}"
-            )
-        if one.spec is None and video.rate is None and fps is None:
-            notes = [f"{task.name}: its features do not say their rate; 1 row a second was assumed."]
-    if len(rates) > 1:
-        raise DataError(f"task {task.name!r}: features of {kind} come at {sorted(map(str, rates))} rows a second.")
-    return Material(task, view, durations, files, float(next(iter(rates))), notes)
-
-
-def _made(task: Task, view: str, spec: FeatureSpec, make: Maker) -> Material | None:
-    """The material of a task whose features are made of its videos, once; a video that fails is left out."""
-    filmed = {name: v.path for name, v in _true(task).items() if v.path is not None}
-    if not filmed:
-        return None
-    found, failed = make(list(filmed.values()), spec)
-    made = {each.path: each for each in found}
-    notes = [f"{task.name}: {failure.name} was left out: {failure.error}" for failure in failed]
-    files, durations, rate = {}, {}, float(spec.fps)
-    for name, path in filmed.items():
-        one = made.get(str(path))
-        if one is not None and isinstance(one.rows, np.memmap) and one.rows.filename is not None:
-            files[name], durations[name], rate = Path(one.rows.filename), one.duration, float(one.rate)
-    if not files:
-        raise DataError(f"task {task.name!r}: none of its videos can be used. {' '.join(notes[:2])}")
-    return Material(task, view, durations, files, rate, notes)

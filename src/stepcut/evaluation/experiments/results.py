@@ -99,15 +99,11 @@ class Results:
         notes = [*self._verdicts(shown[0]), *self._on_published(body), *self._notes()]
         return Table(["row", *titles], body, self._caption(" and ".join(shown)), notes)
 
-    def mean(self, row: str, figure: str = "F1", protocol: str = "strict", **where: Any) -> Spread:
-        """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over seeds.
-
-        `where` limits cells, as in steps=7.
-        """
-        every = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
-        cells = [cell for cell in every if all(cell[name] == value for name, value in where.items())]
+    def mean(self, row: str, figure: str = "F1", protocol: str = "strict") -> Spread:
+        """The `figure` of a `row` under a `protocol`: the mean over tasks, with the deviation over seeds."""
+        cells = [cell for key, cells in self.rows().items() if key[0] == row for cell in cells]
         if not cells:
-            raise OptionError(f"there is no cell of row {row!r} with {where or 'these settings'} in these results.")
+            raise OptionError(f"there is no cell of row {row!r} in these results.")
         return self._average(cells, figure, protocol)
 
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
@@ -158,11 +154,15 @@ class Results:
         parts = DATASETS["egoprocel"].tasks
         return parts[task].part if self.record["data"] == "egoprocel" and task in parts else task
 
+    def _by_column(self, cells: Cells) -> dict[str, Cells]:
+        parts: dict[str, Cells] = {}
+        for cell in cells:
+            parts.setdefault(self._column(cell["task"]), []).append(cell)
+        return parts
+
     def _figures(self, cells: Cells, protocol: str, columns: list[str]) -> list[Cell]:
-        chosen = [[cell for cell in cells if self._column(cell["task"]) == column] for column in columns]
-        chosen += [cells] if len(columns) > 1 else []
-        values: list[Cell] = []
-        for mine in chosen:
+        parts, values = self._by_column(cells), list[Cell]()
+        for mine in [*(parts.get(column) for column in columns), *([cells] if len(columns) > 1 else [])]:
             for figure in self.experiment.figures:
                 mean = self._average(mine, figure, protocol) if mine else None
                 values.append(mean.mean if mean is not None and mean.sd == 0.0 else mean)
@@ -170,8 +170,7 @@ class Results:
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
         """As in the paper, over the columns: a part of many tasks weighs no more than a part of one."""
-        columns = dict.fromkeys(self._column(cell["task"]) for cell in cells)
-        parts = [[cell for cell in cells if self._column(cell["task"]) == column] for column in columns]
+        parts = self._by_column(cells).values()
         seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
         return Spread(float(np.mean(seeds)), float(np.std(seeds)))
 
@@ -191,11 +190,9 @@ class Results:
     def _published_cells(self, known: Published, columns: list[str]) -> list[Cell]:
         shown = self.experiment.figures
         cells: list[Cell] = [known.get(column, {}).get(figure) for column in columns for figure in shown]
-        if len(columns) > 1:
-            for figure in shown:
-                values = [known.get(column, {}).get(figure) for column in columns]
-                present = [value for value in values if value is not None]
-                cells.append(float(np.mean(present)) if len(present) == len(columns) else None)
+        for figure in shown if len(columns) > 1 else ():
+            values = [known[column][figure] for column in columns if figure in known.get(column, {})]
+            cells.append(float(np.mean(values)) if len(values) == len(columns) else None)
         return cells
 
     def _others(self, protocol: str) -> list[str]:

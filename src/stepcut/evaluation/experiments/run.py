@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.experiments.cells import (
@@ -22,7 +22,7 @@ from stepcut.evaluation.experiments.cells import (
     train_embedder,
 )
 from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
-from stepcut.evaluation.experiments.material import Material, choose_features, describe, find_tasks, make_material
+from stepcut.evaluation.experiments.material import Material, choose_features, find_tasks, make_material
 from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
@@ -36,8 +36,6 @@ from stepcut.rate import Rate
 from stepcut.version import versions
 
 log = logging.getLogger("stepcut")
-
-T = TypeVar("T")
 
 
 def run_experiment(
@@ -114,21 +112,18 @@ def run_experiment(
             notes.append("This data has neither features nor videos here, so only the rows that need none are filled.")
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
-        described: tuple[str | None, bool] = (None, False)
         for group in [[one] for one in found] if maps == "stream" else [found]:
             made = [make_material(task, view, kind, fps, make) for view, task in group]
             ready = [material for material in made if material is not None]
             if not ready:
                 continue
-            described = describe(ready[0], kind, maps)
             by_task = {(material.view, material.task.name): material for material in ready}
             numbers = {m.task.name: experiment.steps or (m.steps if steps == "true" else int(steps),) for m in ready}
             cells = plan(chosen, list(by_task), numbers, range(seed, seed + seeds))
             where = None if device == "auto" else device
             work = [Work(cell, by_task[cell.view, cell.task], place, train, cut, where) for cell in cells]
             # Trained embeddings first, each once: the cells that share one then find it on the disk.
-            trained = [one for one in work if one.cell.is_trained]
-            first = {(w.cell.task, w.cell.view, w.cell.parts[0], w.cell.seed): w for w in trained}
+            first = {one.cell.embedding: one for one in work if one.cell.embedding is not None}
             size = None if on_cluster else _jobs(jobs, ready)
             with open_engine(cluster, None if size == 1 else size) as workers:
                 _each(train_embedder, list(first.values()), workers, "embeddings", progress)
@@ -140,15 +135,16 @@ def run_experiment(
             raise DataError(
                 f"no task of {data} has features {kind!r} and true timelines. Choose other features or tasks."
             )
+    described = materials[0].described
     return Results(
         {
             "format": FORMAT,
             "experiment": name,
             "data": data_name,
-            "features": described[0],
+            "features": described,
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
-            "encoder": "the paper's embedder on maps" if described[1] else "the encoder of vectors",
+            "encoder": "the paper's embedder on maps" if " maps of " in (described or "") else "the encoder of vectors",
             "device": _device(device),
             "train": train,
             "cut": cut,
@@ -192,18 +188,18 @@ def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
     if jobs is not None:
         check_number("jobs", jobs, 1, whole=True)
         return jobs
-    largest = max(material.bytes for material in materials)
+    largest = max(sum(path.stat().st_size for path in material.features.values()) for material in materials)
     return max(1, min(count_cores(), int(free_memory() / (6 * largest + 2**29))))
 
 
 def _each(
-    do: Callable[[Work], T], todo: Sequence[Work], engine: Engine | None, stage_name: str, progress: Hook
-) -> list[T]:
+    do: Callable[[Work], Any], todo: Sequence[Work], engine: Engine | None, what: str, progress: Hook
+) -> list[Any]:
     """Do all work, here or by the engine's workers; the answers in its order."""
-    answers: dict[int, T] = {}
-    with Stage(progress, stage_name, total=len(todo), unit="cells") as stage:
+    answers: dict[int, Any] = {}
+    with Stage(progress, what, total=len(todo), unit="cells") as stage:
 
-        def done(number: int, answer: T | Exception) -> None:
+        def done(number: int, answer: Any) -> None:
             if isinstance(answer, Exception):
                 raise answer
             answers[number] = answer

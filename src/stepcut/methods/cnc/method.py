@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -34,6 +34,7 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
 that distances in TCC are neither divided by the dimension nor by a temperature."""
 
 
+@dataclass(eq=False)
 class CnC(Method):
     """The paper's method; every part of it can be changed by name.
 
@@ -43,21 +44,15 @@ class CnC(Method):
     text says where ours departs from it (`AS_PUBLISHED`); `train` and `cut` come before it.
     """
 
-    def __init__(
-        self,
-        steps: int | str = 7,
-        rate: float = 1.0,
-        seed: int = 0,
-        loss: str = "tc3i",
-        dim: int = 128,
-        segmenter: Any = "procut",
-        train: Mapping[str, Any] | None = None,
-        cut: Mapping[str, Any] | None = None,
-        as_published: bool = False,
-    ) -> None:
-        self.steps, self.rate, self.seed = steps, rate, seed
-        self.loss, self.dim, self.segmenter = loss, dim, segmenter
-        self.train, self.cut, self.as_published = train, cut, as_published
+    steps: int | str = 7
+    rate: float = 1.0
+    seed: int = 0
+    loss: str = "tc3i"
+    dim: int = 128
+    segmenter: Any = "procut"
+    train: Mapping[str, Any] | None = None
+    cut: Mapping[str, Any] | None = None
+    as_published: bool = False
 
     def fit(
         self,
@@ -126,9 +121,8 @@ class CnC(Method):
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given; a segmenter object becomes its class and its settings."""
         own = not isinstance(self.segmenter, str)
-        plain = ("steps", "rate", "seed", "loss", "dim", "as_published")
         return {
-            **{name: getattr(self, name) for name in plain},
+            **{each.name: getattr(self, each.name) for each in fields(self)},
             "segmenter": name_of("segmenter", self.segmenter, SEGMENTERS) if own else self.segmenter,
             # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
             "train": {key: value for key, value in (self.train or {}).items() if key not in ("backbone", "device")},
