@@ -59,12 +59,9 @@ def load_backbone(
 def open_backbone(
     backbone: str | FeatureSpec | Backbone, fps: Rate | None = None, device: str = "auto", engine: Engine | None = None
 ) -> tuple[Backbone, FeatureSpec]:
-    """The backbone, and the spec of the features that it makes.
+    """The `backbone` (a name, a spec or itself) for a `device`, and the spec of the features that it makes.
 
-    backbone  a name, a spec, or a backbone
-    fps       rows per second; left out, those of the spec
-    device    auto, cpu or cuda
-    engine    whose workers will use it
+    `fps`: rows per second, left out, those of the spec; `engine`: whose workers will use it.
     """
     network: Backbone
     if isinstance(backbone, str | FeatureSpec):
@@ -105,28 +102,22 @@ def _extract(backbone: Backbone, frames: Frames) -> Rows:
 
 def _own(spec: FeatureSpec) -> Backbone:
     """A backbone of somebody's own: made without arguments, and only where the user named it."""
+    name = f"backbone={spec.backbone!r}"
     if is_own(spec.backbone) and not spec.trusted:
-        raise OptionError(
-            f"backbone={spec.backbone!r} is code that is not stepcut's, named by a file. If you trust it, load the "
-            "procedure with trust=True (--trust)."
-        )
+        raise OptionError(f"{name} is code that a file names. If you trust it, load it with trust=True (--trust).")
     make: Callable[..., Any] = find("backbone", spec.backbone, BACKBONES)
     try:
         return _checked(make())
     except TypeError as error:
-        raise OptionError(
-            f"backbone={spec.backbone!r} cannot be made without arguments ({error}). Hand the object over from Python."
-        ) from error
+        raise OptionError(f"{name} cannot be made without arguments ({error}). Hand over the object.") from error
 
 
 def _checked(backbone: object) -> Backbone:
     if isinstance(backbone, Backbone):
         return backbone
     missing = [n for n in ("name", "dim", "size", "fingerprint", "extract") if not hasattr(backbone, n)]
-    raise OptionError(
-        f"backbone={backbone!r} has no {', '.join(missing)}. Give a name ({', '.join(BACKBONES)}), a model file, or an "
-        "object with name, dim, size, fingerprint and extract(frames)."
-    )
+    names = ", ".join(BACKBONES)
+    raise OptionError(f"backbone={backbone!r} has no {', '.join(missing)}. Give a name ({names}) or such an object.")
 
 
 def choose_device(device: str = "auto") -> str:

@@ -86,10 +86,8 @@ class Network:
         """The features in half precision of `frames`, (n, size, size, 3) RGB, or clips of them."""
         shape = (*((self.clip_frames,) if self.clip_frames > 1 else ()), self.size, self.size, 3)
         if frames.shape[1:] != shape or frames.dtype != np.uint8:
-            raise OptionError(
-                f"frames of shape {frames.shape} and type {frames.dtype} do not fit {self.name}; give uint8 "
-                f"(n, {', '.join(map(str, shape))}), for example from sample_frames(path, size={self.size})."
-            )
+            given, wanted = f"frames of shape {frames.shape} and type {frames.dtype}", ", ".join(map(str, shape))
+            raise OptionError(f"{given} do not fit {self.name}; give uint8 (n, {wanted}).")
         run = self._run or self._build()
         self._run = run
         return run(frames)

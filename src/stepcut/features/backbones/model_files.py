@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import OptionError, choose
 from stepcut.features.backbones.contract import Frames, Network, Place, Rows, precision
 from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino
 from stepcut.features.backbones.resnet50 import IMAGENET_MEAN, IMAGENET_SCALE
@@ -68,30 +68,25 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
         (axis for axis in ((1, 3) if len(shape) == 4 else (2, 1, 4)) if shape[axis : axis + 1] == (3,)), None
     )
     if len(shape) not in (4, 5) or channel is None:
-        raise OptionError(
-            f"{file}: its input has shape {shape}; a backbone takes frames (n, 3, H, W) or (n, H, W, 3), or clips "
-            "(n, t, 3, H, W) or (n, 3, t, H, W). Export the part of the network that does."
-        )
+        wanted = "frames (n, 3, H, W) or (n, H, W, 3), or clips (n, t, 3, H, W) or (n, 3, t, H, W)"
+        raise OptionError(f"{file}: its input has shape {shape}; a backbone takes {wanted}. Export that part of it.")
     frames = list(range(len(shape) - 1))  # (n, [t,] H, W), and the colours where the network wants them
     axes = (*frames[:channel], len(shape) - 1, *frames[channel:])
     size, width = (shape[axes.index(axis)] for axis in (len(shape) - 3, len(shape) - 2))
     size, length = size or width or full.size or 224, shape[axes.index(1)] if len(shape) == 5 else None
     if (width or size) != size or full.size not in (None, size):
         raise OptionError(f"{file}: it takes frames of {width or size} x {size}, size={full.size}; frames are square.")
-    if len(shape) == 4 and full.clip_frames is not None:
-        raise OptionError(f"{file}: clip_frames={full.clip_frames}, but it takes single frames, shape {shape}.")
     if len(shape) == 5 and (length or full.clip_frames) is None:
         raise OptionError(f"{file}: it takes clips of any length, shape {shape}. Give --clip-frames, such as 16.")
-    if length is not None and full.clip_frames not in (None, length):
-        raise OptionError(f"{file}: it takes clips of {length} frames, clip_frames={full.clip_frames}.")
+    if full.clip_frames not in (None, length) and (len(shape) == 4 or length is not None):
+        raise OptionError(f"{file}: clip_frames={full.clip_frames}, but it takes {length or 'single'} frames.")
     if (full.mean is None or full.scale is None) and not described.raw:
         _log.warning("%s does not say how frames are normalised: as for ImageNet. Else give --mean and --scale.", file)
     if full.output is None and len(described.outputs) > 1:
         told = ", ".join(f"{name} {shape}" for name, shape in described.outputs.items())
         raise OptionError(f"{file}: it has several outputs; say which with --output-name: {told}.")
     output = next(iter(described.outputs)) if full.output is None else full.output
-    if output not in described.outputs:
-        raise OptionError(unknown("output", output, described.outputs))
+    choose("output", output, described.outputs)
     clips: dict[str, Any] = {}
     if len(shape) == 5:
         clips = {"clip_frames": length or full.clip_frames, "clip_fps": full.clip_fps or full.fps}
@@ -143,10 +138,8 @@ def _open_onnxruntime(file: Path, device: str) -> tuple[Opened, Described]:
 
     wanted = "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
     if file.suffix != ".onnx" or wanted not in onnxruntime.get_available_providers():
-        raise OptionError(
-            f"{file.name} on device={device!r}: onnxruntime runs .onnx files, here on "
-            f"{', '.join(onnxruntime.get_available_providers())}. Use --device cpu."
-        )
+        here = ", ".join(onnxruntime.get_available_providers())
+        raise OptionError(f"{file.name}, device={device!r}: onnxruntime runs .onnx on {here}. Use --device cpu.")
     try:
         session = onnxruntime.InferenceSession(file, providers=[wanted])
     except Exception as error:  # its errors have no common class

@@ -32,10 +32,8 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     """The backbone that a spec asks for, to run at a place."""
     weights = spec.weights
     if weights is None or (weights in FETCHABLE and not spec.trusted):
-        raise OptionError(
-            f"backbone='resnet50' comes without weights (weights={weights!r}). Give a .safetensors or .pth file of a "
-            f"ResNet-50 or one of these words to fetch 100 MB once: {', '.join(FETCHABLE)}."
-        )
+        what = f"backbone='resnet50' comes without weights (weights={weights!r})"
+        raise OptionError(f"{what}. Give a .safetensors or .pth file, or fetch 100 MB once: {', '.join(FETCHABLE)}.")
     layer = spec.layer or "conv4c"
     channels, _, _ = map_shape(layer)
     if spec.family is not None:
@@ -75,10 +73,8 @@ def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v
 
     def add(name: str, norm: str) -> None:
         if f"{name}.weight" not in weights:
-            raise OptionError(
-                f"layer={layer!r} needs {name}.weight, which the weights do not hold ({len(weights)} entries). "
-                "Choose an earlier layer, or give the weights of a whole ResNet-50."
-            )
+            what = f"layer={layer!r} needs {name}.weight, which the weights do not hold ({len(weights)} entries)"
+            raise OptionError(f"{what}. Choose an earlier layer, or give a whole ResNet-50.")
         convs[name] = fold(weights, name, norm, EPS)
 
     add("conv1", "bn1")

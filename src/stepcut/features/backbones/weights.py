@@ -56,14 +56,10 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         try:
             arrays = read_torch(file)
         except Refused as error:
-            raise OptionError(
-                f"weights='{file}': not a file of plain weights ({error}); it is damaged, or holds objects that would "
-                "run code. Save the state_dict() alone, best as .safetensors."
-            ) from error
+            what = f"not a file of plain weights ({error}): damaged, or with objects that would run code"
+            raise OptionError(f"weights='{file}': {what}. Save the state_dict() alone, as .safetensors.") from error
     else:
-        raise OptionError(
-            f"weights={str(path)!r}: the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt."
-        )
+        raise OptionError(f"weights='{file}': the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt.")
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
 
 
@@ -80,16 +76,12 @@ def fetch_weights(word: str) -> Path:
             with urllib.request.urlopen(address, timeout=60) as answer, open(temporary, "wb") as out:
                 shutil.copyfileobj(answer, out)
         except OSError as error:
-            raise OptionError(
-                f"weights={word!r}: {address} cannot be fetched ({error}). "
-                f"Where there is a network, fetch it by hand and give the file: --weights {name}"
-            ) from error
+            what = f"{address} cannot be fetched ({error})"
+            raise OptionError(f"weights={word!r}: {what}. Fetch it by hand, then give: --weights {name}") from error
         seen = hash_file(temporary)
         if not seen.startswith(digest):
-            raise OptionError(
-                f"weights={word!r}: {address} has the SHA-256 {seen[:16]}..., expected {digest}... "
-                "It was changed on the way; try again from another network."
-            )
+            what = f"{address} has the SHA-256 {seen[:16]}..., expected {digest}"
+            raise OptionError(f"weights={word!r}: {what}. It was changed on the way; try another network.")
     return target
 
 
