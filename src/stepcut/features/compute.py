@@ -35,14 +35,11 @@ def compute_features(
     """Write the features of the video at `path`, or of a part of it, to the file `target`, whole or not at all.
 
     path      a video file
-    backbone  makes the rows
-    fps       rows per second
+    backbone  makes the rows, `fps` a second
     target    the file to write
     tell      hears of every batch; what it raises stops the work
-    threads   that decode; 0 is all cores
-    start     where the part begins
-    end       where it ends
-    times     "exact", "near" or "fast", as `sample_frames` takes it
+
+    `threads`, `start`, `end` and `times` are those of `sample_frames`.
     """
     # Never one thread: what FFmpeg makes of a damaged frame depends on whether threads decode, not on how many.
     rate = as_rate(fps) * frames_per_row(backbone, as_rate(fps))
@@ -80,10 +77,8 @@ def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = No
     for frames in _batches(pictures, batch_size(backbone), samples.close):
         rows = np.asarray(backbone.extract(frames))
         if rows.ndim < 2 or len(rows) != len(frames):
-            raise FeatureError(
-                f"backbone {backbone.name} gave shape {rows.shape} for {len(frames)} frames; it must give a row each: "
-                f"({len(frames)}, {backbone.dim}) or ({len(frames)}, {backbone.dim}, h, w)."
-            )
+            what = f"backbone {backbone.name} gave shape {rows.shape} for {len(frames)} frames"
+            raise FeatureError(f"{what}; it must give a row each: ({len(frames)}, {backbone.dim}) or (..., h, w).")
         yield rows
 
 

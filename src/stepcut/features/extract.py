@@ -89,15 +89,13 @@ def extract(
     def told(place: int, count: int) -> None:
         stage.advance(count, item=items[place][0])
 
-    def found(place: int, _answer: object) -> None:
-        told(place, 1)
-
     looked: list[Extraction | Exception]
     if engine is None:
-        looked = map_threads(lambda item, tell: look_at(item, tell=tell), items, found, told)
+        looked = map_threads(lambda item, tell: look_at(item, tell=tell), items, lambda place, _: told(place, 1), told)
     else:
         # A clip reaches over the border of a part, so that its video stays whole.
-        looked = engine.map(partial(look_at, piece=PIECE if clip_length(network) == 1 else None), items, found)
+        piece = PIECE if clip_length(network) == 1 else None
+        looked = engine.map(partial(look_at, piece=piece), items, lambda place, _: told(place, 1))
     jobs: dict[int, Extraction] = {}
     for number, answer in enumerate(looked):
         if isinstance(answer, Extraction):
@@ -156,12 +154,9 @@ def read_source(
     source    a folder, files, globs or addresses of videos, or of feature files; or arrays, as a list or by name
     rate      rows per second of features that do not say it themselves
     spec      how features are made of videos; None: they cannot be, the procedure was learned from given features
-    cache     where features of videos are kept
-    strict    stop at the first video that cannot be used
-    progress  hears how far the work is
-    engine    whose workers compute; left out, this process does
-    device    auto, cpu or cuda
     backbone  the network itself, where it is at hand
+
+    `cache`, `strict`, `progress`, `engine` and `device` are those of `extract`.
     """
     failures: list[Failure] = []
     places = find_places(source)
@@ -194,12 +189,11 @@ def read_like(
 ) -> Features:
     """The features of one more video, made as those that a procedure was learned from.
 
-    video     a video, a feature file, an array, or features
-    rate      rows per second that the procedure was learned at
-    shape     the shape of a row that it was learned from
-    spec      how its features were made; None where they were given
-    device    auto, cpu or cuda
-    progress  hears how far the work is
+    video        a video, a feature file, an array, or features
+    rate, shape  rows per second, and the shape of a row, that the procedure was learned from
+    spec         how its features were made; None where they were given
+
+    `device` and `progress` are those of `extract`.
     """
     if isinstance(video, Features):
         features = video
@@ -211,11 +205,9 @@ def read_like(
         features = found[0]
     if features.rate != rate:
         raise FeatureError(f"{features.name}: {features.rate} rows per second; this procedure was learned at {rate}.")
-    if list(features.rows.shape[1:]) != list(shape):
-        raise FeatureError(
-            f"{features.name}: a row has shape {list(features.rows.shape[1:])}; this procedure was learned from "
-            f"{list(shape)}. Use the same backbone."
-        )
+    seen, known = list(features.rows.shape[1:]), list(shape)
+    if seen != known:
+        raise FeatureError(f"{features.name}: a row has shape {seen}; this procedure was learned from {known}.")
     return features
 
 

@@ -47,10 +47,8 @@ def unpack(carried: Carried) -> Backbone:
     """The backbone that is `carried`; one that would give other features than the sender's is refused."""
     backbone: Backbone = pickle.loads(carried.packed)  # from our own driver, never from a file
     if backbone.fingerprint != carried.fingerprint:
-        raise FeatureError(
-            f"this worker's backbone is {backbone.fingerprint!r}, the driver's {carried.fingerprint!r}; their features "
-            "differ. Install the same packages on all machines, or name the device: --device cpu."
-        )
+        what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {carried.fingerprint!r}"
+        raise FeatureError(f"{what}. Install the same packages on all machines, or name the device: --device cpu.")
     return backbone
 
 
@@ -99,10 +97,8 @@ def look(
     killed finds its parts again.
 
     video        its name and where it is
-    fingerprint  of the backbone
-    fps          rows per second
+    fingerprint  of the backbone, which computes a `batch` of rows at a time, `fps` a second
     cache        where features are kept
-    batch        rows that are computed at a time
     piece        seconds of video that one worker sees at a time; None: all
     times        how exact the times of frames are: "exact", "near" or "fast"
     tell         is called with 0 after every 16 MB that are read, so that who watches sees progress
@@ -128,15 +124,10 @@ def look(
 
 
 def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float) -> list[Fraction]:
-    """Where to split a long video in about `parts` parts: times of whole batches, soon after key frames.
+    """Where to split a video of `duration` seconds in about `parts` parts: at whole batches, soon after key frames.
 
-    The times include 0; a part ends where the next begins.
-
-    key_times  when its key frames are shown; none: it cannot be split
-    fps        rows per second
-    batch      rows that are computed at a time
-    parts      how many
-    duration   seconds
+    The times include 0; a part ends where the next begins. `key_times`: when its key frames are shown; `fps`: rows per
+    second; `batch`: rows that are computed at a time.
     """
     rate = as_rate(fps)
     times = {Fraction(0)}
@@ -154,32 +145,25 @@ def compute_job(
 ) -> int:
     """Compute and store what a job asks for, unless it is there; gives how many rows it has.
 
+    The parts of one that is split are joined. A video that is damaged anywhere is computed in one pass: what a decoder
+    makes of damage depends on where it began.
+
     job       a video, or a part of one
     backbone  makes the rows
     threads   that decode; 0 is all cores
     tell      hears of every batch; what it raises stops the work
     """
-    if not job.target.exists():
+    if not job.target.exists() and not (job.cuts and _join(job, backbone)):
         opened = unpack(backbone) if isinstance(backbone, Carried) else backbone
         with named(job.path) as file:
             compute_features(file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times)
-    return len(read_rows(job.target)[0])
-
-
-def join(job: Extraction, backbone: Backbone | Carried) -> int:
-    """Put the parts of a `job` together to the file that one pass of the `backbone` writes; gives how many rows it has.
-
-    A video that is damaged anywhere is computed in one pass: what a decoder makes of damage depends on where it began.
-    """
-    if not job.target.exists() and not _join_exactly(job, backbone):
-        compute_job(job, backbone)
     for part in job.parts() if job.cuts else ():
         part.target.unlink(missing_ok=True)
     return len(read_rows(job.target)[0])
 
 
-def _join_exactly(job: Extraction, backbone: Backbone | Carried) -> bool:
-    """Join undamaged parts that have all their rows; false where they have not."""
+def _join(job: Extraction, backbone: Backbone | Carried) -> bool:
+    """Join undamaged parts that have all their rows to the file that one pass writes; false where they have not."""
     said: dict[str, str] = {}
     found = []
     try:
@@ -205,11 +189,7 @@ def compute_jobs(
 
     Videos with the same content are computed once; parts that an earlier run has finished are not computed again.
 
-    jobs      the videos, by number
-    backbone  makes the rows
-    progress  is called in the caller's thread; whatever it raises (or Ctrl-C) stops the workers
-    strict    raise the first error
-    engine    whose workers compute; None: threads of this process
+    `jobs` are the videos by number; `backbone`, `progress`, `strict` and `engine` are those of `extract`.
     """
     if not jobs:
         return {}
@@ -257,10 +237,10 @@ def compute_jobs(
             map_threads(lambda part, tell: compute(part, tell=tell), parts, done, told, workers)
         else:
             carried = Carried(backbone.fingerprint, pickle.dumps(backbone))
-            engine.map(partial(compute_job, backbone=carried), parts, done)
+            compute = partial(compute_job, backbone=carried)
+            engine.map(compute, parts, done)
             split = [number for number in first.values() if jobs[number].cuts and number not in failed]
-            wholes = [jobs[number] for number in split]
-            engine.map(partial(join, backbone=carried), wholes, lambda place, made: judge(split[place], made))
+            engine.map(compute, [jobs[number] for number in split], lambda place, made: judge(split[place], made))
     return {number: failed[first[job.target]] for number, job in jobs.items() if first[job.target] in failed}
 
 

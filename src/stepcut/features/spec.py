@@ -102,10 +102,8 @@ class FeatureSpec:
     def opened(self, digest: str) -> FeatureSpec:
         """The spec with the `digest` of the file that was opened; one that it knew must be the same."""
         if self.digest not in (None, digest):
-            name = self.backbone if self.is_file else self.weights
-            raise OptionError(
-                f"{name}: it is another file than the one learned with (SHA-256 {digest}, not {self.digest}). {LOOKED}"
-            )
+            what = f"it is another file than the one learned with (SHA-256 {digest}, not {self.digest})"
+            raise OptionError(f"{self.backbone if self.is_file else self.weights}: {what}. {LOOKED}")
         return replace(self, digest=digest)
 
     def to_json(self) -> dict[str, Any]:
@@ -179,10 +177,8 @@ def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, An
 def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
     """The spec; an error where there is none and a video was given."""
     if spec is None:
-        raise OptionError(
-            "this procedure was learned from given features, and no network is known that makes them of pictures. "
-            "Give a feature file (.npy, .npz, .safetensors), or learn it from videos."
-        )
+        what = "this procedure was learned from given features; no network is known that makes them"
+        raise OptionError(f"{what}. Give a feature file (.npy, .npz, .safetensors), or learn it from videos.")
     return spec
 
 
@@ -205,8 +201,6 @@ def _three(value: Any, name: str) -> Three:
         numbers = []
     numbers = numbers * 3 if len(numbers) == 1 else numbers
     if len(numbers) != 3 or not all(-16 <= number <= 16 for number in numbers):
-        raise OptionError(
-            f"{name}={value!r}; give three numbers for frames of 0 to 1, such as 0.485,0.456,0.406. Numbers for frames "
-            "of 0 to 255 are to be divided by 255."
-        )
+        what = "three numbers for frames of 0 to 1 (for those of 0 to 255, divided by 255)"
+        raise OptionError(f"{name}={value!r}; give {what}, such as 0.485,0.456,0.406.")
     return numbers[0], numbers[1], numbers[2]
