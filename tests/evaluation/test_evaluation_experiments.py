@@ -301,7 +301,7 @@ def test_an_empty_folder_and_a_file_that_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no data set is known by this folder"):
         run_experiment("main", tmp_path, folder=tmp_path / "out")
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(DataError, match="not a results file of this version"):
+    with pytest.raises(DataError, match="cannot be read as results .not a results file of this version"):
         Results.load(tmp_path / "other.json")
     with pytest.raises(DataError, match="cannot be read as results"):
         Results.load(tmp_path / "absent.json")

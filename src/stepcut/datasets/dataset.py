@@ -140,16 +140,10 @@ class DataSet:
         return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
 
 
-def read_facts() -> dict[str, DataSet]:
-    """All data sets of `about.toml`."""
-    found = {}
-    for name, about in tomllib.loads((Path(__file__).parent / "about.toml").read_text(encoding="utf-8")).items():
-        tasks = {task: TaskInfo(**info) for task, info in about.pop("tasks", {}).items()}
-        found[name] = DataSet(name, tasks=tasks, **about)
-    return found
-
-
-DATASETS = read_facts()
+DATASETS: dict[str, DataSet] = {}
+for _name, _about in tomllib.loads((Path(__file__).parent / "about.toml").read_text(encoding="utf-8")).items():
+    _tasks = {task: TaskInfo(**info) for task, info in _about.pop("tasks", {}).items()}
+    DATASETS[_name] = DataSet(_name, tasks=_tasks, **_about)
 
 
 class Shelf:

@@ -38,14 +38,6 @@ def above_clock(mine: Spread, clock: float) -> str:
     return f"{place} uniform ({mine.mean:.1f} against {clock:.1f} F1)"
 
 
-def verdict(scores: Mapping[str, Sequence[Score]], row: str = "ours") -> str:
-    """In words: whether a `row` of `scores` is above the clock, and by how much."""
-    figures = [each.f1 for each in scores[row]]
-    mine = Spread(float(np.mean(figures)), float(np.std(figures)))
-    who = "This" if row == "ours" else row
-    return f"{who} is {above_clock(mine, scores['uniform'][0].f1)}, a clock that looks at no video."
-
-
 def compare_videos(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
     """Whether two rows differ over videos, in words: a sign-flip test of the mean difference in F1 per video.
 

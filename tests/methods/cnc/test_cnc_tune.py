@@ -63,5 +63,5 @@ def test_tuning_end_to_end_is_exact_in_parts() -> None:
     again = Embedder.restore(settings, embedder.state())  # the backbone is described, and tuned weights are the state
     np.testing.assert_array_equal(again.transform(frames)[0], out[0])
     embedder.backbone = torch.nn.Flatten()
-    with pytest.raises(OptionError, match="a Flatten, a module of your own"):
+    with pytest.raises(OptionError, match="backbone=Flatten.* is of your own, which cannot be written down"):
         embedder.settings()

@@ -64,10 +64,10 @@ class Results:
         """Read the results file at `path`."""
         try:
             record = read_json(path)
+            if not isinstance(record, dict) or record.get("format") != FORMAT:
+                raise ValueError(f"not a results file of this version, {FORMAT}")
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: it cannot be read as results ({error}). Run the experiment again.") from error
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise DataError(f"{path}: it is not a results file of this version ({FORMAT}). Run the experiment again.")
         return cls(record)
 
     # ------------------------------------------------------------------ the table

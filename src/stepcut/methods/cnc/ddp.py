@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn import functional
 
 from stepcut.methods.cnc.sampling import Batch
 from stepcut.parallel.ranks import processes
@@ -38,13 +39,6 @@ def together() -> Iterator[None]:
         yield
     finally:
         distributed.destroy_process_group()
-
-
-def wrap(network: nn.Module) -> nn.Module:
-    """The network, with gradients that are averaged over the processes."""
-    if processes() == 1:
-        return network
-    return nn.parallel.DistributedDataParallel(network)
 
 
 def embed_together(embed: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
@@ -75,15 +69,20 @@ def sum_over_processes(values: Tensor) -> Tensor:
     return total
 
 
-def batch_norm_together(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
-    """BatchNorm of `rows (n, C)` in training, with mean and variance over the rows of all processes."""
+def batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
+    """`norm` on `rows (n, C)`, in training with mean and variance over the rows of all processes."""
+    if norm.training and norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
+    share = norm.momentum or 0.1
+    if not norm.training or processes() == 1:
+        running = (norm.running_mean, norm.running_var)
+        return functional.batch_norm(rows, *running, norm.weight, norm.bias, norm.training, share, norm.eps)
     x = rows.float()
     count = sum_over_processes(torch.full((1,), float(len(x)), device=x.device))
     mean = sum_over_processes(x.sum(0)) / count
     centred = x - mean
     variance = sum_over_processes(centred.square().sum(0)) / count
     if norm.running_mean is not None and norm.running_var is not None:
-        share = norm.momentum or 0.1
         unbiased = variance.detach() * count / (count - 1).clamp_min(1)
         norm.running_mean.lerp_(mean.detach(), share)
         norm.running_var.lerp_(unbiased, share)

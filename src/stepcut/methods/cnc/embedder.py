@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stepcut.errors import NotLearned, OptionError, unknown
-from stepcut.methods.cnc.ddp import embed_together, wrap
+from stepcut.errors import NotLearned, OptionError, choose
+from stepcut.methods.cnc.ddp import embed_together
 from stepcut.methods.cnc.losses import measure
 from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, half_precision, put_together
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
@@ -134,22 +135,23 @@ class Embedder:
             rows = put_together([network.store(video, device) for video in features], device)
             lengths = [len(video) for video in features]
 
-            def sample(random: np.random.Generator, count: int) -> list[Batch]:
-                return draw(random, lengths, self.videos, self.frames, network.offsets, self.rate, count)
-
+            # With gradients that are averaged over the processes, where several train together.
+            shared = network if processes() == 1 else nn.parallel.DistributedDataParallel(network)
+            embed = partial(self._embed, shared, network, rows, device)
             window = self._window(lengths)
-
-            shared = wrap(network)
-
-            def embed(part: Batch) -> Tensor:
-                return self._embed(shared, network, rows, part, device)
-
-            def take(batch: Batch) -> Terms:
-                return self._terms(embed_together(embed, batch), batch, window)
-
-            plan = self._plan(device, lengths)
             run = "" if checkpoint is None else self._run(features)
-            self.curve_ = train(network, sample, take, plan, self.seed, run, progress, checkpoint)
+            self.curve_ = train(
+                network,
+                lambda random, count: draw(
+                    random, lengths, self.videos, self.frames, network.offsets, self.rate, count
+                ),
+                lambda batch: self._terms(embed_together(embed, batch), batch, window),
+                self._plan(device, lengths),
+                self.seed,
+                run,
+                progress,
+                checkpoint,
+            )
         self.network_ = network
         return self
 
@@ -168,20 +170,17 @@ class Embedder:
 
     def settings(self) -> dict[str, Any]:
         """All settings, and what shape of features was learned, ready for JSON."""
-        if not isinstance(self.loss, str):
-            raise OptionError(
-                f"loss={self.loss!r} is a function of your own, which cannot be written down. "
-                f"Choose from {', '.join(LOSSES)} to save the embedder."
-            )
         self._learned()
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in NOT_KEPT}
         given["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
         if isinstance(self.backbone, TunableBackbone):
             given["backbone"] = self.backbone.settings()  # its weights are in the state
-        elif self.backbone is not None:
+        own = [] if isinstance(self.loss, str) else [f"loss={self.loss!r}"]
+        own += [] if self.backbone is None or "backbone" in given else [f"backbone={self.backbone!r}"]
+        if own:
             raise OptionError(
-                f"backbone is a {type(self.backbone).__name__}, a module of your own, which cannot be written down. "
-                f"Tune stepcut.methods.cnc.tune.TunableBackbone(graph) to save the result."
+                f"{own[0]} is of your own, which cannot be written down. To save the embedder, choose a loss from "
+                f"{', '.join(LOSSES)}, and tune stepcut.methods.cnc.tune.TunableBackbone(graph)."
             )
         return {**given, "kind": self.kind_, "shape": self.shape_}
 
@@ -242,7 +241,7 @@ class Embedder:
             record=device.type == "cuda" and isinstance(self.loss, str) and self.kind_ != "frames" and processes() == 1,
         )
 
-    def _embed(self, shared: nn.Module, network: Encoder, rows: Tensor, batch: Batch, device: torch.device) -> Tensor:
+    def _embed(self, shared: nn.Module, network: Encoder, rows: Tensor, device: torch.device, batch: Batch) -> Tensor:
         """The embeddings of a batch: (B, T, dim). `shared` is `network`, as the processes have it in common."""
         count, frames, context = batch.context.shape
         places = batch.context.reshape(-1, context).to(rows.device, non_blocking=True)
@@ -276,10 +275,9 @@ class Embedder:
 
     def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """Say what is wrong with a setting or with the features; the features as arrays."""
-        if isinstance(self.loss, str) and self.loss not in LOSSES:
-            raise OptionError(unknown("loss", self.loss, LOSSES))
-        if self.gamma_time not in ("video", "frames"):
-            raise OptionError(unknown("gamma_time", self.gamma_time, ("video", "frames")))
+        if isinstance(self.loss, str):
+            choose("loss", self.loss, dict.fromkeys(LOSSES))
+        choose("gamma_time", self.gamma_time, dict.fromkeys(("video", "frames")))
         if self.tune_backbone and self.backbone is None:
             raise OptionError(
                 "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "

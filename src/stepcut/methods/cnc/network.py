@@ -17,8 +17,7 @@ from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
 from stepcut.methods.arithmetic import strongest_directions
-from stepcut.methods.cnc.ddp import batch_norm_together
-from stepcut.parallel.ranks import processes
+from stepcut.methods.cnc.ddp import batch_norm
 
 
 class Encoder(nn.Module):
@@ -81,7 +80,7 @@ class MapEncoder(Encoder):
         for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
             x = _conv(x, conv, context)
             rows = x.reshape(-1, conv.out_channels)  # (N h w c, C): what BatchNorm3d averages over
-            x = F.relu(_batch_norm(rows, norm)).view(x.shape)
+            x = F.relu(batch_norm(rows, norm)).view(x.shape)
         x = x.view(count, height * width * context, -1).amax(1)
         for full in (self.full1, self.full2):
             x = F.dropout(F.relu(full(x)), self.dropout, self.training)
@@ -116,17 +115,6 @@ def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
     weight = torch.cat(blocks)  # (c O, c C, 3, 3)
     bias = None if conv.bias is None else conv.bias.repeat(context)
     return F.conv2d(x.permute(0, 3, 1, 2), weight, bias, padding=1).permute(0, 2, 3, 1)
-
-
-def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
-    """`norm` on `(rows, C)`: its own statistics, whatever the shape they are taken over."""
-    if norm.training and norm.num_batches_tracked is not None:
-        norm.num_batches_tracked.add_(1)
-    if norm.training and processes() > 1:
-        return batch_norm_together(rows, norm)
-    return F.batch_norm(
-        rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.training, norm.momentum or 0.1, norm.eps
-    )
 
 
 class VectorEncoder(Encoder):
