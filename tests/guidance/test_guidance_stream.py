@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -161,16 +162,15 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted() -> None:
     assert second.time - first.time > 5 / 500  # the newest, not the next in line
 
 
-def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path: Path) -> None:
+def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transport_stream(tmp_path / "film.ts", frames=60)
     notes: list[str] = []
     now = 0.0
-
-    def clock() -> float:
-        return now
-
+    monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now))
     kinds = []
-    for frame in decoded("film", av.open(str(tmp_path / "film.ts")), notes.append, clock):
+    for frame in decoded("film", av.open(str(tmp_path / "film.ts")), notes.append):
         kinds.append(frame.key_frame)
         now += 0.2  # work on the frame: nothing is left of the time to wait for the source
     assert notes == ["too fast to decode; key frames only"]
@@ -178,7 +178,7 @@ def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path
     assert all(kinds[-5:])
 
 
-def test_a_machine_that_waits_again_takes_every_frame_again() -> None:
+def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     notes: list[str] = []
 
@@ -199,7 +199,8 @@ def test_a_machine_that_waits_again_takes_every_frame_again() -> None:
     camera = MagicMock(demux=demux)
     camera.streams.video = [camera]
     camera.codec_context.skip_frame = "DEFAULT"
-    kinds = list(decoded("camera", camera, notes.append, lambda: now))
+    monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now))
+    kinds = list(decoded("camera", camera, notes.append))
     assert notes == ["too fast to decode; key frames only", "every frame is decoded again"]
     assert [kind for kind, _ in itertools.groupby(kinds)] == ["DEFAULT", "NONKEY", "DEFAULT"]
 
@@ -223,16 +224,17 @@ def test_a_closed_stream_ends() -> None:
     assert not samples._thread.is_alive()
 
 
-def test_a_file_at_its_own_pace_skips_what_is_late() -> None:
+def test_a_file_at_its_own_pace_skips_what_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
         nonlocal now
-        slept.append(seconds)
+        slept.extend([seconds] if seconds else [])
         now += seconds
 
-    samples = keep_pace((Sample(n / 2, picture(n)) for n in range(10)), Fraction(2), clock=lambda: now, sleep=sleep)
+    monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    samples = keep_pace((Sample(n / 2, picture(n)) for n in range(10)), Fraction(2))
     taken = []
     for sample in samples:
         taken.append((sample.time, sample.skipped))

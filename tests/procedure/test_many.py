@@ -16,7 +16,7 @@ from stepcut.cli.main import main
 from stepcut.errors import DataError
 from stepcut.evaluation import evaluate
 from stepcut.parallel.local import Local
-from stepcut.procedure.many import learn_tasks, summarise
+from stepcut.procedure.many import learn_tasks
 
 QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
@@ -45,13 +45,13 @@ def test_one_failure_does_not_stop_the_rest(root: Path, tmp_path: Path) -> None:
         learned = learn_tasks(root, tmp_path, engine, **QUICK)
     finally:
         engine.close()
-    assert [(task.name, bool(task.error)) for task in learned] == [
+    assert [(name, made == "failed") for name, *_, made in learned.rows] == [
         ("bread", False),
         ("coffee", False),
         ("empty", True),
         ("nan", True),
     ]
-    text = str(summarise(learned))
+    text = str(learned)
     assert "2 of 4 tasks learned" in text
     assert "empty: " in text
     assert "no video in this folder" in text

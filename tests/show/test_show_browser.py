@@ -281,7 +281,7 @@ def test_a_hostile_name_is_text(page: Any, served: Served) -> None:
 def test_a_wrong_name_is_said_and_not_kept(page: Any) -> None:
     name_of(page, 0).fill("pour tea")
     name_of(page, 0).press("Enter")
-    wait_saved(page, "is another step already")
+    wait_saved(page, "is a step already")
     assert name_of(page, 0).input_value() == "slice bread"
 
 

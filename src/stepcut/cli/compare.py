@@ -25,9 +25,12 @@ def run(args: argparse.Namespace) -> int:
     names = names if names[0] != names[1] else ["A", "B"]
     groups: dict[str, list[Timeline]] = {}
     failed = False
-    inputs = [find_inputs(folder) for folder in folders]  # a folder that is not there is told before any work
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise OptionError(f"{folder} is not a folder; give one with the videos, or the features, of each group.")
+    inputs = [feature_files(Path(folder)) or find_videos([folder]) for folder in folders]
     for name, videos in zip(names, inputs, strict=True):
-        answers, some = ask_procedure(args, "segment", videos)
+        answers, some = ask_procedure(args, "segment", list(map(str, videos)))
         groups[name], failed = [timeline for _, timeline in answers], failed or some
     first, second = groups.values()
     steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
@@ -38,10 +41,3 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         save_figure(draw_budget(groups, steps).figure, args.plot)
     return 2 if failed else 0
-
-
-def find_inputs(folder: str) -> list[str]:
-    """The videos or feature files of a folder."""
-    if not Path(folder).is_dir():
-        raise OptionError(f"{folder} is not a folder; give a folder with the videos, or the features, of each group.")
-    return [str(path) for path in feature_files(Path(folder)) or find_videos([folder])]

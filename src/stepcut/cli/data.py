@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from stepcut.cli import say
+from stepcut.cli.common import said
 from stepcut.datasets import DATASETS, DataSet, Loaded, examine
 from stepcut.datasets.statistics import plot_statistics, statistics
 from stepcut.errors import DataError, OptionError, choose
@@ -14,7 +15,8 @@ from stepcut.tables import Cell, Table
 def run(args: argparse.Namespace) -> int:
     """Do one of the actions."""
     if args.action == "list":
-        print(_listing(args.format), end="" if args.format != "text" else "\n")
+        rows: list[list[Cell]] = [[d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()]
+        print(Table(["name", "title", "tasks", "licence"], rows).format(args.format).rstrip("\n"))
         return 0
     if args.name is None:
         raise OptionError(f"data {args.action}: the name of a data set is needed. Choose from {', '.join(DATASETS)}.")
@@ -27,22 +29,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.root is None:
         raise OptionError(f"data {args.action} {args.name}: --root DIR is needed, the folder where it lies.")
-    loaded = _load(args)
-    return _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
-
-
-def _load(args: argparse.Namespace) -> Loaded:
-    given = {key: getattr(args, key) for key in ("view", "rate") if getattr(args, key) is not None}
-    takes = {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set())
-    wrong = sorted(set(given) - takes)
-    if wrong:
+    given, takes = said(args, "view", "rate"), {"egoprocel": {"view"}, "folder": {"rate"}}.get(args.name, set())
+    if wrong := sorted(given.keys() - takes):
         raise OptionError(f"--{wrong[0]}: {args.name} has no such choice. Leave it out.")
-    return examine(args.name, args.root, **given)
-
-
-def _listing(form: str) -> str:
-    rows: list[list[Cell]] = [[d.name, d.title, len(d.tasks) or None, d.licence] for d in DATASETS.values()]
-    return Table(["name", "title", "tasks", "licence"], rows).format(form)
+    loaded = examine(args.name, args.root, **given)
+    return _check(data_set, loaded, args) if args.action == "check" else _stats(data_set, loaded, args)
 
 
 def _info(data_set: DataSet) -> str:
@@ -76,14 +67,13 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     for task in loaded.tasks:
         for defect in task.defects:
             print(f"  known defect: {task.name}: {defect}.")
-    for line in loaded.missing:
-        print(f"  missing: {line}")
-    for line in loaded.problems:
-        print(f"  problem: {line}")
-    if not loaded.missing and not loaded.problems:
-        print("  complete.")
-        return 0
-    return 1
+    for what, lines in (("missing", loaded.missing), ("problem", loaded.problems)):
+        for line in lines:
+            print(f"  {what}: {line}")
+    if loaded.missing or loaded.problems:
+        return 1
+    print("  complete.")
+    return 0
 
 
 def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
@@ -93,7 +83,7 @@ def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
             f"{args.root}: nothing to count. {absent} See: stepcut data check {data_set.name} --root {args.root}"
         )
     table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set.tasks)
-    print(table.format(args.format), end="\n" if args.format == "text" else "")
+    print(table.format(args.format).rstrip("\n"))
     if args.format == "csv":  # it has no place for notes
         for note in table.notes:
             say(note)

@@ -17,14 +17,6 @@ FLAWED = 6
 """How many flawed videos are checked: each kind of flaw twice."""
 
 
-def draw_flaws(seed: int) -> list[str]:
-    """The flaws of the videos to check, drawn by `seed`: two steps left out, two done too early, two done too often."""
-    random = np.random.default_rng(seed)
-    early = sorted({after for _, after in EDGES})
-    steps = {"skip": STEPS, "swap": early, "repeat": STEPS}
-    return [f"{kind}:{step}" for kind, choice in steps.items() for step in random.choice(choice, 2, replace=False)]
-
-
 def run(args: argparse.Namespace) -> int:
     """Film a toy kitchen, learn its procedure, and use it."""
     folder, hook = Path(args.output), progress_hook(args)
@@ -58,8 +50,11 @@ def run(args: argparse.Namespace) -> int:
     print(procedure.graph)
 
     print(f"\n5. Checking {FLAWED} new videos, filmed in other kitchens, each with one flaw that the seed draws.")
-    checks, flawed = [], []
-    for number, flaw in enumerate(draw_flaws(args.seed)):
+    checks, flawed, random = [], [], np.random.default_rng(args.seed)
+    # Two steps left out, two done too early, two done too often.
+    steps = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": STEPS}
+    flaws = [f"{kind}:{step}" for kind, some in steps.items() for step in random.choice(some, 2, replace=False)]
+    for number, flaw in enumerate(flaws):
         made = film(folder / f"flawed-{number}", videos=1, seed=args.seed + 1 + number, flaw=flaw)
         flawed.append(made.videos[0])
         checks.append(procedure.check(made.videos[0]))

@@ -29,27 +29,16 @@ def run(args: argparse.Namespace) -> int:
         train, cut = group_settings(read_settings(args.set or []))
         made = said(args, "backbone", "weights", "layer", "family")
         results = run_experiment(
-            args.name,
-            args.data,
-            args.features,
-            args.tasks,
-            args.seeds,
-            args.seed,
-            args.steps if args.steps == "true" else read_value(args.steps),
-            args.rows,
-            place,
-            args.jobs or args.workers,
-            args.fps,
-            train,
-            read_settings(args.toy or []),
-            progress_hook(args),
-            args.engine,
-            args.address,
-            spec_of(args) if made else None,
-            cut,
-            args.as_published,
-            args.device,
-            args.maps,
+            steps=args.steps if args.steps == "true" else read_value(args.steps),
+            folder=place,
+            jobs=args.jobs or args.workers,
+            train=train,
+            cut=cut,
+            toy=read_settings(args.toy or []),
+            progress=progress_hook(args),
+            spec=spec_of(args) if made else None,
+            **said(args, "name", "data", "features", "tasks", "seeds", "seed", "rows", "fps", "engine", "address"),
+            **said(args, "device", "maps", "as_published"),
         )
         words = [args.name, results.record["data"], *(word for word in (args.features, args.backbone) if word)]
         path = place / f"{'-'.join(words)}.json"

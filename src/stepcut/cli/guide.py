@@ -15,7 +15,7 @@ from stepcut.features.backbones import load_backbone
 from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import need_spec
 from stepcut.guidance.guide import Alert, State
-from stepcut.guidance.sources import follow_pictures, follow_rows, hide_password, is_live
+from stepcut.guidance.sources import follow_pictures, hide_password, is_live
 from stepcut.order.orders import name_of
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.timeline import clock
@@ -65,7 +65,8 @@ def follow(
     """The states of a procedure's guide on a feature file, a video, a camera or an address."""
     guide = procedure.guide()
     if not is_live(source) and Path(source).suffix.lower() in FEATURE_SUFFIXES:
-        return follow_rows(guide, procedure.features(source).rows)
+        rows = procedure.features(source).rows
+        return (guide.push(number / guide.rate, row) for number, row in enumerate(rows))
     backbone = load_backbone(need_spec(procedure.spec), device)
     return follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)
 

@@ -20,8 +20,7 @@ from stepcut.methods.cnc.method import group_settings
 from stepcut.parallel.ranks import is_first_process
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
-from stepcut.procedure.many import learn_tasks, summarise
-from stepcut.procedure.procedure import Procedure
+from stepcut.procedure.many import learn_tasks
 from stepcut.progress import silent
 
 MANY = 40
@@ -52,7 +51,12 @@ def run_task(args: argparse.Namespace) -> int:
         print(procedure)
         for number, words in procedure.suggestions.items():
             print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
-        _say_choice(procedure)
+        # How the number of steps was chosen, what the next one up and down would change, and how far to trust it all.
+        if (choice := procedure.method.choice_) is not None:
+            scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
+            print(f"\n{choice.reason}")
+            print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
+        print(f"\nquality: {procedure.quality}\ncheck: {procedure.expectations.forecast}")
         place = shlex.quote(output)
         print(f"\nkept in {output}\nlook at it:  stepcut view {place}")
         print(f"check a new video:  stepcut check {place} NEW.mp4")
@@ -68,17 +72,6 @@ def _together() -> AbstractContextManager[None]:
     from stepcut.methods.cnc.ddp import together
 
     return together()
-
-
-def _say_choice(procedure: Procedure) -> None:
-    """How the number of steps was chosen, what the next one up and down would change, and how far to trust it all."""
-    choice, quality = procedure.method.choice_, procedure.quality
-    if choice is not None:
-        print(f"\n{choice.reason}")
-        scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
-        print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
-    print(f"\nquality: {quality}")
-    print(f"check: {procedure.expectations.forecast}")
 
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
@@ -100,8 +93,8 @@ def run_tasks(args: argparse.Namespace) -> int:
     with open_engine(args, always=True) as engine:
         assert engine is not None
         learned = learn_tasks(args.tasks, output, engine, progress=progress_hook(args), **settings(args))
-    print(summarise(learned))
-    return 2 if any(task.error or task.skipped for task in learned) else 0
+    print(learned)
+    return 2 if learned.notes else 0
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from functools import partial
@@ -18,7 +18,6 @@ from stepcut.features.compute import clip_length, frames_per_row, make_clips
 from stepcut.features.video.sample import Scaler, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
 from stepcut.guidance.stream import Picture, Sample, Say, Stream
-from stepcut.methods.contract import Array
 
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 SPAN = 3.0
@@ -29,16 +28,6 @@ CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
 def is_live(source: str) -> bool:
     """Whether a `source` is a camera or an address rather than a file."""
     return bool(CAMERA.match(source) or ADDRESS.match(source))
-
-
-def follow_rows(guide: Guide, rows: Iterable[Array]) -> Iterator[State]:
-    """Follow the feature rows of a video; gives a state per row.
-
-    guide   from `proc.guide()`
-    rows    (T, d), `guide.rate` of them a second
-    """
-    for number, row in enumerate(rows):
-        yield guide.push(number / guide.rate, row)
 
 
 def follow_pictures(
@@ -86,24 +75,15 @@ def open_samples(
         yield stream
 
 
-def keep_pace(
-    samples: Iterator[Sample],
-    rate: Fraction,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Sample]:
-    """The `samples`, `rate` a second, when a `clock` says so, as a camera gives them; those that are late are skipped.
-
-    `sleep` waits for so many seconds.
-    """
-    begin, skipped = clock(), 0
+def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
+    """The `samples`, `rate` a second, when it is time, as a camera gives them; those that are late are skipped."""
+    begin, skipped = time.monotonic(), 0
     for sample in samples:
-        late = clock() - begin - sample.time
+        late = time.monotonic() - begin - sample.time
         if late > 1 / rate:
             skipped += 1
             continue
-        if late < 0:
-            sleep(-late)
+        time.sleep(max(-late, 0))
         yield Sample(sample.time, sample.picture, skipped, sample.notes)
 
 
@@ -150,11 +130,11 @@ def camera_device(which: str, platform: str) -> tuple[str, str]:
     return (f"/dev/video{which}" if which.isdigit() else which), "v4l2"
 
 
-def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = time.monotonic) -> Iterator[Any]:
+def decoded(name: str, container: Any, say: Say) -> Iterator[Any]:
     """The frames of a `container` called `name` that can be decoded; damaged packets are passed over.
 
-    A machine too slow to decode all of a stream never waits for it, by the `clock`: then only key frames are decoded
-    until it does, and `say` is told.
+    A machine too slow to decode all of a stream never waits for it: then only key frames are decoded until it does,
+    and `say` is told.
     """
     import av
 
@@ -163,11 +143,11 @@ def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = ti
             raise VideoError(f"{name}: it holds no picture")
         stream = container.streams.video[0]
         packets = container.demux(stream)
-        since = began = clock()
+        since = began = time.monotonic()
         waited, hurried = 0.0, False
         try:
             while (packet := next(packets, None)) is not None:
-                now = clock()
+                now = time.monotonic()
                 waited += now - began
                 if now - since >= SPAN:
                     # Two limits, so that it does not flicker.
@@ -181,7 +161,7 @@ def decoded(name: str, container: Any, say: Say, clock: Callable[[], float] = ti
                 except av.error.InvalidDataError:
                     continue
                 finally:
-                    began = clock()
+                    began = time.monotonic()
         except av.error.FFmpegError as error:  # not all of them are OSErrors, the one of a timeout is none
             raise VideoError(error_text(error)) from error
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -41,19 +40,6 @@ def open_once(path: str, _word: str, trust: bool) -> Procedure:
     return load(path, trust=trust)
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """What became of a task."""
-
-    name: str
-    output: str
-    steps: int = 0
-    videos: int = 0
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-    error: str = ""
-
-
 def learn_tasks(
     root: AnyPath,
     output: AnyPath,
@@ -65,8 +51,9 @@ def learn_tasks(
     strict: bool = False,
     progress: Hook = silent,
     **settings: Any,
-) -> list[TaskResult]:
-    """Learn a procedure from each sub-folder of `root` and keep it as `output/NAME.proc`.
+) -> Table:
+    """Learn a procedure from each sub-folder of `root` and keep it as `output/NAME.proc`; gives a row for each task and
+    a note for everything that was left out or went wrong.
 
     First the workers of the `engine` see all videos of all tasks, long ones in pieces; then each learns a task. Tasks
     that are finished already are found again and not learned anew. `backbone`, `device`, `cache`, `strict`, `progress`
@@ -88,10 +75,14 @@ def learn_tasks(
     learn_one = partial(learn_task, output=as_path(output).absolute(), settings=chosen)
     with Stage(progress, "tasks", total=len(folders), unit="tasks") as stage:
         answers = engine.map(learn_one, folders, lambda number, _: stage.advance(item=folders[number].name), gpu=True)
-    return [
-        TaskResult(folder.name, "", error=in_words(answer)) if isinstance(answer, Exception) else answer
-        for folder, answer in zip(folders, answers, strict=True)
-    ]
+    rows, notes = [], []
+    for folder, answer in zip(folders, answers, strict=True):
+        if isinstance(answer, Exception):
+            answer = [folder.name, None, None, None, "failed"], [f"{folder.name}: {in_words(answer)}"]
+        rows.append(answer[0])
+        notes += answer[1]
+    caption = f"{sum(row[-1] != 'failed' for row in rows)} of {len(rows)} tasks learned"
+    return Table(["task", "steps", "videos", "seconds", "procedure"], rows, caption, notes)
 
 
 def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
@@ -106,23 +97,11 @@ def find_tasks(root: Path | Address) -> Sequence[Path | Address]:
     return sorted(named, key=natural)
 
 
-def learn_task(folder: Path | Address, output: Path | Address, settings: Mapping[str, Any]) -> TaskResult:
-    """What a worker does: learn the task in `folder` with these `settings` and keep it in `output`."""
+def learn_task(
+    folder: Path | Address, output: Path | Address, settings: Mapping[str, Any]
+) -> tuple[list[Cell], list[str]]:
+    """What a worker does: learn the task in `folder` with these `settings` and keep it in `output`; a row and notes."""
     start, kept = time.perf_counter(), output / f"{folder.name}.proc"
     made = learn(folder, output=kept, progress=silent, **settings)
-    counts = len(made.steps), len(made.timelines)
-    return TaskResult(folder.name, str(kept), *counts, made.config["skipped"], time.perf_counter() - start)
-
-
-def summarise(learned: Sequence[TaskResult]) -> Table:
-    """A row for each of the tasks `learned`, and a note for everything that was left out or went wrong."""
-    rows: list[list[Cell]] = []
-    notes = []
-    for task in learned:
-        made = [None, None, None] if task.error else [task.steps, task.videos, task.seconds]
-        rows.append([task.name, *made, "failed" if task.error else task.output])
-        notes += [f"{task.name}: {task.error}"] if task.error else []
-        notes += [f"{task.name}: left out {name}: {reason}" for name, reason in task.skipped.items()]
-    failed = sum(bool(task.error) for task in learned)
-    caption = f"{len(learned) - failed} of {len(learned)} tasks learned"
-    return Table(["task", "steps", "videos", "seconds", "procedure"], rows, caption, notes)
+    row: list[Cell] = [folder.name, len(made.steps), len(made.timelines), time.perf_counter() - start, str(kept)]
+    return row, [f"{folder.name}: left out {name}: {reason}" for name, reason in made.config["skipped"].items()]

@@ -139,16 +139,12 @@ def fit_recipe(
 def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats, Floats, Floats]:
     """For every step: its place in a video (the median of its ranks among the steps), how much that varies between
     videos, and how many seconds it takes."""
-    times = np.full((len(labels), count), np.nan)
-    lengths = np.full((len(labels), count), np.nan)
+    ranks, lengths = np.full((2, len(labels), count), np.nan)
     for video, numbers in enumerate(labels):
-        for step in np.unique(numbers[numbers >= 0]):
-            where = np.flatnonzero(numbers == step)
-            times[video, step], lengths[video, step] = where.mean(), len(where) / rate
-    ranks = np.full_like(times, np.nan)
-    for video, row in enumerate(times):
-        seen = np.flatnonzero(~np.isnan(row))
-        ranks[video, seen] = (np.argsort(np.argsort(row[seen])) + 0.5) / max(len(seen), 1)
+        seen = np.unique(numbers[numbers >= 0])
+        where = [np.flatnonzero(numbers == step) for step in seen]
+        ranks[video, seen] = (np.argsort(np.argsort([each.mean() for each in where])) + 0.5) / max(len(seen), 1)
+        lengths[video, seen] = [len(each) / rate for each in where]
     ranks[:, np.isnan(ranks).all(axis=0)] = 0.5
     lengths[:, np.isnan(lengths).all(axis=0)] = 1.0
     return np.nanmedian(ranks, axis=0), np.nanstd(ranks, axis=0), np.nanmedian(lengths, axis=0)

@@ -103,21 +103,16 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
         out.mux(voice.encode())
 
 
-def proxy_path(video: str | Path, kind: str) -> Path:
-    """Where the copy of a video is kept; its name changes when the video does."""
-    choose("kind", kind, KINDS)
-    file = Path(video).absolute()
-    state = file.stat()
-    name = hashlib.blake2b(f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12).hexdigest()
-    return cache_dir() / "proxies" / f"{name}.{kind}"
-
-
 def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
     """Encode the copy unless it is there; pictures only, without sound, on the true times of the video."""
-    target = proxy_path(video, kind)
+    encoder, options = choose("kind", kind, KINDS)
+    file = Path(video).absolute()
+    state = file.stat()
+    # Its name changes when the video does.
+    name = hashlib.blake2b(f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12).hexdigest()
+    target = cache_dir() / "proxies" / f"{name}.{kind}"
     if target.exists():
         return target
-    encoder, options = KINDS[kind]
     info = probe(video)
     rate = min(info.rate or Fraction(FASTEST), Fraction(FASTEST)).limit_denominator(1000)
     height = min(HEIGHT, info.height) // 2 * 2

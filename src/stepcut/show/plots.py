@@ -52,7 +52,9 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     axes.spines["left"].set_visible(False)
     entries = dict(paint)
     if compared:
-        entries = {_named(step, compared.names.get(step)): fill for step, fill in paint.items()}
+        # A found step and the true one it was matched with, unless they have one name.
+        names = {step: compared.names.get(step, step) for step in paint}
+        entries = {step if names[step] == step else f"{step} = {names[step]}": fill for step, fill in paint.items()}
         missing = {step: fill for step, fill in compared.colours.items() if fill not in paint.values()}
         entries |= {f"not found: {step}": fill for step, fill in missing.items()}
     legend(figure, entries)
@@ -71,7 +73,10 @@ def embedding(
     from sklearn.decomposition import PCA
 
     names = list(procedure.timelines)
-    rows = list(features) if features is not None else [procedure.features(_path(procedure, n)).rows for n in names]
+    lost = [name for name in names if features is None and procedure.videos[name] is None]
+    if lost:
+        raise OptionError(f"{lost[0]}: only its features were given to learn; pass features=[...] in the same order.")
+    rows = [procedure.features(str(procedure.videos[name])).rows for name in names] if features is None else features
     if len(rows) != len(names):
         raise OptionError(f"features of {len(rows)} videos were given; this procedure has {len(names)}.")
     embedded = procedure.method.embed(rows)
@@ -223,15 +228,3 @@ def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mappi
     for segment in timeline:
         fill = paint.get(segment.step, BACKGROUND_COLOUR)
         axes.barh(row, segment.duration, left=segment.start, height=height, color=fill, linewidth=0)
-
-
-def _named(step: str, true: str | None) -> str:
-    """A found step and the true one it was matched with, unless they have one name."""
-    return step if true is None or true == step else f"{step} = {true}"
-
-
-def _path(procedure: Procedure, name: str) -> str:
-    path = procedure.videos[name]
-    if path is None:
-        raise OptionError(f"{name}: only its features were given to learn; pass features=[...] in the same order.")
-    return path

@@ -51,13 +51,15 @@ def make_report(
 ) -> str:
     """The page as text."""
     compared = None if truth is None else compare(procedure, truth)
+    shown = graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
+    trust = (str(procedure.quality), procedure.expectations.forecast, procedure.untaught)
     parts = [
-        _section("What was learned", _in_words(procedure)),
-        _section("How far to trust it", _trust(procedure)),
+        _section("What was learned", _in_words(procedure, shown)),
+        _section("How far to trust it", "".join(f"<p>{escape(each)}</p>" for each in trust if each)),
         _section("The steps", _gallery(procedure, find_moments(procedure, pictures, height=360))),
         _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
-        _section("What must precede what", _graph(procedure)),
+        _section("What must precede what", _graph(procedure.graph, shown)),
     ]
     if checks:
         parts.append(_section("Checked videos", "".join(_checked(procedure, check) for check in checks)))
@@ -83,15 +85,9 @@ def make_report(
     )
 
 
-def _trust(procedure: Procedure) -> str:
-    """The quality of the steps, and what a check will be able to find."""
-    words = (str(procedure.quality), procedure.expectations.forecast, procedure.untaught)
-    return "".join(f"<p>{escape(each)}</p>" for each in words if each)
-
-
-def _in_words(procedure: Procedure) -> str:
+def _in_words(procedure: Procedure, shown: ProcedureGraph) -> str:
     total = sum(timeline.end for timeline in procedure.timelines.values())
-    graph, orders = _shown_graph(procedure), procedure.orders
+    orders = procedure.orders
     done = [{part.step for part in cut} for cut in procedure.timelines.values()]
     partly = [name for name in procedure.steps if 0 < sum(name in steps for steps in done) < len(done)]
     how = f"learned from labels of {len(procedure.given)} and found" if procedure.given else "found without labels"
@@ -99,7 +95,7 @@ def _in_words(procedure: Procedure) -> str:
         f"{len(procedure.steps)} steps were {how} in {len(procedure.timelines)} videos, {duration(total)} in all.",
         "All videos do them in the same order." if len(orders) == 1 else f"The videos do them in {len(orders)} orders.",
     ]
-    again = [graph.name(step) for step in sorted(graph.repeated)]
+    again = [shown.name(step) for step in sorted(shown.repeated)]
     words += [f"Left out by some: {', '.join(partly)}."] if partly else []
     words += [f"Done more than once by some: {', '.join(again)}."] if again else []
     skipped = "".join(f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values())
@@ -107,15 +103,9 @@ def _in_words(procedure: Procedure) -> str:
     return f"<p>{escape(' '.join(words))}</p>{unused}"
 
 
-def _shown_graph(procedure: Procedure) -> ProcedureGraph:
-    """The graph of the timelines as they are shown."""
-    return graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
-
-
-def _graph(procedure: Procedure) -> str:
-    """The graph; where it counts other steps than the timelines show, why."""
-    graph = procedure.graph
-    differs = graph.occurs != _shown_graph(procedure).occurs
+def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
+    """The graph; where it counts other steps than that of the timelines, which are shown, why."""
+    differs = graph.occurs != shown.occurs
     why = "Each video is cut as if it were new here, so a step may be found in fewer of them than the timelines show."
     return (f"<p>{why}</p>" if differs else "") + graph._repr_svg_() + _listed(str(graph))
 

@@ -7,11 +7,10 @@ import hashlib
 import json
 import math
 import secrets
-import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from html import escape
 from pathlib import Path
@@ -61,23 +60,6 @@ class Patient(H11Protocol):
         self.loop.call_later(PATIENCE, self._look)
 
 
-class Server(uvicorn.Server):
-    """uvicorn, which does not pass a signal on once it has ended because of it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """A signal ends the server, and the program goes on after it; elsewhere than in the main thread, none comes."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
 class Running:
     """A viewer that is being served: its address, and `close()`."""
 
@@ -89,7 +71,7 @@ class Running:
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/"
         app = make_app(self.viewer, token, host)
         config = uvicorn.Config(app, http=Patient, log_config=None, access_log=False, timeout_graceful_shutdown=1)
-        self._server = Server(config)
+        self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -101,8 +83,8 @@ class Running:
         return f"<p>{link}; edits are kept in {escape(str(self.folder))}</p>"
 
     def run(self) -> None:
-        """Serve until a signal comes."""
-        with contextlib.closing(self._socket):
+        """Serve until a signal comes; the program goes on after it."""
+        with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
             self._server.run(sockets=[self._socket])
 
     def start(self) -> Running:
