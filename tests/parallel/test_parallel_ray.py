@@ -15,7 +15,7 @@ from parallel_kit import Logged, die_once, pids, scribble, seen, square, stumble
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.errors import OptionError, WorkerDied
+from stepcut.errors import WorkerDied
 from stepcut.features.backbones import HeldBackbone, open_backbone
 from stepcut.features.extract import extract
 from stepcut.parallel.ray import Ray, Shared
@@ -103,9 +103,6 @@ def test_a_backbone_in_an_actor_gives_the_same_features(films: Path, tmp_path: P
             ray.kill(held.held.actors[0], no_restart=False)
 
     try:
-        engine.holders = 2
-        with pytest.raises(OptionError, match="holders=2 take a core each, and this cluster has 2: none is left"):
-            open_backbone("efficientnet-lite0", device="cpu", engine=engine)
         engine.holders = 1
         held, _ = open_backbone("efficientnet-lite0", device="cpu", engine=engine)
         assert isinstance(held, HeldBackbone)

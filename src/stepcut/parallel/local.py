@@ -143,12 +143,8 @@ def _leave_with_parent() -> None:
 
 def _ending(code: int | None) -> str:
     """How a process ended, in words."""
-    if code is None or code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"died by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"died by signal {-code}"
+    names = {-number.value: number.name for number in signal.Signals}
+    return f"died by {names[code]}" if code in names else f"ended with exit code {code}"
 
 
 def free_memory() -> float:

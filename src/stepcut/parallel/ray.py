@@ -42,7 +42,7 @@ class Ray:
     ) -> list[Answer | Exception]:
         """See `Engine.map`."""
         ray = self._ray
-        gpus = 1 if gpu and self._ray.cluster_resources().get("GPU", 0) >= 1 else 0
+        gpus = 1 if gpu and ray.cluster_resources().get("GPU", 0) >= 1 else 0
         if gpus:
             self._end_actors()  # what they hold makes room
         # Ray begins a task again whose worker or node is lost, on another node where need be.
@@ -52,7 +52,9 @@ class Ray:
         flying: dict[Any, int] = {}
         try:
             while waiting or flying:
-                while waiting and len(flying) < self._most():
+                # Twice what the cluster can do now, and enough that a small one sees why to grow.
+                most = self._limit or max(64, 2 * int(ray.cluster_resources().get("CPU", 1)))
+                while waiting and len(flying) < most:
                     number = waiting.popleft()
                     flying[task.remote(self.threads, work, items[number])] = number
                 ready, _ = ray.wait(list(flying), num_returns=1, timeout=10.0)
@@ -74,18 +76,11 @@ class Ray:
         """See `Engine.hold`: in actors on the cluster's GPUs, where it has some and CUDA is not ruled out."""
         gpus = int(self._ray.cluster_resources().get("GPU", 0))
         if device.startswith("cuda") and not gpus:
-            raise OptionError(
-                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPU nodes."
-            )
+            raise OptionError(f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu, or add GPUs.")
         on_gpu = gpus > 0 and device != "cpu"
         count = self.holders if self.holders is not None else gpus if on_gpu else 0
         if not count:
             return None
-        cores = int(self._ray.cluster_resources().get("CPU", 0))
-        if not on_gpu and count >= cores:
-            raise OptionError(
-                f"holders={count} take a core each, and this cluster has {cores}: none is left to decode. Use fewer."
-            )
         needs = {"num_cpus": 0 if on_gpu else 1, "num_gpus": 1 if on_gpu else 0}
         holder = self._ray.remote(**needs, max_restarts=-1, max_task_retries=TRIES, max_concurrency=1)(_Actor)
         actors = [holder.remote(self.threads, make, "cuda" if on_gpu else device) for _ in range(count)]
@@ -119,15 +114,9 @@ class Ray:
                 self._ray.init(**options, log_to_driver=False, configure_logging=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise OptionError(
-                f"address={self.address!r}: no Ray cluster answers ({reason}). Start one with: ray start --head; or "
-                "leave --address out to use this machine."
-            ) from error
+            what = f"address={self.address!r}: no Ray cluster answers ({reason})"
+            raise OptionError(f"{what}. Start one: ray start --head; or leave --address out.") from error
         self._began = True
-
-    def _most(self) -> int:
-        """Tasks handed out at once: twice what the cluster can do now, and enough that a small one sees why to grow."""
-        return self._limit or max(64, 2 * int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _answer(self, reference: Any) -> Any:
         ray = self._ray
@@ -138,10 +127,8 @@ class Ray:
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
             return WorkerDied(f"the worker process died, {TRIES} times")
         except ray.exceptions.RayError as error:
-            last = str(error).strip().splitlines()[-1]
-            raise WorkerDied(
-                f"a Ray worker could not begin its work ({last}). Install the same stepcut and packages on every node."
-            ) from error
+            what = f"a Ray worker could not begin its work ({str(error).strip().splitlines()[-1]})"
+            raise WorkerDied(f"{what}. Install the same stepcut and packages on every node.") from error
 
 
 class Shared:

@@ -47,6 +47,7 @@ class Backbone(Protocol):
         """RGB `frames` (n, size, size, 3), or clips (n, clip_frames, size, size, 3), to (n, dim) or (n, dim, h, w)."""
 
 
+@dataclass(eq=False, repr=False)
 class Network:
     """A backbone that stepcut runs, built at its first use: a run that finds all features stored builds none.
 
@@ -54,24 +55,20 @@ class Network:
     `fingerprint` are those of `Backbone`.
     """
 
-    load: Callable[..., Backbone]
+    spec: FeatureSpec
+    name: str
+    dim: int
+    size: int
+    fingerprint: str
+    build: Callable[[], Callable[[Frames], Rows]]
+    place: Place
+    load: Callable[..., Backbone] | None = None
     """What made it: in another process it is made again by the same call."""
 
-    def __init__(
-        self,
-        spec: FeatureSpec,
-        name: str,
-        dim: int,
-        size: int,
-        fingerprint: str,
-        build: Callable[[], Callable[[Frames], Rows]],
-        place: Place,
-    ) -> None:
-        self.spec, self.name, self.dim, self.size, self.fingerprint = spec, name, dim, size, fingerprint
-        self.device, self.runtime = place
-        self.clip_frames, self.clip_fps = spec.clip_frames or 1, spec.clip_fps
+    def __post_init__(self) -> None:
+        self.device, self.runtime = self.place
+        self.clip_frames, self.clip_fps = self.spec.clip_frames or 1, self.spec.clip_fps
         self.batch = max(1, (128 if self.device.startswith("cuda") else 16) // self.clip_frames)
-        self._build = build
         self._run: Callable[[Frames], Rows] | None = None
 
     def __repr__(self) -> str:
@@ -88,9 +85,8 @@ class Network:
         if frames.shape[1:] != shape or frames.dtype != np.uint8:
             given, wanted = f"frames of shape {frames.shape} and type {frames.dtype}", ", ".join(map(str, shape))
             raise OptionError(f"{given} do not fit {self.name}; give uint8 (n, {wanted}).")
-        run = self._run or self._build()
-        self._run = run
-        return run(frames)
+        self._run = self._run or self.build()
+        return self._run(frames)
 
 
 @dataclass(frozen=True)

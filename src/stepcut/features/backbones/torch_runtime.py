@@ -68,19 +68,7 @@ def dtype_on(device: str) -> torch.dtype:
     return torch.float16 if device.startswith("cuda") else torch.float32
 
 
-FUNCTIONS = SimpleNamespace(
-    conv2d=F.conv2d,
-    pad=F.pad,
-    relu=F.relu,
-    clamp=torch.clamp,
-    max_pool2d=F.max_pool2d,
-    mean=torch.mean,
-    adaptive_avg_pool2d=F.adaptive_avg_pool2d,
-    flatten=torch.flatten,
-    add=torch.add,
-    mul=torch.mul,
-    cat=torch.cat,
-)
+FUNCTIONS = SimpleNamespace(**{**vars(torch), "pad": F.pad, "adaptive_avg_pool2d": F.adaptive_avg_pool2d})
 """What stepcut's own networks are made of."""
 
 

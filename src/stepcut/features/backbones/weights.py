@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 import pickletools
 import shutil
@@ -131,18 +132,18 @@ def read_torch(file: Path) -> dict[str, NDArray[Any]]:
         raise Refused(f"{type(error).__name__}: {error}") from error
 
 
-def _read_zip(file: IO[bytes]) -> tuple[Any, Callable[[_Storage], bytes]]:
+def _read_zip(file: IO[bytes]) -> tuple[Any, dict[str, bytes]]:
     archive = zipfile.ZipFile(file)
     inside = {info.filename.partition("/")[2]: info for info in archive.infolist()}
     if any(info.compress_type != zipfile.ZIP_STORED for info in inside.values()):
         raise Refused("compressed members, which torch never writes")
     if inside.get("byteorder") and archive.read(inside["byteorder"]) != b"little":
         raise Refused("big-endian storages")
-    members = {key: archive.read(info) for key, info in inside.items() if key.startswith("data/")}
-    return _unpickle(io.BytesIO(archive.read(inside["data.pkl"]))), lambda storage: members[f"data/{storage.key}"]
+    contents = {key[5:]: archive.read(info) for key, info in inside.items() if key.startswith("data/")}
+    return _unpickle(io.BytesIO(archive.read(inside["data.pkl"]))), contents
 
 
-def _read_stream(file: IO[bytes]) -> tuple[Any, Callable[[_Storage], bytes]]:
+def _read_stream(file: IO[bytes]) -> tuple[Any, dict[str, bytes]]:
     file.seek(0)
     if _unpickle(file) != _MAGIC:
         raise Refused("not a torch file")
@@ -157,24 +158,19 @@ def _read_stream(file: IO[bytes]) -> tuple[Any, Callable[[_Storage], bytes]]:
         if count != found[key].count:
             raise Refused(f"storage {key} has {count} numbers, not {found[key].count}")
         contents[key] = file.read(count * size)
-    return state, lambda storage: contents[storage.key]
+    return state, contents
 
 
-def _array(tensor: _Tensor, storages: Callable[[_Storage], bytes]) -> NDArray[Any]:
-    dtype = _dtype(tensor.storage.kind)
-    flat = np.frombuffer(storages(tensor.storage), dtype)
-    shape, strides = tensor.shape, tensor.strides
-    if len(shape) != len(strides) or min((tensor.offset, *shape, *strides), default=0) < 0:
-        raise Refused(f"a tensor of shape {shape} and strides {strides}")
-    count = int(np.prod(shape, dtype=object))
-    last = tensor.offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    if count > len(flat) or (count and last >= len(flat)):  # a tensor may not be larger than what is stored
-        raise Refused(f"a tensor of shape {shape} in a storage of {len(flat)} numbers")
-    if not count:
-        return np.empty(shape, dtype)
-    view = np.lib.stride_tricks.as_strided(
-        flat[tensor.offset :], shape, [step * dtype.itemsize for step in strides], writeable=False
-    ).copy()
+def _array(tensor: _Tensor, contents: dict[str, bytes]) -> NDArray[Any]:
+    dtype, data = _dtype(tensor.storage.kind), contents[tensor.storage.key]
+    # A stride of 0 would repeat one number without end.
+    if math.prod(tensor.shape) * dtype.itemsize > len(data) or min(tensor.strides, default=0) < 0:
+        raise Refused(f"a tensor of shape {tensor.shape} in a storage of {len(data)} bytes")
+    if 0 in tensor.shape:
+        return np.empty(tensor.shape, dtype)
+    # Offset and strides that lead out of the data are refused by numpy.
+    strides = [step * dtype.itemsize for step in tensor.strides]
+    view = np.ndarray(tensor.shape, dtype, data, tensor.offset * dtype.itemsize, strides).copy()
     # bfloat16 is the upper half of a float32.
     return (view.astype("<u4") << 16).view("<f4") if tensor.storage.kind == "BFloat16" else view
 
