@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from stepcut.errors import NotLearned, OptionError, choose
 from stepcut.methods.cnc.ddp import embed_together
-from stepcut.methods.cnc.losses import measure
+from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit
 from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, half_precision, put_together
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, Terms, train
@@ -34,20 +34,13 @@ LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A loss of one's own: a function of embeddings (B, T, d), times (B, T), durations (B,) and mask (B, T)."""
 
-_PAPERS = {"learning_rate": 1e-4, "stride": 0.5, "iterations": 10_000, "patience": 500}
-OWN_DEFAULTS: dict[str, dict[str, Any]] = {
-    # The paper's, for feature maps, and for frames with a backbone that learns.
-    "maps": _PAPERS,
-    "frames": _PAPERS,
-    # For vectors; docs/cnc.md says which data chose them.
-    "vectors": {"learning_rate": 1e-3, "stride": 2.0, "patience": 200},
-}
-"""What a setting is when it is left at None, for each kind of features."""
+PAPERS: dict[str, Any] = {"learning_rate": 1e-4, "stride": 0.5, "iterations": 10_000, "patience": 500}
+"""What a setting is when it is left at None: the paper's, for maps, and for frames with a backbone that learns."""
+FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200}
+"""The same for vectors; docs/cnc.md says which data chose them."""
 
 NOT_KEPT = ("device", "backbone")
 """Settings that belong to a machine or are objects: they are not written down with the others."""
-LOSS_SETTINGS = ("weight", "temperature", "variance_weight", "window", "margin", "gamma", "gamma_time")
-"""The settings of an embedder that are those of its loss."""
 FILMED = 30.0
 """Frames a second of the paper's videos, in which `gamma_time="frames"` counts."""
 
@@ -140,18 +133,15 @@ class Embedder:
             embed = partial(self._embed, shared, network, rows, device)
             window = self._window(lengths)
             run = "" if checkpoint is None else self._run(features)
-            self.curve_ = train(
-                network,
-                lambda random, count: draw(
-                    random, lengths, self.videos, self.frames, network.offsets, self.rate, count
-                ),
-                lambda batch: self._terms(embed_together(embed, batch), batch, window),
-                self._plan(device, lengths),
-                self.seed,
-                run,
-                progress,
-                checkpoint,
+            sample = partial(
+                draw, lengths=lengths, videos=self.videos, frames=self.frames, offsets=network.offsets, rate=self.rate
             )
+
+            def take(batch: Batch) -> Terms:
+                return self._terms(embed_together(embed, batch), batch, window)
+
+            plan = self._plan(device, lengths)
+            self.curve_ = train(network, sample, take, plan, self.seed, run, progress, checkpoint)
         self.network_ = network
         return self
 
@@ -206,7 +196,7 @@ class Embedder:
     def _setting(self, name: str) -> Any:
         """A setting as it is used: as given, or the default of its kind of features."""
         given = getattr(self, name)
-        return OWN_DEFAULTS[self.kind_][name] if given is None else given
+        return (FOR_VECTORS if self.kind_ == "vectors" else PAPERS)[name] if given is None else given
 
     def _build(self) -> Encoder:
         """The network, not trained."""
@@ -250,14 +240,28 @@ class Embedder:
         return embedded.float().view(count, frames, embedded.shape[-1])
 
     def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
-        """The loss and its parts."""
+        """The loss and its parts, soft-DTW per frame, as TCC is.
+
+        The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5 on T^2 pairs beside
+        a path of T frames, so half the frames (with 0.5 on means the embeddings collapse).
+        """
         times, durations, real = (part.to(u.device, non_blocking=True) for part in batch.parts()[1:])
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
-        own = {name: getattr(self, name) for name in ("weight", "temperature", "variance_weight", "margin", "gamma")}
-        frames = FILMED * durations if self.gamma_time == "frames" else None
-        mask = real if batch.padded else None
-        return measure(self.loss, u, times, durations, mask, window=window, frames=frames, **own)
+        mask, count = real if batch.padded else None, times.shape[1]
+        parts: Terms = {}
+        if self.loss != "lav":
+            parts["tcc"] = tcc(u, times, mask, self.temperature, self.variance_weight)
+        if self.loss in ("lav", "lav+tcc"):
+            u = unit(u)
+            parts["soft_dtw"] = alignment(u, times, mask, self.gamma) / count
+        total = torch.stack(list(parts.values())).sum()
+        if self.loss != "tcc":
+            frames = FILMED * durations if self.gamma_time == "frames" else None
+            usual = 1.0 if self.loss == "tc3i" else 0.5 * count
+            parts["cidm"] = cidm(u, times, durations, mask, window, self.margin, frames)
+            total = total + (usual if self.weight is None else self.weight) * parts["cidm"]
+        return {"loss": total, **parts}
 
     def _learned(self) -> Encoder:
         network: Encoder | None = getattr(self, "network_", None)

@@ -144,41 +144,6 @@ def lav_tcc(
     return aligned + tcc(embeddings, times, mask, temperature, variance_weight)
 
 
-def measure(
-    loss: str,
-    embeddings: Tensor,
-    times: Tensor,
-    durations: Tensor,
-    mask: Tensor | None,
-    *,
-    weight: float | None,
-    temperature: float,
-    variance_weight: float,
-    window: float,
-    margin: float,
-    gamma: float,
-    frames: Tensor | None = None,
-) -> dict[str, Tensor]:
-    """The loss of this name and its parts, as training takes them: soft-DTW per frame, as TCC is.
-
-    `weight` of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5 on T^2 pairs beside a
-    path of T frames, so half the frames (with 0.5 on means the embeddings collapse).
-    """
-    u, count = embeddings, times.shape[1]
-    parts: dict[str, Tensor] = {}
-    if loss != "lav":
-        parts["tcc"] = tcc(u, times, mask, temperature, variance_weight)
-    if loss in ("lav", "lav+tcc"):
-        u = unit(u)
-        parts["soft_dtw"] = alignment(u, times, mask, gamma) / count
-    total = torch.stack(list(parts.values())).sum()
-    if loss != "tcc":
-        usual = 1.0 if loss == "tc3i" else 0.5 * count
-        parts["cidm"] = cidm(u, times, durations, mask, window, margin, frames)
-        total = total + (usual if weight is None else weight) * parts["cidm"]
-    return {"loss": total, **parts}
-
-
 def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1) -> Tensor:
     """The mean over all pairs of videos of the soft-DTW value on the squared distances of their frames."""
     with _full_precision(embeddings):

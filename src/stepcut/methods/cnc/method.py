@@ -33,6 +33,9 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
 """The paper's own text where ours departs from it; docs/cnc.md has the table. The temperature is 1 / dim besides, so
 that distances in TCC are neither divided by the dimension nor by a temperature."""
 
+LOSS_SETTINGS = ("weight", "temperature", "variance_weight", "window", "margin", "gamma", "gamma_time")
+"""The settings of an embedder that are those of its loss."""
+
 
 @dataclass(eq=False)
 class CnC(Method):
@@ -174,7 +177,7 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     `cut.` are settings of segmenters, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
     unknown one is answered with the nearest name.
     """
-    from stepcut.methods.cnc.embedder import LOSS_SETTINGS, Embedder
+    from stepcut.methods.cnc.embedder import Embedder
 
     trained = [each.name for each in fields(Embedder) if each.name not in ("loss", "rate", "seed", "backbone")]
     cuts = {name for kind in SEGMENTERS.values() for name in inspect.signature(kind).parameters}

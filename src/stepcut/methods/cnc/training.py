@@ -65,7 +65,7 @@ def converged(curve: Curve, plan: Plan) -> bool:
 
 def train(
     network: nn.Module,
-    draw: Callable[[np.random.Generator, int], list[Batch]],
+    draw: Callable[..., list[Batch]],
     measure: Callable[[Batch], Terms],
     plan: Plan,
     seed: int,
@@ -75,8 +75,8 @@ def train(
 ) -> Curve:
     """Train `network` in place and return the loss curve.
 
-    `draw(random, count)` gives so many batches, `measure` embeds one and gives the loss and its parts; `plan` says how
-    long, `seed` what is drawn. `run` names the run: a `checkpoint` of another is refused. `progress` sees every
+    `draw(random, count=...)` gives so many batches, `measure` embeds one and gives the loss and its parts; `plan` says
+    how long, `seed` what is drawn. `run` names the run: a `checkpoint` of another is refused. `progress` sees every
     iteration.
     """
     optimiser = torch.optim.Adam(
@@ -113,7 +113,7 @@ def train(
     def draw_ahead(done: int) -> list[Batch]:
         """The batches up to the next reading."""
         stretch = min(plan.read_every, plan.patience - done % plan.patience, plan.iterations - done)
-        return draw(random, stretch)
+        return draw(random, count=stretch)
 
     network.train()
     saved = time.monotonic()
