@@ -190,7 +190,7 @@ def test_crosstask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert video.rate == Fraction(1)
     assert video.read_features("crosstask").shape == (5, 4)
     assert [v.name for v in car] == ["16815_yy", "16815_zz"]
-    assert "step 7 is not known; the task has 2" in caplog.text
+    assert "'7,3,4' is not 'step number,start,end' with one of 2 steps" in caplog.text
     assert "99999_zz.csv: the task 99999 is not in tasks_primary.txt" in caplog.text
     missing = "\n".join(examine("crosstask", root).missing)
     assert "1 of 182 files of Make Jello Shots" in missing

@@ -30,17 +30,17 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
     A line that makes no sense, and a number that no step has, are reported in `loaded` and left out.
     """
     segments = []
+    named = {str(number): step for number, step in enumerate(steps, start=1)}
     for line, text in enumerate(read_text(path).split("\n"), start=1):
         if not text.strip():
             continue
-        cells = [cell.strip() for cell in text.split(",")]
-        times = [seconds(cell) for cell in cells[1:3]]
+        number, *times = (cell.strip() for cell in text.split(","))
+        start, end = [*map(seconds, times), None, None][:2]
         try:
-            if len(times) != 2 or None in times or not re.fullmatch("[0-9]{1,9}", cells[0]):
-                fail(path, f"{text!r} is not 'step number,start,end'", "Copy the file again", line)
-            if not 1 <= int(cells[0]) <= len(steps):
-                fail(path, f"step {cells[0]} is not known; the task has {len(steps)}", "Copy the file again", line)
-            segments.append(build_segment(times[0] or 0.0, times[1] or 0.0, steps[int(cells[0]) - 1], path, line))
+            if number.lstrip("0") not in named or start is None or end is None:
+                what = f"{text!r} is not 'step number,start,end' with one of {len(steps)} steps"
+                fail(path, what, "Copy the file again", line)
+            segments.append(build_segment(start, end, named[number.lstrip("0")], path, line))
         except AnnotationError as error:
             loaded.problems.append(str(error))
     return segments

@@ -37,7 +37,8 @@ class Agreement:
     same: float
     """The share of time in which both say the same."""
     kappa: float
-    """Cohen's kappa over time: 1 for perfect agreement, 0 for that of chance; nan where only one thing is ever said."""
+    """Cohen's kappa over time, (p - q) / (1 - q) with p the share of agreement and q that of chance: 1 is perfect; nan
+    where only one thing is ever said."""
     boundaries: float
     """F1 of the boundaries, each matched with one of the other within the tolerance, or with an end of the video, which
     both have and which does not count."""
@@ -58,6 +59,8 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
     >>> found.same, found.boundaries, found.distance
     (0.9, 1.0, 1.0)
     """
+    from sklearn.metrics import cohen_kappa_score
+
     mass: dict[tuple[str, str], float] = {}
     matched: list[float] = []
     boundaries = 0
@@ -72,12 +75,14 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
         boundaries += 2 * len(alike) + sum(tolerance < time < found[-1].end - tolerance for time in alone)
         matched += [abs(a - b) for a, b in alike]
         apart += [stretch for stretch in found if stretch.first != stretch.second]
-    total = sum(mass.values())
+    kappa, total = math.nan, sum(mass.values())
+    if len({said for both in mass for said in both}) > 1:
+        kappa = float(cohen_kappa_score(*zip(*mass, strict=True), sample_weight=list(mass.values())))
     same = sum(seconds for (a, b), seconds in mass.items() if a == b) / total if total else math.nan
     return Agreement(
         total,
         same,
-        cohen_kappa(mass),
+        kappa,
         2 * len(matched) / boundaries if boundaries else math.nan,
         median(matched) if matched else math.nan,
         tuple(sorted(apart, key=lambda stretch: stretch.start - stretch.end)),
@@ -96,19 +101,6 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
         times = [time for time, _ in group]
         found.append(Stretch(times[0][0], times[-1][1], *both))
     return found
-
-
-def cohen_kappa(mass: Mapping[tuple[str, str], float]) -> float:
-    """kappa = (p - q) / (1 - q): p the share of agreement, q that of chance, from how much each says of everything.
-
-    mass  how much time one says this and the other that; not a number where only one thing is ever said
-    """
-    from sklearn.metrics import cohen_kappa_score
-
-    first, second = zip(*mass, strict=True) if mass else ((), ())
-    if len({*first, *second}) < 2:
-        return math.nan
-    return float(cohen_kappa_score(first, second, sample_weight=list(mass.values())))
 
 
 def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[tuple[float, float]]:

@@ -176,8 +176,15 @@ class Score:
     @cached_property
     def per_step(self) -> list[StepScore]:
         """The figures of every true step that occurs (and of background, where the protocol makes it a class)."""
-        steps = [s for s in self._occurring if s != BACKGROUND or self._protocol.background_is_a_class]
-        return [self._step(step) for step in steps]
+        clusters = {s: k - 1 for k, s in self._matching(0).items()} if self.has_one_matching else {}
+        scores = []
+        for step in self._occurring:
+            if step != BACKGROUND or self._protocol.background_is_a_class:
+                each = [each_step(counts, match).get(step) for counts, match in self._matched if counts[step].any()]
+                p, r, f1, iou = (100 * value for value in mean_rates([rates for rates in each if rates is not None]))
+                frames = int(self.confusion[step].sum())
+                scores.append(StepScore(step, self.name(step), clusters.get(step), p, r, f1, iou, frames))
+        return scores
 
     @cached_property
     def per_video(self) -> list[VideoScore]:
@@ -202,12 +209,6 @@ class Score:
 
     def _matching(self, video: int) -> Matching:
         return self._matched[video if self._protocol.per_video else 0][1]
-
-    def _step(self, step: int) -> StepScore:
-        each = [each_step(counts, matching).get(step) for counts, matching in self._matched if counts[step].any()]
-        p, r, f1, iou = (100 * value for value in mean_rates([figures for figures in each if figures is not None]))
-        clusters = {s: k - 1 for k, s in self._matching(0).items()} if self.has_one_matching else {}
-        return StepScore(step, self.name(step), clusters.get(step), p, r, f1, iou, int(self.confusion[step].sum()))
 
 
 def score(

@@ -80,7 +80,14 @@ def make_kitchen(
     check_number("videos", videos, 1, whole=True)
     scripts = [write_script(seed, video, **plan) for video in range(videos)]
     root = Path(folder)
-    _claim(root, {"edition": EDITION, "videos": videos, "seed": seed, "view": view, **DEFAULTS, **plan})
+    settings: dict[str, Any] = {"edition": EDITION, "videos": videos, "seed": seed, "view": view, **DEFAULTS, **plan}
+    there = read_json(root / "kitchen.json") if (root / "kitchen.json").is_file() else settings
+    if differing := [f"{key}={there.get(key)!r}" for key, value in settings.items() if there.get(key) != value]:
+        raise DataError(
+            f"{root}: another toy kitchen is there, made with {', '.join(differing)}; old and new videos would mix. "
+            "Choose another folder, or delete this one."
+        )
+    write_json(root / "kitchen.json", settings)
     write_json(root / "graph.json", {"steps": STEPS, "edges": sorted(EDGES)})
     flaws = {script.name: script.flaws for script in scripts if script.flaws}
     if flaws:
@@ -138,17 +145,3 @@ def toy_features(
         rows.append((clean + offset * particular + drift * slow + shaken).astype(np.float32))
         timelines.append(script.timeline)
     return rows, timelines
-
-
-def _claim(root: Path, settings: dict[str, Any]) -> None:
-    """Refuse a folder that holds another kitchen: old and new videos would mix."""
-    record = root / "kitchen.json"
-    if record.is_file():
-        there = read_json(record)
-        differing = [f"{key}={there.get(key)!r}" for key, value in settings.items() if there.get(key) != value]
-        if differing:
-            raise DataError(
-                f"{root}: another toy kitchen is there, made with {', '.join(differing)}. "
-                "Choose another folder, or delete this one."
-            )
-    write_json(record, settings)

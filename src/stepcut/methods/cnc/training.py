@@ -100,15 +100,8 @@ def train(
 
     work = Recorded(advance, plan.read_every) if plan.record else one_by_one
     random = np.random.default_rng(seed)
-    curve, finished = Curve(), False
-    kept = None if checkpoint is None else resume(checkpoint, run, network, optimiser, random)
-    if kept is not None:
-        curve, finished = Curve(tuple(kept[1]["names"]), kept[0]), kept[1]["finished"]
-
-    def keep(drawn: Mapping[str, Any], done: bool) -> None:
-        if checkpoint is not None and is_first_process():
-            record = {"run": run, "drawn": drawn, "names": curve.names, "finished": done}
-            write_checkpoint(checkpoint, network, optimiser, curve.values, record)
+    kept = Checkpoint(checkpoint, run, network, optimiser, random)
+    curve, finished = kept.load()
 
     def draw_ahead(done: int) -> list[Batch]:
         """The batches up to the next reading."""
@@ -130,13 +123,13 @@ def train(
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
             if finished or time.monotonic() - saved > plan.save_every:
-                keep(drawn, finished)
+                kept.save(curve, finished, drawn)
                 saved = time.monotonic()
             try:
                 for row in rows:
                     stage.advance(1, **dict(zip(curve.names, row, strict=True)))
             except BaseException:  # the hook wants to stop: nothing done so far is lost
-                keep(drawn, finished)
+                kept.save(curve, finished, drawn)
                 raise
     network.eval()
     return curve
@@ -152,74 +145,73 @@ def _check(rows: list[list[float]], before: int, plan: Plan) -> None:
             )
 
 
-def write_checkpoint(
-    path: str | os.PathLike[str],
-    network: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    values: list[list[float]],
-    record: Mapping[str, Any],
-) -> None:
-    """Keep all that a run needs to go on as if it had never stopped.
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a run needs to go on as if it had never stopped, in the file at `path`; without one nothing is kept.
 
-    values  the loss and its parts after every iteration
-    record  JSON beside it: `run`, which names settings and data, and `drawn`, the state of the generator of frames
+    `run` names settings and data; `random` is the generator that draws frames.
     """
-    from safetensors.torch import save_file
 
-    moments = optimiser.state_dict()["state"].items()
-    tensors = {f"weights/{name}": value for name, value in network.state_dict().items()}
-    tensors |= {f"optimiser/{number}/{name}": value for number, state in moments for name, value in state.items()}
-    tensors["random/torch"] = torch.get_rng_state()
-    if _on_cuda(network):
-        tensors["random/cuda"] = torch.cuda.get_rng_state()
-    tensors["curve"] = torch.tensor(values, dtype=torch.float64)
-    with whole_file(path) as temporary:
-        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        save_file(plain, temporary, metadata={"stepcut": json.dumps(record)})
+    path: str | os.PathLike[str] | None
+    run: str
+    network: nn.Module
+    optimiser: torch.optim.Optimizer
+    random: np.random.Generator
 
+    def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
+        """Keep everything, with the `curve` so far, whether it is `finished`, and the state of `random`, `drawn`."""
+        from safetensors.torch import save_file
 
-def resume(
-    path: str | os.PathLike[str],
-    run: str,
-    network: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    random: np.random.Generator,
-) -> tuple[list[list[float]], dict[str, Any]] | None:
-    """Put everything into the state of the checkpoint of `run`, and give its values and record.
+        if self.path is None or not is_first_process():
+            return
+        moments = self.optimiser.state_dict()["state"].items()
+        tensors = {f"weights/{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {f"optimiser/{number}/{name}": value for number, state in moments for name, value in state.items()}
+        tensors |= {f"random/{name}": device.get_rng_state() for name, device in self._devices().items()}
+        tensors["curve"] = torch.tensor(curve.values, dtype=torch.float64)
+        record = {"run": self.run, "drawn": drawn, "names": curve.names, "finished": finished}
+        with whole_file(self.path) as temporary:
+            plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+            save_file(plain, temporary, metadata={"stepcut": json.dumps(record)})
 
-    None when there is none yet; one of another run is an `OptionError`.
-    """
-    from safetensors import SafetensorError, safe_open
+    def load(self) -> tuple[Curve, bool]:
+        """Put everything into the state that was kept: the curve, and whether the run had finished.
 
-    if not Path(path).exists():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            record: dict[str, Any] = json.loads((file.metadata() or {})["stepcut"])
-            names = file.keys()  # a file cannot be gone through itself
-            tensors = {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise OptionError(f"checkpoint={str(path)!r} is not a checkpoint of stepcut ({error}). Delete it.") from error
-    if record["run"] != run:
-        raise OptionError(
-            f"checkpoint={str(path)!r} belongs to a run with other settings or other features. "
-            f"Choose another file, or delete this one to start afresh."
-        )
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, value in part(tensors, "optimiser/").items():
-        number, _, quantity = name.partition("/")
-        moments.setdefault(int(number), {})[quantity] = value
-    network.load_state_dict(part(tensors, "weights/"))
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
-    torch.set_rng_state(tensors["random/torch"])
-    if "random/cuda" in tensors and _on_cuda(network):
-        torch.cuda.set_rng_state(tensors["random/cuda"])
-    random.bit_generator.state = record["drawn"]
-    return tensors["curve"].tolist(), record
+        Where there is nothing yet, nothing is changed; what another run kept is an `OptionError`.
+        """
+        from safetensors import SafetensorError, safe_open
 
+        if self.path is None or not Path(self.path).exists():
+            return Curve(), False
+        given = f"checkpoint={str(self.path)!r}"
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                record: dict[str, Any] = json.loads((file.metadata() or {})["stepcut"])
+                names = file.keys()  # a file cannot be gone through itself
+                tensors = {name: file.get_tensor(name) for name in names}
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise OptionError(f"{given} is not a checkpoint of stepcut ({error}). Delete it.") from error
+        if record["run"] != self.run:
+            raise OptionError(
+                f"{given} belongs to a run with other settings or other features. "
+                f"Choose another file, or delete this one to start afresh."
+            )
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in part(tensors, "optimiser/").items():
+            number, _, quantity = name.partition("/")
+            moments.setdefault(int(number), {})[quantity] = value
+        self.network.load_state_dict(part(tensors, "weights/"))
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
+        for name, device in self._devices().items():
+            if f"random/{name}" in tensors:
+                device.set_rng_state(tensors[f"random/{name}"])
+        self.random.bit_generator.state = record["drawn"]
+        return Curve(tuple(record["names"]), tensors["curve"].tolist()), record["finished"]
 
-def _on_cuda(network: nn.Module) -> bool:
-    return next(network.parameters()).device.type == "cuda"
+    def _devices(self) -> dict[str, Any]:
+        """Whose random states count."""
+        on_cuda = next(self.network.parameters()).device.type == "cuda"
+        return {"torch": torch, **({"cuda": torch.cuda} if on_cuda else {})}
 
 
 class Recorded:
