@@ -158,24 +158,20 @@ def read_source(
 
     `cache`, `strict`, `progress`, `engine` and `device` are those of `extract`.
     """
-    failures: list[Failure] = []
     places = find_places(source)
     if places is None:
-        features = _from_arrays(source, rate)
-    else:
-        given = [feature_files(place) for place in places]
-        if all(given) and given:
-            features = load_features([file for files in given for file in files], rate)
-        elif any(given):
-            video = next(place for place, files in zip(places, given, strict=True) if not files)
-            held = next(place for place, files in zip(places, given, strict=True) if files)
-            raise OptionError(f"{held} holds features and {video} does not; give all of one kind.")
-        else:
-            videos = find_videos(places)
-            spec = need_spec(spec)
-            features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine)
-            if not features:
-                raise VideoError(f"none of the {len(videos)} videos could be used{_reasons(failures)}.")
+        return _from_arrays(source, rate), []
+    given = [feature_files(place) for place in places]
+    if any(given) and not all(given):
+        raise OptionError(f"{places[given.index([])]} holds no features, and others do; give all of one kind.")
+    if any(given):
+        return load_features([file for files in given for file in files], rate), []
+    videos = find_videos(places)
+    spec = need_spec(spec)
+    features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine)
+    if not features:
+        reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
+        raise VideoError(f"none of the {len(videos)} videos could be used{reasons}.")
     return features, failures
 
 
@@ -199,9 +195,9 @@ def read_like(
         features = video
     else:
         source = [video] if isinstance(video, str | os.PathLike | Address) else {"video": video}
-        found, failures = read_source(source, rate, spec, strict=True, progress=progress, device=device)
+        found, _ = read_source(source, rate, spec, strict=True, progress=progress, device=device)
         if len(found) != 1:
-            raise OptionError(f"{video} holds {len(found)} videos{_reasons(failures)}; give one at a time.")
+            raise OptionError(f"{video} holds {len(found)} videos; give one at a time.")
         features = found[0]
     if features.rate != rate:
         raise FeatureError(f"{features.name}: {features.rate} rows per second; this procedure was learned at {rate}.")
@@ -213,24 +209,15 @@ def read_like(
 
 def find_places(source: Source) -> list[AnyPath] | None:
     """The files and folders that a `source` names; None where it is arrays."""
-    if isinstance(source, str | os.PathLike | Address):
-        return [source]
-    if isinstance(source, Mapping):
-        return None
-    places = [one for one in source if isinstance(one, str | os.PathLike | Address)]
-    return places if len(places) == len(source) else None
+    listed = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
+    places = [one for one in listed if isinstance(one, str | os.PathLike | Address)]
+    return places if len(places) == len(listed) and not isinstance(source, Mapping) else None
 
 
 def _from_arrays(source: Any, rate: Rate) -> list[Features]:
     named = source if isinstance(source, Mapping) else {str(i): one for i, one in enumerate(source)}
     per_second = as_rate(rate, "rate")
-    features = []
-    for name, one in named.items():
-        rows = check_rows(one, str(name))
-        features.append(Features(rows, per_second, len(rows) / float(per_second), str(name)))
+    checked = {str(name): check_rows(one, str(name)) for name, one in named.items()}
+    features = [Features(rows, per_second, len(rows) / float(per_second), name) for name, rows in checked.items()]
     check_alike(features)
     return features
-
-
-def _reasons(failures: Sequence[Failure]) -> str:
-    return "".join("; " + " ".join(str(failure.error).split()).rstrip(".") for failure in failures)
