@@ -172,20 +172,20 @@ def test_a_label_with_newlines_becomes_one_line(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("step", ["bell \x07", "half \ud800", " \n "])
 def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match=r"is empty or holds control characters\. Rename the step first"):
+    with pytest.raises(AnnotationError, match=r"is empty or holds control characters\. Rename it"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(0, 1, step)]), name, rate=2)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s .* a label file begins at 0, .*\. Crop"):
+    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s .* a label file begins at 0, .*\. Use timeline\.crop"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 
 def test_two_names_that_would_become_one_are_refused(tmp_path: Path) -> None:
     timeline = Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")])
-    with pytest.raises(AnnotationError, match=r"in format 'vtt' two steps would both be named 'add jam'\. Rename one"):
+    with pytest.raises(AnnotationError, match=r"in 'vtt' two steps would be named 'add jam'\. Rename one"):
         write(tmp_path / "x.vtt", timeline)
 
 
@@ -234,7 +234,7 @@ def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_vi
     two = [Timeline([Segment(0, 1, "a")], video=f"/films/cam{number}/v.mp4") for number in (1, 2)]
     assert [path.name for path in write_folder(tmp_path, two, "elan")] == ["cam1_v.eaf", "cam2_v.eaf"]
     assert list(read_folder(tmp_path)) == ["cam1/v", "cam2/v"]
-    with pytest.raises(OptionError, match=r"one file \(\.json, \.csv\), which keeps their folders"):
+    with pytest.raises(OptionError, match=r"one file \(\.json, \.csv\) for all"):
         write_folder(tmp_path, two, "vtt")
 
 

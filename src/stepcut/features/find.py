@@ -105,13 +105,10 @@ def _is_pattern(path: Path | Address) -> bool:
 
 def all_files(path: Path | Address) -> Places:
     """All files below a folder, those that match a glob, or the file itself; what is hidden is passed over."""
+    pattern = _is_pattern(path)
     if isinstance(path, Address):
-        if _is_pattern(path):
-            before, _, pattern = str(path).partition("*")
-            folder, _, rest = before.rpartition("/")
-            return list(files_below(Address(folder), f"{rest}*{pattern}"))
-        return list(files_below(path)) if path.is_dir() else [path]
-    if _is_pattern(path):
+        return list(files_below(path, pattern)) if pattern or path.is_dir() else [path]
+    if pattern:
         return [Path(match) for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match)]
     if not os.path.isdir(path):  # one that may not be looked at is told where it is used
         return [path]

@@ -56,10 +56,9 @@ def version(address: Address) -> str:
     return json.dumps({key: str(known[key]) for key in kept if known.get(key) is not None}, sort_keys=True)
 
 
-def files_below(address: Address, pattern: str | None = None) -> Iterator[Address]:
-    """All files below `address`, or those that match the glob `pattern` from there, sorted by name."""
-    found = address.fs.find(address.path) if pattern is None else address.fs.glob(f"{address.path}/{pattern}")
-    for path in sorted(found):
+def files_below(address: Address, pattern: bool = False) -> Iterator[Address]:
+    """All files below `address`, or those that match it where it is a `pattern`, sorted by name."""
+    for path in sorted(address.fs.glob(address.path) if pattern else address.fs.find(address.path)):
         yield Address(address.fs.unstrip_protocol(path))
 
 

@@ -59,10 +59,8 @@ def read(
             raise OptionError(f"{path}: {unknown('video', video, names)}")
         return matches[0]
     if len(timelines) != 1:
-        raise AnnotationError(
-            f"{path}: it holds {len(timelines)} videos ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}). "
-            "Say which one with video=NAME, or read them all with read_folder()."
-        )
+        what = f"it holds {len(names)} videos ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
+        raise AnnotationError(f"{path}: {what}. Say which one with video=NAME, or read all with read_folder().")
     return timelines[0]
 
 
@@ -107,9 +105,7 @@ def read_folder(
     found: dict[str, tuple[Timeline, Path]] = {}
     for name, (timeline, file) in zip(names, loaded, strict=True):
         if name in found:
-            raise AnnotationError(
-                f"{file}: the video {name!r} is in {found[name][1]} already. Keep one of the two, or read one file."
-            )
+            raise AnnotationError(f"{file}: the video {name!r} is in {found[name][1]} already. Keep one of the two.")
         found[name] = timeline, file
     return {name: timeline for name, (timeline, _) in found.items()}
 
@@ -137,10 +133,8 @@ def write(
     timelines = [replace(each, video=printable(each.video)) for each in as_list(timeline)]
     chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not chosen.many:
-        raise OptionError(
-            f"{place}: format {chosen.name!r} holds one video and {len(timelines)} were given. "
-            "Write a folder instead: stepcut.formats.write_folder(), or stepcut convert IN FOLDER --to FORMAT."
-        )
+        what = f"format {chosen.name!r} holds one video and {len(timelines)} were given"
+        raise OptionError(f"{place}: {what}. Write a folder instead: write_folder(), stepcut convert IN FOLDER.")
     videos = [each.video for each in timelines if each.video]
     if len(set(videos)) != len(videos):
         twice = next(video for video in videos if videos.count(video) > 1)
@@ -188,10 +182,8 @@ def write_folder(
     for name, path in zip(names, paths, strict=True):
         # Where the file alone says which video it is, two that differ by their folders would not be found again.
         if paths.count(path) > 1 or ("/" in name and chosen.capabilities.video == "file"):
-            raise OptionError(
-                f"{path}: two timelines are of the video {video_name(name)!r}, folders aside. Name the videos apart, "
-                "or write them into one file (.json, .csv), which keeps their folders."
-            )
+            what = f"two timelines are of the video {video_name(name)!r}, folders aside"
+            raise OptionError(f"{path}: {what}. Name them apart, or use one file (.json, .csv) for all.")
     for path, timeline in zip(paths, listed, strict=True):
         write(path, timeline, format, rate, annotator, spreadsheet)
     return paths

@@ -186,23 +186,16 @@ def check_writable(timelines: Sequence[Timeline], can: Capabilities, format_name
     for timeline in timelines:
         where = timeline.video or "timeline"
         if not timeline.segments and not can.empty:
-            raise AnnotationError(
-                f"{where}: it has no segments, and a file of format {format_name!r} cannot say so. Write it as JSON."
-            )
+            raise AnnotationError(f"{where}: it has no segments; format {format_name!r} cannot say so. Write JSON.")
         for segment in timeline.segments:
             if not 0 <= segment.start <= segment.end < LONGEST:
-                raise AnnotationError(
-                    f"{where}: {segment.step!r} starts at {segment.start:g} s and ends at {segment.end:g} s; a label "
-                    "file begins at 0, and no video is that long. Crop it first: timeline.crop(0, timeline.end)."
-                )
+                times = f"{segment.step!r} starts at {segment.start:g} s and ends at {segment.end:g} s"
+                asked = "a label file begins at 0, and no video is that long. Use timeline.crop(0, timeline.end)"
+                raise AnnotationError(f"{where}: {times}; {asked}.")
         shown = [written_name(step, can) for step in timeline.steps]
         counts = Counter(shown)
         for step, name in zip(timeline.steps, shown, strict=True):
             if not name.strip() or _UNPRINTABLE.search(name):
-                raise AnnotationError(
-                    f"{where}: the step name {step!r} is empty or holds control characters. Rename the step first."
-                )
+                raise AnnotationError(f"{where}: the name {step!r} is empty or holds control characters. Rename it.")
             if counts[name] > 1:
-                raise AnnotationError(
-                    f"{where}: in format {format_name!r} two steps would both be named {name!r}. Rename one of them."
-                )
+                raise AnnotationError(f"{where}: in {format_name!r} two steps would be named {name!r}. Rename one.")

@@ -40,10 +40,8 @@ class Options:
     def frame_rate(self, what: str) -> Fraction:
         """The frame rate that was given, or an error that asks for it and says `what` needs it."""
         if self.rate is None:
-            raise AnnotationError(
-                f"{what}: this format counts frames and no frame rate is known. "
-                "Give it: rate=30 in Python, --rate 30 on the command line (30000/1001 for 29.97)."
-            )
+            asked = "Give it: rate=30 in Python, --rate 30 on the command line (30000/1001 for 29.97)"
+            raise AnnotationError(f"{what}: this format counts frames and no frame rate is known. {asked}.")
         return self.rate
 
     def agreed_rate(self, known: Fraction | None, what: str) -> Fraction:
@@ -55,10 +53,8 @@ class Options:
         if known is None:
             return self.frame_rate(what)
         if self.rate is not None and abs(self.rate / known - 1) > Fraction(1, 1000):
-            raise AnnotationError(
-                f"{what}: it has {float(known):g} frames per second and rate={float(self.rate):g} was given; every "
-                "time would be wrong. Leave the rate out."
-            )
+            both = f"it has {float(known):g} frames per second and rate={float(self.rate):g} was given"
+            raise AnnotationError(f"{what}: {both}; every time would be wrong. Leave the rate out.")
         return known
 
 
@@ -98,10 +94,8 @@ def refusals(path: Path, what: str) -> Iterator[None]:
             raise
         raise AnnotationError(f"{path}: {error}") from error
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
-        raise AnnotationError(
-            f"{path}: it does not make sense as {what}: {type(error).__name__} {str(error)[:200]}. "
-            "Write it again, or name its format."
-        ) from error
+        told = f"{type(error).__name__} {str(error)[:200]}"
+        raise AnnotationError(f"{path}: it does not make sense as {what}: {told}. Write it again.") from error
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

@@ -145,9 +145,7 @@ def _parse(path: Path, text: str) -> etree.Element:
     declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
     if declared:
         line = text.count("\n", 0, declared.start()) + 1
-        fail(
-            path, f"holds <!{declared[1]}; entities are refused, since they can pull in other files", "Remove it", line
-        )
+        fail(path, f"holds <!{declared[1]}; entities are refused, since they pull in other files", "Remove it", line)
     try:
         root = etree.fromstring(text)
     except etree.ParseError as error:

@@ -124,13 +124,8 @@ def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, i
     missing = ["start"] * (not {"start", "start_frame"} & columns.keys()) + ["end"] * (not ends)
     missing += ["step"] * ("step" not in columns)
     if missing:
-        fail(
-            path,
-            f"the header {row.cells} has no column for {', '.join(missing)}",
-            f"Say which it is: --columns {','.join(f'{name}=NAME' for name in missing)}; or call it "
-            f"{', '.join(repr(COLUMNS[column][0]) for column in missing)}",
-            line=row.line,
-        )
+        advice = f"Say which it is: --columns {','.join(f'{name}=NAME' for name in missing)}"
+        fail(path, f"the header {row.cells} has no column for {', '.join(missing)}", advice, line=row.line)
     return columns
 
 
@@ -176,11 +171,8 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
     start = time("start")
     end = time("end") if {"end", "end_frame"} & columns.keys() else start + time("duration")
     step = row.cell(columns, "step", path)
-    if (
-        columns == {"start": 0, "end": 1, "step": 2}
-        and len(row.cells) == 5
-        and None not in map(seconds, row.cells[2:4])
-    ):
+    bare = columns == {"start": 0, "end": 1, "step": 2}
+    if bare and len(row.cells) == 5 and None not in map(seconds, row.cells[2:4]):
         fail(path, f"are {','.join(row.cells[:4])} two times or four?", "Part the columns by semicolons", line=row.line)
     sure = row.cells[columns["confidence"]] if columns.get("confidence", len(row.cells)) < len(row.cells) else ""
     return build_segment(start, end, step, path, row.line, seconds(sure))
