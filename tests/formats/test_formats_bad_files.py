@@ -179,7 +179,7 @@ def test_names_that_no_file_can_hold_are_refused(name: str, step: str, tmp_path:
 
 @pytest.mark.parametrize("name", ALL)
 def test_times_before_the_video_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s .* a label file begins at 0, .*\. Use timeline\.crop"):
+    with pytest.raises(AnnotationError, match=r"'a' starts at -1 s .* a label file begins at 0, .* Use timeline\.crop"):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(-1, 1, "a")]), name, rate=2)
 
 
