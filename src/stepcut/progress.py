@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TextIO
 
 from stepcut.errors import printable
@@ -77,7 +76,6 @@ class Stage:
         self._start = time.perf_counter()
 
     def __enter__(self) -> Stage:
-        self._start = time.perf_counter()
         self._tell()
         return self
 
@@ -86,9 +84,7 @@ class Stage:
         self.done += by
         self._tell(item, values)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._tell(finished=True)
 

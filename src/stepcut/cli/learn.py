@@ -131,9 +131,8 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 def default_output(first: str) -> str:
     """`sandwich/` becomes `sandwich.proc`."""
     path = as_path(first)
-    if isinstance(path, Address):
-        return f"{path.name if path.is_dir() else path.parent.name}.proc"
-    return f"{path.resolve().name}.proc" if path.is_dir() else f"{path.parent.resolve().name}.proc"
+    folder = path if path.is_dir() else path.parent
+    return f"{(folder if isinstance(folder, Address) else folder.resolve()).name}.proc"
 
 
 def read_steps(word: str) -> int | str | tuple[int, int]:

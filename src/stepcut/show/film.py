@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,19 @@ from stepcut.progress import Hook, Stage, silent
 
 Heard = tuple[str | Path, float, float]
 """The film whose sound is wanted, from when to when in seconds."""
-SMALL = {"preset": "veryfast", "crf": "23"}
-"""Of H.264: quick to write, and hard to tell from the original."""
+Encoder = tuple[str, dict[str, str]]
+"""Its name, and its options."""
+CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
+"""Quick to write, and hard to tell from the original."""
 HEIGHT = 360
 FASTEST = 15
 """Frames a second: enough to see what is done, and half the work."""
 
-KINDS: dict[str, tuple[str, dict[str, str]]] = {
+KINDS: dict[str, Encoder] = {
     "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
     "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
 }
-"""What the browser says it can play -> the encoder, and its options."""
+"""What the browser says it can play -> the encoder."""
 
 
 def write_film(
@@ -43,8 +45,7 @@ def write_film(
     rate: Fraction,
     target: Path,
     form: str = "mp4",
-    encoder: str = "libx264",
-    options: Mapping[str, str] = SMALL,
+    encoder: Encoder = CLIP,
     heard: Heard | None = None,
 ) -> None:
     """Encode pictures (H, W, 3), of even sides or cut to them.
@@ -53,7 +54,7 @@ def write_film(
     rate     how many a second
     target   the file to write
     form     the container: mp4 or webm
-    encoder  of the pictures, with its `options`
+    encoder  of the pictures, and its options
     heard    whose sound is added
     """
     front = {"movflags": "+faststart"} if form == "mp4" else {}
@@ -63,7 +64,7 @@ def write_film(
         for picture in frames:
             height, width = (side - side % 2 for side in picture.shape[:2])
             if stream is None:
-                stream = out.add_stream(encoder, rate=rate, options=dict(options))
+                stream = out.add_stream(encoder[0], rate=rate, options=dict(encoder[1]))
                 stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
                 stream.codec_context.gop_size = max(1, round(rate))  # a key frame a second, so that seeking is quick
                 if heard is not None:
@@ -105,7 +106,7 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
 
 def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
     """Encode the copy unless it is there; pictures only, without sound, on the true times of the video."""
-    encoder, options = choose("kind", kind, KINDS)
+    encoder = choose("kind", kind, KINDS)
     file = Path(video).absolute()
     state = file.stat()
     # Its name changes when the video does.
@@ -124,7 +125,7 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
                 yield picture
                 stage.advance(time - stage.done)
 
-        write_film(frames(), rate, temporary, kind, encoder, options)
+        write_film(frames(), rate, temporary, kind, encoder)
     return target
 
 

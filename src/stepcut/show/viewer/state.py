@@ -155,9 +155,7 @@ class Viewer:
             "untaught": outline.untaught,
             "steps": [
                 {
-                    "number": step.number,
-                    "name": step.name,
-                    "colour": step.colour,
+                    **step._asdict(),
                     "ink": ink(step.colour),
                     "severity": severity.get(step.number),
                     "learned": step.number < len(outline.learned_steps),
