@@ -16,7 +16,13 @@ from stepcut.errors import VideoError
 from stepcut.guidance.sources import follow_pictures, frames_of, open_samples
 from stepcut.procedure.procedure import Procedure
 
-QUICK = {"patience": 20.0, "first_wait": 0.01, "longest_wait": 0.05}
+QUICK = {"patience": 20.0}
+
+
+@pytest.fixture(autouse=True)
+def _reconnect_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.guidance.stream.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("stepcut.guidance.stream.LONGEST_WAIT", 0.05)
 
 
 def film(step: int, pictures: int, size: int = 64) -> list[bytes]:

@@ -43,8 +43,13 @@ def picture(value: int = 0, height: int = 8, width: int = 8) -> Picture:
 
 
 def stream(connect: Callable[[Say], Iterator[Any]], rate: float = 1000.0, **waits: float) -> Stream:
-    quick = {"patience": 5.0, "stall": 5.0, "first_wait": 0.01, "longest_wait": 0.02}
-    return Stream("fake", connect, lambda frame: frame, rate, **{**quick, **waits})
+    return Stream("fake", connect, lambda frame: frame, rate, **{"patience": 5.0, "stall": 5.0, **waits})
+
+
+@pytest.fixture(autouse=True)
+def _reconnect_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.guidance.stream.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("stepcut.guidance.stream.LONGEST_WAIT", 0.03)
 
 
 def paced(values: range) -> Iterator[Picture]:
@@ -108,7 +113,7 @@ def test_waiting_doubles_while_nothing_works_and_starts_small_again_after(caplog
         yield from paced(range(3))
         raise OSError("gone")
 
-    with contextlib.closing(stream(come_and_go, first_wait=0.01, longest_wait=0.03)) as samples:
+    with contextlib.closing(stream(come_and_go)) as samples:
         while len(connections) < 6:
             next(samples)
     waits = [record.getMessage().split("trying again in ")[1] for record in caplog.records]
@@ -300,7 +305,7 @@ def test_a_real_stream_over_a_socket_that_drops_is_opened_again(tmp_path: Path) 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        waits = {"patience": 10.0, "stall": 5.0, "first_wait": 0.01}
+        waits = {"patience": 10.0, "stall": 5.0}
         with open_samples(address, Fraction(100), 32, **waits) as samples:
             notes: list[str] = []
             while len(served) < 2 or not notes:

@@ -25,6 +25,8 @@ Picture = NDArray[np.uint8]
 Say = Callable[[str], None]
 Connect = Callable[[Say], Iterator[Any]]
 """Opens a source and gives its frames, as long as they come; tells what is worth knowing in words."""
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+"""Seconds before the first attempt to reconnect, doubled each time, and the most of them."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +52,19 @@ class Stream(Iterator[Sample]):
         rate: float,
         patience: float = 30.0,
         stall: float = 10.0,
-        first_wait: float = 0.5,
-        longest_wait: float = 30.0,
     ) -> None:
         """`connect` opens the source `name` and gives its frames; `scale(frame)` makes a picture, `rate` a second.
 
         patience      seconds to wait for the very first frame; then a VideoError says that it never started
         stall         seconds without a frame after which the stream says so
-        first_wait    seconds before the first attempt to reconnect; doubled each time, up to `longest_wait`
         """
         self.name, self.connect, self.scale, self.rate = name, connect, scale, rate
         self.patience, self.stall = patience, stall
-        self.first_wait, self.longest_wait = first_wait, longest_wait
         self.skipped = 0
         self._news = threading.Condition()
         self._stop = threading.Event()
-        self._begin = time.monotonic()
         self._start: float | None = None  # when the first frame came
-        self._seen = self._begin  # when the last frame came
+        self._seen = time.monotonic()  # when the last frame came
         self._slot = -1
         self._waiting: Sample | None = None
         self._notes: list[str] = []
@@ -120,19 +117,19 @@ class Stream(Iterator[Sample]):
     # ------------------------------------------------------------------ the thread that reads
 
     def _read(self) -> None:
-        wait = self.first_wait
+        wait = FIRST_WAIT
         try:
             while not self._stop.is_set():
                 before = self._seen
                 self._reason = self._read_until_it_drops()
                 if self._seen > before:
-                    wait = self.first_wait  # it did work in between
+                    wait = FIRST_WAIT  # it did work in between
                 if self._stop.is_set():
                     return
                 if self._start is not None:
                     self.say(f"the source dropped ({self._reason}); trying again in {wait:g} s")
                 self._stop.wait(wait)
-                wait = min(2 * wait, self.longest_wait)
+                wait = min(2 * wait, LONGEST_WAIT)
         except BaseException as error:  # whatever it is, whoever asks for the next sample hears of it
             with self._news:
                 self._failure = error

@@ -55,7 +55,7 @@ def repair(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(target: Path | Address) -> Iterator[Path]:
-    """An empty folder to be filled and given the name `target` by `put_in_place`; gone afterwards if it was not."""
+    """An empty folder to be filled and given the name `target` by `put_in_place`; what has its name then is removed."""
     if isinstance(target, Address):
         with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
             yield Path(folder)
@@ -70,7 +70,7 @@ def new_folder(target: Path | Address) -> Iterator[Path]:
 
 
 def put_in_place(fresh: Path, target: Path | Address) -> None:
-    """Give the folder `fresh` the name `target`; what stood there is removed. The caller holds the lock.
+    """Give the folder `fresh` the name `target`; what stood there makes way. The caller holds the lock.
 
     At an address config.json comes last: a folder without it is no procedure, so none is ever half one.
     """
@@ -82,14 +82,11 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
         return
     if not target.exists():
         os.replace(fresh, target)
-        return
-    if exchange(fresh, target):
-        shutil.rmtree(fresh, ignore_errors=True)
-        return
-    aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
-    os.replace(target, aside / target.name)
-    os.replace(fresh, target)
-    shutil.rmtree(aside, ignore_errors=True)
+    elif not exchange(fresh, target):
+        aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
+        os.replace(target, aside / target.name)
+        os.replace(fresh, target)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def exchange(one: Path, other: Path) -> bool:
