@@ -7,7 +7,7 @@ import { showTrust } from "./trust.js";
 import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
 import { listen } from "./keys.js";
-import { buildStage, choose, drawStage } from "./stage.js";
+import { buildStage, choose, chooseNext, drawStage } from "./stage.js";
 import { addIcons, drawSteps } from "./steps.js";
 import { changed, edit, load, matches, redo, say, stepOf, store, undo } from "./store.js";
 
@@ -42,17 +42,6 @@ function drawHead() {
   $("redo").title = next ? `Redo: ${next} (Ctrl Shift Z)` : "Nothing to redo";
 }
 
-// Enter in the search field goes to the next segment whose step is meant, through all videos.
-function findNext() {
-  const all = store.data.videos.flatMap((video, place) =>
-    video.parts.filter((part) => matches(stepOf(part[2]).name)).map(([start]) => ({ place, start })));
-  if (!all.length) return;
-  const here = store.times[store.video] || 0;
-  const next = all.find(({ place, start }) => place > store.video || (place === store.video && start > here + 0.01));
-  const { place, start } = next || all[0];
-  choose(place, start);
-}
-
 function wire() {
   for (const [id, name, label, act] of [["undo", "undo", "Undo", undo], ["redo", "redo", "Redo", redo], ["help", "help", "Keys", showHelp]]) {
     $(id).append(icon(name));
@@ -71,7 +60,7 @@ function wire() {
     changed("filter");
   });
   $("search").addEventListener("keydown", (event) => {
-    if (event.key === "Enter") findNext();
+    if (event.key === "Enter") chooseNext((video) => video.parts.filter((part) => matches(stepOf(part[2]).name)));
     if (event.key === "Escape") $("search").blur();
   });
   addIcons();

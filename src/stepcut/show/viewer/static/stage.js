@@ -137,13 +137,11 @@ function drawApart(video) {
       el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }))))));
 }
 
-// The next place, in this video or a later one, where the timelines differ.
-export function nextDifference() {
-  const { videos } = store.data;
-  const all = videos.flatMap((video, place) => differences(video).map(([start]) => ({ place, start })));
-  if (!all.length) return;
-  const next = all.find(({ place, start }) => place > store.video || (place === store.video && start > player.time + 0.05));
-  choose((next || all[0]).place, (next || all[0]).start);
+// Go to the next of some stretches, which `list(video)` gives, in this video or a later one; after the last, to the first.
+export function chooseNext(list) {
+  const all = store.data.videos.flatMap((video, place) => list(video).map(([start]) => ({ place, start })));
+  const next = all.find(({ place, start }) => place > store.video || (place === store.video && start > player.time + 0.05)) || all[0];
+  if (next) choose(next.place, next.start);
 }
 
 function drawFound(report) {

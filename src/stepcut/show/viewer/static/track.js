@@ -100,11 +100,14 @@ export class Track {
     node.dataset.key = `${place}${edge}`;
     let now = time;
     let timer = 0;
-    const preview = (to) => {
-      now = clamp(to, low, high);
+    const show = () => {
       node.style.left = `${(100 * now) / this.bar.duration}%`;
       node.setAttribute("aria-valuenow", now.toFixed(3));
       node.setAttribute("aria-valuetext", clock(now));
+    };
+    const preview = (to) => {
+      now = clamp(to, low, high);
+      show();
       this.resize(video, place, edge, now);
     };
     const commit = () => {
@@ -112,9 +115,7 @@ export class Track {
       timer = 0;
       if (Math.abs(now - time) > 0.0005) edit({ do: "move", video: video.name, part: place, edge, time: now });
     };
-    node.style.left = `${(100 * time) / this.bar.duration}%`;
-    node.setAttribute("aria-valuenow", time.toFixed(3));
-    node.setAttribute("aria-valuetext", clock(time));
+    show();
     node.addEventListener("keydown", (event) => {
       const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!way) return;
