@@ -22,7 +22,7 @@ from stepcut.datasets.toy import make_kitchen
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
-from stepcut.show.report import write_report
+from stepcut.show.report import make_report
 from stepcut.show.viewer.server import Running
 from stepcut.show.viewer.state import Beside, Viewer
 
@@ -53,7 +53,8 @@ def main() -> None:
         images = args.out / "images"
         draw(toy, kitchen.annotations, images)
         plots.save(plots.loss(trained), images / "loss.svg")
-        write_report(toy, work / "report.html", truth=kitchen.annotations, title="Making breakfast")
+        page = make_report(toy, truth=kitchen.annotations, title="Making breakfast")
+        (work / "report.html").write_text(page, encoding="utf-8")
         page = stack.enter_context(browser())
         photograph_report(page, work / "report.html", images)
         photograph_viewer(page, work / "kitchen.proc", images, "view")

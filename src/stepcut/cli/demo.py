@@ -11,7 +11,8 @@ import numpy as np
 import stepcut as sc
 from stepcut.cli.common import progress_hook
 from stepcut.datasets.toy import EDGES, STEPS, make_kitchen
-from stepcut.show.report import write_report
+from stepcut.files.atomic import write_text
+from stepcut.show.report import make_report
 
 FLAWED = 6
 """How many flawed videos are checked: each kind of flaw twice."""
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     print("\n6. Writing a report.")
     page = folder / "report.html"
-    write_report(procedure, page, truth=kitchen.timelines, checks=checks)
+    write_text(page, make_report(procedure, kitchen.timelines, checks))
     print(f"\nDone. Open {page.resolve()} in a browser. Then try:")
     print(f"  1. stepcut view {kept}                          look at it, correct it")
     print(f"  2. stepcut check {kept} {flawed[-1]}")

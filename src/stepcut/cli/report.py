@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from stepcut.cli.common import ask_procedure, find_moved
+from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import load
-from stepcut.show.report import write_report
+from stepcut.show.report import make_report
 
 
 def run(args: argparse.Namespace) -> int:
@@ -14,6 +15,7 @@ def run(args: argparse.Namespace) -> int:
     procedure = load(args.procedure, trust=args.trust)
     procedure.videos = find_moved(procedure.videos, args.videos)
     checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)
-    write_report(procedure, args.output, args.truth, [check for _, check in checks], args.pictures, args.title or "")
+    page = make_report(procedure, args.truth, [check for _, check in checks], args.pictures, args.title or "")
+    write_text(args.output, page)
     print(f"the report is in {args.output}")
     return 2 if failed else 0

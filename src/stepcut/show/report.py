@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from html import escape
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple
 from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, colour, ink
 from stepcut.errors import VideoError
-from stepcut.files.atomic import write_text
 from stepcut.order import ProcedureGraph, graph_of_labels
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
@@ -30,26 +28,14 @@ from stepcut.version import __version__
 FINDING_COLOUR = "#c5221f"
 
 
-def write_report(
-    procedure: Procedure,
-    path: str | os.PathLike[str],
-    truth: Any = None,
-    checks: Sequence[Report] = (),
-    pictures: int = 4,
-    title: str = "",
-) -> None:
-    """Write a procedure as one self-contained page.
-
-    `truth` is whatever `stepcut.evaluate` takes; with it, scores and true timelines are shown. `checks` are reports of
-    `procedure.check`. `pictures` is how many are shown of each step.
-    """
-    write_text(path, make_report(procedure, truth, checks, pictures, title))
-
-
 def make_report(
     procedure: Procedure, truth: Any = None, checks: Sequence[Report] = (), pictures: int = 4, title: str = ""
 ) -> str:
-    """The page as text."""
+    """A procedure as one self-contained page.
+
+    `truth` is whatever `stepcut.evaluate` takes; with it, scores and true timelines are shown. `checks` are reports of
+    `procedure.check`. `pictures` is how many are shown of each step, `title` the heading.
+    """
     compared = None if truth is None else compare(procedure, truth)
     shown = graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
     trust = (str(procedure.quality), procedure.expectations.forecast, procedure.untaught)

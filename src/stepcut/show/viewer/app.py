@@ -45,7 +45,9 @@ class Routes:
     """What is answered to each request."""
 
     def __init__(self, viewer: Viewer) -> None:
-        self.viewer, self.jobs, self.pages = viewer, viewer.jobs, read_pages()
+        self.viewer, self.jobs = viewer, viewer.jobs
+        files = (resources.files("stepcut.show.viewer") / "static").iterdir()
+        self.pages = {file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES}
 
     # ------------------------------------------------------------------ pages and state
 
@@ -54,8 +56,8 @@ class Routes:
         name = request.path_params.get("file", "index.html")
         if name not in self.pages:
             raise HTTPException(404, "There is no such file.")
-        kind, data = self.pages[name]
-        return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
+        kind = TYPES[Path(name).suffix]
+        return Response(self.pages[name], media_type=kind, headers={"cache-control": "no-cache"})
 
     def show_state(self, _: Request) -> Response:
         """The whole state as JSON."""
@@ -247,13 +249,3 @@ async def tell(_: Request, error: HTTPException | StepcutError) -> Response:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code)
     return JSONResponse({"error": " ".join(str(error).split())}, 507 if isinstance(error, OutputError) else 422)
-
-
-def read_pages() -> dict[str, tuple[str, bytes]]:
-    """The page's own files, read once: name -> (type, bytes)."""
-    folder = resources.files("stepcut.show.viewer") / "static"
-    return {
-        file.name: (TYPES[Path(file.name).suffix], file.read_bytes())
-        for file in folder.iterdir()
-        if Path(file.name).suffix in TYPES
-    }
