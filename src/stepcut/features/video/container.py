@@ -211,6 +211,24 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
         raise mendable(Path(path), what, "-c copy -bsf:v setts=N fixed.mp4")
 
 
+def check_end(path: str | os.PathLike[str], container: Any, stream: Any, reached: Fraction, damaged: bool) -> None:
+    """Raise when frames of `path` are missing after the time `reached`: it is cut short, or its rest is `damaged`.
+
+    The `container` states how long its `stream` is.
+    """
+    expected, own = stated_duration(container, stream)
+    missing = expected - reached if expected is not None else Fraction(0)
+    if expected is None or missing <= Fraction(1, 2):
+        return
+    # In these a damaged place may end the reading without a word, and nothing cuts a film shorter than they state (as
+    # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
+    exact = container.format.name.split(",")[0] in ("matroska", "avi", "flv", "asf")
+    lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
+    if damaged or (exact and lost) or cut_short(Path(path)):
+        what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
+        raise mendable(Path(path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
+
+
 def stated_rate(stream: Any) -> Fraction | None:
     """Frames per second of a `stream` as the file states them, or as FFmpeg guesses."""
     rate = stream.average_rate or stream.guessed_rate or stream.base_rate

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import av
@@ -17,19 +16,9 @@ from numpy.typing import NDArray
 
 from stepcut.errors import VideoError, choose
 from stepcut.features.spec import TIMES
-from stepcut.features.video.container import (
-    JUMP,
-    check_length,
-    cut_short,
-    mendable,
-    open_video,
-    stated_duration,
-    stated_rate,
-    turn_of,
-)
+from stepcut.features.video.container import JUMP, check_end, check_length, open_video, stated_rate, turn_of
 from stepcut.features.video.skip import needed, skip_frames
 from stepcut.rate import Rate, as_rate
-from stepcut.timeline import clock
 
 Picture = NDArray[np.uint8]
 
@@ -154,7 +143,7 @@ def _sample(
         while number < reached * fps and (last is None or number < last):
             yield float(number / fps), scale(shown)
             number += 1
-        _check_end(samples, container, stream, reached, damaged=samples.corrupt > corrupt)
+        check_end(samples.path, container, stream, reached, damaged=samples.corrupt > corrupt)
 
 
 def _timed(frames: Iterator[Any], stream: Any, zero: int | None) -> Iterator[tuple[Fraction, Fraction, Any]]:
@@ -260,18 +249,3 @@ class Scaler:
         picture: Picture = np.ascontiguousarray(shown[::down, ::across])
         self._last = (frame, picture)
         return picture
-
-
-def _check_end(samples: Samples, container: Any, stream: Any, reached: Fraction, damaged: bool) -> None:
-    """Raise when frames are missing at the end: the file is shorter than it states, or its rest is `damaged`."""
-    expected, own = stated_duration(container, stream)
-    missing = expected - reached if expected is not None else Fraction(0)
-    if expected is None or missing <= Fraction(1, 2):
-        return
-    # In these a damaged place may end the reading without a word, and nothing cuts a film shorter than they state (as
-    # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
-    exact = container.format.name.split(",")[0] in ("matroska", "avi", "flv", "asf")
-    lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
-    if damaged or (exact and lost) or cut_short(Path(samples.path)):
-        what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
-        raise mendable(Path(samples.path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
