@@ -21,7 +21,7 @@ from pathlib import Path
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
 from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, same_video, short_names, video_name
-from stepcut.formats.capabilities import actual_losses, as_read_back, as_written, check_writable
+from stepcut.formats.capabilities import as_written, check_writable, stated_losses
 from stepcut.formats.common import Options, as_columns, frame_rate, refusals
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
 from stepcut.rate import Rate
@@ -196,8 +196,8 @@ def losses(timelines: Sequence[Timeline], format: str, rate: Rate | None = None)
     >>> losses([Timeline([Segment(0, 1.0004, "pour")])], "vtt")
     ['times are rounded to a millisecond']
     """
-    can, options = choose("format", format, FORMATS).capabilities, Options(frame_rate(rate))
-    return list(dict.fromkeys(text for each in timelines for text in actual_losses(each, can, options)))
+    can, frames = choose("format", format, FORMATS).capabilities, frame_rate(rate)
+    return list(dict.fromkeys(text for each in timelines for text in stated_losses(can, each, frames)))
 
 
 def as_list(timelines: AnyTimelines) -> list[Timeline]:
@@ -209,4 +209,4 @@ def as_list(timelines: AnyTimelines) -> list[Timeline]:
     return list(timelines)
 
 
-__all__ = ["FORMATS", "Format", "as_read_back", "losses", "read", "read_all", "read_folder", "write", "write_folder"]
+__all__ = ["FORMATS", "Format", "losses", "read", "read_all", "read_folder", "write", "write_folder"]

@@ -7,15 +7,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from stepcut.errors import AnnotationError
-from stepcut.files.names import video_name
-from stepcut.formats.common import LONGEST, NONE, Options
+from stepcut.formats.common import LONGEST
 from stepcut.timeline import Segment, Timeline
 
 
@@ -46,39 +45,15 @@ UNIT = {"micro": 1_000_000, "milli": 1_000}
 """Into how many parts some formats divide a second."""
 
 
-def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options: Options = NONE) -> Timeline:
-    """The `timeline` as it comes back from a format; every format obeys `read(write(x)) == as_read_back(x)`.
-
-    can      what the format keeps
-    stem     the name of the label file, without suffix
-    options  with which it is written and read
-    """
-    timeline = as_written(timeline, can)
-    if not can.overlaps:
-        timeline = per_frame(timeline, options.frame_rate("frames"))
-    elif can.times == "frames":
-        timeline = _rounded(timeline, options.frame_rate("frames"), can.instants)
-    segments = [segment if can.confidence else replace(segment, confidence=None) for segment in timeline]
-    occurring = Timeline(segments).steps
-    vocabulary = timeline.steps
-    if can.steps == "none":
-        vocabulary = occurring
-    elif can.steps == "order":
-        vocabulary = tuple(step for step in vocabulary if step in occurring)
-    videos = {"full": timeline.video, "name": video_name(timeline.video), "file": stem}
-    duration = {True: timeline.duration, False: None, "end": timeline.end}[can.duration]
-    return Timeline(segments, duration, vocabulary, videos[can.video])
-
-
 def as_written(timeline: Timeline, can: Capabilities) -> Timeline:
     """The `timeline` with the names and, unless it counts frames, the times of a format that `can` hold so much."""
     names = {step: written_name(step, can) for step in timeline.steps if written_name(step, can) != step}
     named = timeline.rename(names) if names else timeline
-    return _rounded(named, UNIT[can.times], can.instants) if can.times in UNIT else named
+    return rounded(named, UNIT[can.times], can.instants) if can.times in UNIT else named
 
 
-def _rounded(timeline: Timeline, unit: int | Fraction, instants: bool) -> Timeline:
-    """The `timeline` with times of whole units, of which there are `unit` a second."""
+def rounded(timeline: Timeline, unit: int | Fraction, instants: bool = True) -> Timeline:
+    """The `timeline` with times of whole units, `unit` a second; without `instants`, no segment shorter than one."""
     units = [(segment, whole_units(segment, unit, instants)) for segment in timeline]
     segments = [replace(each, start=float(first / unit), end=float(last / unit)) for each, (first, last) in units]
     return replace(timeline, segments=tuple(segments))
@@ -129,11 +104,15 @@ def written_name(step: str, can: Capabilities) -> str:
     return ("_" if can.names == "word" else " ").join(step.split())
 
 
-def stated_losses(can: Capabilities) -> list[str]:
+def stated_losses(can: Capabilities, timeline: Timeline | None = None, rate: Fraction | None = None) -> list[str]:
     """What a format that `can` hold so much does not keep, in words; docs/formats.md lists exactly these.
+
+    With a `timeline`: what of this it suffers where it is written with `rate` frames a second, its name aside.
 
     >>> stated_losses(Capabilities(times="milli", confidence=False))
     ['times are rounded to a millisecond', 'confidence is lost']
+    >>> stated_losses(Capabilities(times="milli", confidence=False), Timeline([Segment(0, 1.5, "pour", 0.9)]))
+    ['confidence is lost']
     """
     times = {"micro": "a microsecond", "milli": "a millisecond", "frames": "a frame"}
     names = {
@@ -141,40 +120,32 @@ def stated_losses(can: Capabilities) -> list[str]:
         "line": "names become one line with single spaces",
         "word": "spaces in names become underscores",
     }
+    t = Timeline() if timeline is None else timeline
+    unit = UNIT.get(can.times, rate)  # without one it cannot be measured
+    short = unit is not None and any(whole_units(s, unit) != whole_units(s, unit, False) for s in t)
     losses = [
-        (f"times are rounded to {times.get(can.times)}", can.times != "exact"),
-        (names.get(can.names, ""), can.names != "any"),
-        ("steps that do not occur are lost", can.steps == "order"),
-        ("the order of the vocabulary and steps that do not occur are lost", can.steps == "none"),
-        ("zero-length segments get the shortest length", not can.instants and can.overlaps),
-        ("zero-length segments are lost, the later of two overlapping ones wins", not can.overlaps),
-        ("the length of the video is lost", not can.duration),
-        ("a video of unknown length ends with its last segment", can.duration == "end"),
-        ("confidence is lost", not can.confidence),
-        ("folder and suffix of the video are lost", can.video == "name"),
-        ("the video is named after the file", can.video == "file"),
-        ("a timeline without segments is refused", not can.empty),
+        (f"times are rounded to {times.get(can.times)}", can.times != "exact", unit is None or rounded(t, unit) != t),
+        (names.get(can.names, ""), can.names != "any", any(written_name(step, can) != step for step in t.steps)),
+        ("steps that do not occur are lost", can.steps == "order", set(t.steps) != set(t.sequence())),
+        (
+            "the order of the vocabulary and steps that do not occur are lost",
+            can.steps == "none",
+            t.steps != Timeline(t.segments).steps,
+        ),
+        ("zero-length segments get the shortest length", not can.instants and can.overlaps, short),
+        (
+            "zero-length segments are lost, the later of two overlapping ones wins",
+            not can.overlaps,
+            any(s.start == s.end for s in t) or len(without_overlap(t)) > 1,
+        ),
+        ("the length of the video is lost", not can.duration, t.duration is not None),
+        ("a video of unknown length ends with its last segment", can.duration == "end", t.duration is None),
+        ("confidence is lost", not can.confidence, any(s.confidence is not None for s in t)),
+        ("folder and suffix of the video are lost", can.video == "name", False),
+        ("the video is named after the file", can.video == "file", False),
+        ("a timeline without segments is refused", not can.empty, False),
     ]
-    return [text for text, lost in losses if lost]
-
-
-def actual_losses(timeline: Timeline, can: Capabilities, options: Options = NONE) -> list[str]:
-    """Which of the losses stated for `can` this `timeline`, written with `options`, suffers, its name aside."""
-    everything = Capabilities()
-    unknown = can.times == "frames" and options.rate is None  # then what a frame costs cannot be measured
-    found = stated_losses(Capabilities(times=can.times)) if unknown else []
-    passed = {"video", "empty", *(("times", "instants", "overlaps") if unknown else ())}
-    for each in fields(Capabilities):
-        if each.name in passed or getattr(can, each.name) == getattr(everything, each.name):
-            continue
-        # The shortest length depends on the unit of time, so the two are probed together.
-        unit: dict[str, Any] = {"times": can.times} if each.name == "instants" and can.overlaps else {}
-        before = as_read_back(timeline, replace(everything, **unit), timeline.video, options)
-        alone = replace(everything, **unit, **{each.name: getattr(can, each.name)})
-        after = as_read_back(timeline, alone, timeline.video, options)
-        if before != after or [s.confidence for s in before] != [s.confidence for s in after]:
-            found += [text for text in stated_losses(alone) if text not in stated_losses(replace(everything, **unit))]
-    return found
+    return [text for text, lacking, suffered in losses if lacking and (timeline is None or suffered)]
 
 
 # XML and WebVTT cannot hold these, and no step is named with them on purpose.

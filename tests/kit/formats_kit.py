@@ -1,0 +1,34 @@
+"""What a timeline becomes in a format, by what the format says it keeps: the oracle of the round trips."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepcut.files.names import video_name
+from stepcut.formats.capabilities import Capabilities, as_written, per_frame, rounded
+from stepcut.formats.common import NONE, Options
+from stepcut.timeline import Timeline
+
+
+def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options: Options = NONE) -> Timeline:
+    """The `timeline` as it comes back from a format; every format obeys `read(write(x)) == as_read_back(x)`.
+
+    can      what the format keeps
+    stem     the name of the label file, without suffix
+    options  with which it is written and read
+    """
+    timeline = as_written(timeline, can)
+    if not can.overlaps:
+        timeline = per_frame(timeline, options.frame_rate("frames"))
+    elif can.times == "frames":
+        timeline = rounded(timeline, options.frame_rate("frames"), can.instants)
+    segments = [segment if can.confidence else replace(segment, confidence=None) for segment in timeline]
+    occurring = Timeline(segments).steps
+    vocabulary = timeline.steps
+    if can.steps == "none":
+        vocabulary = occurring
+    elif can.steps == "order":
+        vocabulary = tuple(step for step in vocabulary if step in occurring)
+    videos = {"full": timeline.video, "name": video_name(timeline.video), "file": stem}
+    duration = {True: timeline.duration, False: None, "end": timeline.end}[can.duration]
+    return Timeline(segments, duration, vocabulary, videos[can.video])
