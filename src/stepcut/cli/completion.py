@@ -40,9 +40,8 @@ def actions() -> dict[str, list[argparse.Action]]:
 
 def fish() -> str:
     """The script for fish, which also shows what each option is for."""
-    lines = []
-    for name in COMMANDS:
-        lines.append(f"complete -c stepcut -n __fish_use_subcommand -f -a {name} -d {_quote(summary(name))}")
+    first = "complete -c stepcut -n __fish_use_subcommand -f -a"
+    lines = [f"{first} {name} -d {_quote(summary(name))}" for name in COMMANDS]
     for name, each in actions().items():
         for action in each:
             words = [f"{'-l' if word[:2] == '--' else '-s'} {word.lstrip('-')}" for word in action.option_strings]

@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,14 +47,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         for state in states:
             text = json.dumps(state.to_json(), ensure_ascii=False) + "\n" if screen is None else screen.draw(state)
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            print(text, end="", flush=True)
     except KeyboardInterrupt:
         pass  # a live source has no other end
     finally:
         if screen is not None:  # the last view stays, the cursor comes back under it
-            sys.stdout.write(SHOW_CURSOR)
-            sys.stdout.flush()
+            print(SHOW_CURSOR, end="", flush=True)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -62,11 +63,11 @@ class Beside:
         theirs = dict(zip(short_names(list(self.timelines)), named, strict=True))
         short = dict(zip(document.parts, short_names(list(document.parts)), strict=True))
         both = {name: other for name, other in short.items() if other in theirs}
-        shared: dict[tuple[str, str], float] = {}
+        shared: dict[tuple[str, str], float] = defaultdict(float)
         ours = document.timelines()
         for name, other in both.items():
             for start, end, one, another in stretches(ours[name], theirs[other]):
-                shared[one, another] = shared.get((one, another), 0.0) + end - start
+                shared[one, another] += end - start
         known = {step.name: step for step in document.steps}
         names = sorted({segment.step for other in both.values() for segment in theirs[other]})
         same = {name: known[name] for name in names if name in known}
