@@ -51,8 +51,3 @@ def test_html_is_text_never_markup() -> None:
 def test_an_unknown_form_names_the_known_ones() -> None:
     with pytest.raises(OptionError, match="did you mean 'latex'.*text, csv, latex, json"):
         TABLE.format("latx")
-
-
-def test_rows_must_fit_the_columns() -> None:
-    with pytest.raises(ValueError, match="1 cells for 2 columns"):
-        Table(["a", "b"], [[1]])

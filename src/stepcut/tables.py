@@ -42,11 +42,6 @@ class Table:
     digits: int = 1
     """Decimals of floating-point cells in text and LaTeX; CSV and JSON keep everything."""
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(f"a row has {len(row)} cells for {len(self.columns)} columns: {row}")
-
     def column(self, name: str) -> list[Cell]:
         """The cells of the column `name`."""
         place = self.columns.index(name)
