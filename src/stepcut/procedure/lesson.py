@@ -150,15 +150,11 @@ def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: 
 
 def _numbers(name: str, given: Any, rows: int) -> Labels:
     numbers = np.asarray(given)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < OPEN).any():
         raise OptionError(
-            f"{name}: labels of type {numbers.dtype} and shape {numbers.shape}; give whole numbers of shape (T,): a "
-            "step from 0, -1 for background, -2 for open."
+            f"{name}: {numbers.dtype} labels of shape {numbers.shape} ({np.ravel(numbers)[:3]} ...) for {rows} rows of "
+            "features; give a whole number for each: steps are counted from 0, -1 is background and -2 is open."
         )
-    if len(numbers) != rows:
-        raise AnnotationError(f"{name}: {len(numbers)} labels for {rows} rows of features; give one for each row.")
-    if numbers.size and numbers.min() < OPEN:
-        raise OptionError(f"{name}: label {numbers.min()}; steps are counted from 0, -1 is background and -2 is open.")
     return numbers.astype(np.int64)
 
 
