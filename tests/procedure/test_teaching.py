@@ -301,7 +301,7 @@ def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> Non
         procedure.teach()
     assert procedure.teach(source=files).given.keys() == {ONE}
     shutil.rmtree(moved)
-    with pytest.raises(OptionError, match="no such folder.*--source"):
+    with pytest.raises(OptionError, match="no such file or folder.*--source"):
         procedure.teach()
     with pytest.raises(AnnotationError, match="not here"):  # before any features are made
         procedure.teach({"another": TRUTH[ONE]})
