@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from stepcut.errors import ExtraNeeded, OutputError, ProcedureError, StepcutError
 from stepcut.files.addresses import Address, AnyPath, as_path, put, remove
 from stepcut.files.atomic import hold, output_errors, read_json
@@ -23,7 +25,10 @@ FORMAT = 1
 """Raised when an older stepcut could not read what a newer one writes."""
 ROOM = 1 << 20
 """Bytes that must be free before learning begins: a small procedure."""
-BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError)
+BROKEN = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError),
+    SafetensorError,
+)
 """What reading a damaged file may raise."""
 
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 
 from stepcut.checking.calibrate import Expectations
@@ -131,18 +130,6 @@ def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _read_arrays(data: bytes) -> dict[str, Any]:
-    """The arrays of model.safetensors."""
-    try:
-        arrays: dict[str, Any] = safetensors.numpy.load(data)
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"model.safetensors: {error}") from error
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"model.safetensors: {name} holds values that are no numbers")
-    return arrays
-
-
 def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
     """Read a procedure that `save` wrote; `path`, `method` and `trust` are those of `stepcut.load`."""
     where = as_path(path)
@@ -171,8 +158,11 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
         model = (folder / "model.safetensors").read_bytes()
         if saved not in (None, _digest(model)):
             raise ValueError("model.safetensors is not the one that was saved")
-        learned, expected = kind.restore(config["settings"], _read_arrays(model)), read_json(folder / "check.json")
-        expectations = Expectations.from_json(expected)
+        arrays = safetensors.numpy.load(model)
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("model.safetensors holds values that are no numbers")
+        learned = kind.restore(config["settings"], arrays)
+        expectations = Expectations.from_json(read_json(folder / "check.json"))
     try:
         severity = read_severity(folder / FILE, outline.model_steps, outline.learned_steps)
     except OptionError as error:
