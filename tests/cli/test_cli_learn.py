@@ -88,7 +88,7 @@ def test_wrong_words(
 
 def test_a_number_of_steps_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", "x", "-k", "many"]) == 2
-    assert "'many' is no whole number; give one, a range such as 8-14" in capsys.readouterr().err
+    assert "steps='many'; give a whole number from 1 up, a range" in capsys.readouterr().err
 
 
 def test_settings_of_the_papers_method_by_group() -> None:

@@ -10,13 +10,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from stepcut.cli import say
-from stepcut.cli.common import open_engine, progress_hook, read_settings, said, spec_of
+from stepcut.cli.common import open_engine, progress_hook, read_settings, read_value, said, spec_of
 from stepcut.errors import OptionError
 from stepcut.features.find import count_videos
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
 from stepcut.methods.cnc.method import group_settings
+from stepcut.methods.contract import as_step_count
 from stepcut.parallel.ranks import is_first_process
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
@@ -111,7 +112,8 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
     if args.steps is not None:
-        chosen["steps"] = read_steps(args.steps)
+        low, dash, high = args.steps.partition("-")
+        chosen["steps"] = as_step_count([read_value(low), read_value(high)] if dash and low else read_value(args.steps))
     chosen.update(said(args, "method", "rate", "false_alarms", "cache", "device", "labels", "recipe", "seed"))
     if args.names:
         chosen["names"] = [name.strip() for name in args.names.split(",")]
@@ -133,14 +135,3 @@ def default_output(first: str) -> str:
     path = as_path(first)
     folder = path if path.is_dir() else path.parent
     return f"{(folder if isinstance(folder, Address) else folder.resolve()).name}.proc"
-
-
-def read_steps(word: str) -> int | str | tuple[int, int]:
-    """What -k says: a number, a range, or auto."""
-    if word == "auto":
-        return word
-    try:
-        low, dash, high = word.partition("-")
-        return (int(low), int(high)) if dash and low else int(word)
-    except ValueError:
-        raise OptionError(f"-k {word!r} is no whole number; give one, a range such as 8-14, or 'auto'.") from None

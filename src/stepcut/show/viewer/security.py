@@ -28,13 +28,6 @@ LARGEST = 64 * 1024
 """Bytes of the largest request body: an edit has some hundred."""
 
 
-def own_names(host: str) -> set[str]:
-    """The names under which a server bound to `host` may be asked."""
-    if host == "localhost" or is_address(host, "is_loopback"):
-        return {host.lower(), *LOOPBACK}
-    return {*LOOPBACK, socket.gethostname().lower()} if is_address(host, "is_unspecified") else {host.lower()}
-
-
 def is_address(name: str, kind: str = "version") -> bool:
     """Whether a name is an address written in digits, of this kind."""
     try:
@@ -47,8 +40,12 @@ class Guard:
     """Wraps the app: refuses what is not ours, takes the token off the path, and puts the safety headers on."""
 
     def __init__(self, app: ASGIApp, token: str, host: str = "127.0.0.1") -> None:
-        self.app, self.token, self.names = app, token, own_names(host)
+        self.app, self.token, self.names = app, token, {host.lower()}
         self.any_address = is_address(host, "is_unspecified")
+        if self.any_address:
+            self.names.add(socket.gethostname().lower())
+        if self.any_address or host == "localhost" or is_address(host, "is_loopback"):
+            self.names.update(LOOPBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
