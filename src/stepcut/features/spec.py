@@ -177,7 +177,7 @@ def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, An
 def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
     """The spec; an error where there is none and a video was given."""
     if spec is None:
-        what = "this procedure was learned from given features; no network is known that makes them"
+        what = "this procedure was learned from given features; no network is known that makes them of pictures"
         raise OptionError(f"{what}. Give a feature file (.npy, .npz, .safetensors), or learn it from videos.")
     return spec
 

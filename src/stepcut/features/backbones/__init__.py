@@ -156,7 +156,8 @@ def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
     if not here:
         first = wanted[0] if wanted else able[-1]
         advice = {"torch": "'stepcut[cnc]'", "onnxruntime": "onnxruntime-gpu"}.get(first, first)
-        raise ExtraNeeded(f"a backbone on {device} needs {' or '.join(able)}. Run: pip install {advice}")
+        what = f"a backbone on {device} needs {' or '.join(able)}, and none is installed"
+        raise ExtraNeeded(f"{what}. Run: pip install {advice}")
     return here[0]
 
 
