@@ -12,20 +12,12 @@ import pytest
 from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import (
-    BELIEVED,
-    Expectations,
-    find_limit,
-    learn_expectations,
-    learn_scales,
-    promised_rate,
-    totals_beside,
-    worths,
-)
+from stepcut.checking.calibrate import Expectations, learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
+from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, totals_beside, worths
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.usual import learn_usual
 from stepcut.datasets.toy import toy_features

@@ -1,20 +1,4 @@
-"""Expectations: one score for everything in which a video differs, and the limit that normal videos keep.
-
-In every way g a video strays by an amount x_g (`evidence.measure`). Each of the n videos learned from is measured by
-what the others say; with m and s the mean and spread of these amounts, s drawn towards what is believed beforehand,
-
-    z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
-    total = sum of max(z_g, -1) over length, missed, timing, misordered  +  sum of max(z_g - z*, 0) over the other ways
-
-Whoever errs leaves out, hurries, or does things at another time or in another order: these count always. Repeating,
-dawdling and doing something new are what careful people do as well: they count by what they exceed z*, which one video
-of n + 1 exceeds by chance. No weight is chosen.
-
-The limit is distribution-free: put a new normal video among the n that were learned from, and let m and s of each of
-the n + 1 be those of the n others. Then all are treated alike, and the total of the new one is among the k highest of
-the n + 1 with chance k / (n + 1). So it is called wrong if it is among the `rate` (n + 1) highest, and no rate below
-1 / (n + 1) can be promised.
-"""
+"""Expectations: what a normal video looks like, and how far it may stray, learned from the videos at hand."""
 
 from __future__ import annotations
 
@@ -24,31 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtr
+from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
+from stepcut.checking.score import BELIEVED, by_way, find_limit, learn_scales, promised_rate, totals_beside, worths
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import simulated
 from stepcut.checking.task import TaskModel, learn_task
-from stepcut.checking.usual import PRIOR, Scale, Usual, learn_usual
+from stepcut.checking.usual import Scale, Usual, learn_usual
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels, counted
 
 FOLDS = 20
 """With more videos than this, as many groups are left out instead of single videos."""
-BELIEVED = {
-    "length": 0.25,
-    "timing": 0.05,
-    **dict.fromkeys(("missed", "misordered", "extra", "unusual", "unknown"), 1.0),
-}
-"""The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
-video, and for -ln of chances 1, as chances have that are right."""
 LARGEST = 1e6
 """No amount comes near this: they are logarithms of lengths and chances, and shares of a video."""
-ALWAYS = ("length", "missed", "timing", "misordered")
-"""The ways that count always; the others only beyond what is met by chance."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +197,7 @@ def learn_expectations(
         return measure(video, find_signs(video, known), known)
 
     strayed = [judged(place, video) for place, video in enumerate(videos)]
-    amounts = _by_way(strayed) if others else {}
+    amounts = by_way(strayed) if others else {}
     scales = learn_scales(strayed)
     totals = [sum(worths(amount, scales).values()) for amount in strayed] if others else []
     limit = find_limit(totals, false_alarms)
@@ -229,7 +205,7 @@ def learn_expectations(
     def found(place: int, video: Observed) -> bool:
         """Whether a changed video would be called wrong, in the place of the one that it was made of."""
         new, rest = judged(place, video), strayed[:place] + strayed[place + 1 :]
-        limit = find_limit(totals_beside(_by_way(rest), new), false_alarms)
+        limit = find_limit(totals_beside(by_way(rest), new), false_alarms)
         return sum(worths(new, learn_scales(rest)).values()) > limit
 
     detects = {
@@ -248,65 +224,3 @@ def learn_expectations(
         task=learn_task(learned, left_out_looks),
         detects=detects,
     )
-
-
-def learn_scales(amounts: Sequence[Mapping[str, float]]) -> dict[str, Scale]:
-    """What is usual of every amount."""
-    return {way: Scale.of([amount[way] for amount in amounts], believed) for way, believed in BELIEVED.items()}
-
-
-def worths(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, float]:
-    """What each way of straying adds to the total."""
-    found = {}
-    for way, scale in scales.items():
-        score = scale.normal_score(amounts[way])
-        by_chance = -float(ndtri(1 / (scale.videos + 1)))
-        found[way] = max(score, -1.0) if way in ALWAYS else max(score - by_chance, 0.0)
-    return found
-
-
-def _by_way(amounts: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
-    return {way: tuple(amount[way] for amount in amounts) for way in BELIEVED}
-
-
-def totals_beside(amounts: Mapping[str, Sequence[float]], new: Mapping[str, float]) -> list[float]:
-    """The total of each video learned from, where a new one takes its place among those that say what is usual.
-
-    amounts  for each way, by how much the n videos stray
-    new      by how much the new one does
-    """
-    count = len(amounts["length"])
-    totals, by_chance = np.zeros(count), -float(ndtri(1 / (count + 1)))
-    for way, found in amounts.items():
-        values = np.asarray(found)
-        # The same as `Scale.of` and `Scale.normal_score`, for all of them at once.
-        mean = (values.sum() - values + new[way]) / count
-        squares = (values**2).sum() - values**2 + new[way] ** 2 - count * mean**2
-        spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (count - 1 + PRIOR))
-        z = (values - mean) / (spread * math.sqrt(1 + 1 / count))
-        score = np.sign(z) * -ndtri(np.maximum(stdtr(max(count - 1 + PRIOR, 1.0), -np.abs(z)), 1e-300))
-        totals += np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
-    return [float(total) for total in totals]
-
-
-def promised_rate(videos: int, asked: float) -> float:
-    """The rate of false alarms that the limit is set for: the one asked for, or the least that can be promised.
-
-    >>> round(promised_rate(8, 0.05), 3)
-    0.111
-    """
-    return max(asked, 1 / (videos + 1))
-
-
-def find_limit(scores: Sequence[float], rate: float) -> float:
-    """The score that a share `rate` of normal videos exceed, from the scores of normal videos.
-
-    Where `rate` (n + 1) lies between two whole numbers, the limit lies between the scores of those ranks.
-    """
-    if not scores:
-        return float(-ndtri(rate))
-    ranked = sorted(scores, reverse=True)
-    place = promised_rate(len(ranked), rate) * (len(ranked) + 1) - 1
-    low = min(math.floor(place + 1e-9), len(ranked) - 1)
-    high = min(low + 1, len(ranked) - 1)
-    return ranked[low] + (ranked[high] - ranked[low]) * min(max(place - low, 0.0), 1.0)

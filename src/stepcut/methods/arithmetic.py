@@ -24,9 +24,9 @@ def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Re
 
 
 def scatter(videos: Sequence[Floats]) -> Floats:
-    """Mean outer product of all rows of centred videos (T, d): (d, d)."""
+    """Mean outer product of all rows of centred videos (T, d): (d, d); of no rows, zeros."""
     total = sum((rows.T @ rows for rows in videos), np.zeros((videos[0].shape[1],) * 2))
-    return np.asarray(total / sum(len(rows) for rows in videos))
+    return np.asarray(total / max(sum(len(rows) for rows in videos), 1))
 
 
 def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, Floats]:

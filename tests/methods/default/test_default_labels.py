@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
+from stepcut.methods.default import teaching
 from stepcut.methods.default.discriminant import motion
-from stepcut.methods.default.slow_features import SHRINK
+from stepcut.methods.default.labels import check_labels, labelled_videos, match_found
+from stepcut.methods.default.slow_features import SHRINK, centre
+from stepcut.methods.default.taught import cut_mixture
 from stepcut.methods.default.teaching import Piece, estimate, read_lesson
 
 RATE = 2.0
@@ -117,6 +120,20 @@ def test_labelled_videos_are_seen_less_surely_when_they_are_left_out() -> None:
         whole, known = np.concatenate(seen[:3]), np.concatenate(true[:3])
         sure.append(whole[known >= 0][np.arange((known >= 0).sum()), known[known >= 0]].mean())
     assert sure[0] < sure[1] - 0.05  # 0.78 and 0.88
+
+
+def test_a_video_without_labels_is_left_out_with_all_labels_kept(kitchen: Kitchen) -> None:
+    """So is a new video cut, and the limit of the check is set by videos that are cut like it."""
+    rows, true = kitchen
+    plain = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(rows)
+    shares, videos = plain.memberships(rows), [centre(video) for video in rows]
+    labels = check_labels(some(true, 3), [len(video) for video in rows])
+    _, _, left_out = teaching.calibrate(videos, RATE, plain.labels_, shares, labels, len(STEPS))
+    others = [place for place in range(len(rows)) if place != 3]
+    start, known = [plain.labels_[place] for place in others], [labels[place] for place in others]
+    model = teaching.teach([videos[place] for place in others], RATE, start, known, len(STEPS))
+    seen = model.posterior(videos[3]), shares[3][:, match_found(start, known, len(STEPS))]
+    np.testing.assert_array_equal(left_out[3][0], cut_mixture(*seen, labelled_videos(known)))
 
 
 def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen: Kitchen) -> None:

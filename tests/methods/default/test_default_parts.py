@@ -12,6 +12,7 @@ from stepcut.methods.default.change_points import find_change_points
 from stepcut.methods.default.consensus import agreement, consensus, overlap, silhouette, time_regularity
 from stepcut.methods.default.em import Steps, estimate, log_likelihood, run_em
 from stepcut.methods.default.forward_backward import forward, forward_backward
+from stepcut.methods.default.leave_one_out import leave_one_out
 from stepcut.methods.default.restarts import choose_sigma
 from stepcut.methods.default.slow_features import centre, refined_axes, slow_axes, smooth, soft_normalise
 from stepcut.methods.default.step_count import score_counts, usual_count
@@ -92,6 +93,16 @@ def test_refined_axes_leave_out_what_differs_between_videos() -> None:
         videos.append(centre(np.column_stack([np.array([-1.0, 0.0, 1.0])[cut], particular])))
     axis = refined_axes(videos, labels, 3, 1)[:, 0]
     assert abs(axis[0]) > abs(axis[1])
+
+
+def test_a_video_is_seen_beside_others_that_show_no_step_at_all() -> None:
+    rng = np.random.default_rng(0)
+    slow = [rng.normal(size=(40, 6)), rng.normal(size=(30, 6))]
+    labels = [np.repeat([0, 1], 20), np.full(30, -1)]
+    for one, rows in zip(leave_one_out(slow, labels, None, 2, 2.0, 0.7), slow, strict=True):
+        assert np.isfinite(one.memberships).all()
+        assert np.isfinite(one.distance).all()
+        assert len(one.labels) == len(rows)
 
 
 def test_overlap_and_agreement() -> None:

@@ -31,8 +31,7 @@ MOTION = 1.0
 ITERATIONS = 10
 """Iterations of EM."""
 FOLDS = 5
-"""Groups of videos that are left out in turn, some of the labelled and some of the others in each. To leave out those
-without labels on their own, with all labels kept, sets a lower limit; it was tried (docs/use.md)."""
+"""Groups of videos that are left out in turn, some of the labelled and some of the others in each."""
 DOUBT = 8.0
 """The doubt of memberships where one video alone is labelled and none can be left out."""
 DOUBTS = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
@@ -140,7 +139,8 @@ def calibrate(
     (T, K) of each video that was left out, found so.
 
     Videos are left out in turn, in `FOLDS` groups, a single labelled one never; the doubt is the one that makes
-    the labels of those left out likeliest. They are cut as new videos are, by what labels teach and by what was found.
+    the labels of those left out likeliest. Those without labels are then left out on their own, with all labels kept:
+    so they are cut as new videos are, by what labels teach and by what was found.
 
     videos, rate, found, labels, count  as for `teach`
     shares   memberships (T, K) of every video, found without a person
@@ -148,7 +148,8 @@ def calibrate(
     """
     told = [i for i, given in enumerate(labels) if (given != OPEN).any()]
     rest = [i for i in range(len(labels)) if i not in told]
-    groups = [(told[first::FOLDS] if len(told) > 1 else []) + rest[first::FOLDS] for first in range(FOLDS)]
+    pairs = [(told[first::FOLDS] if len(told) > 1 else [], rest[first::FOLDS]) for first in range(FOLDS)]
+    groups = [some + others for some, others in pairs] + [others for some, others in pairs if some]
     loss = np.zeros(len(DOUBTS))
     hits: list[Labels] = []
     cuts: dict[int, Labels] = {}
