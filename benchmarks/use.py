@@ -86,8 +86,8 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
     kinds = {"normal": "", "half": "half of the video", "third": "", "step out": "one step left out",
              "exchange": "two steps exchanged"}  # fmt: skip
     rows: list[list[Cell]] = []
-    for name in dict.fromkeys((r["trial"].task, r["trial"].how) for r in results if r["planted"]):
-        mine = [r for r in results if (r["trial"].task, r["trial"].how) == name and r["planted"]]
+    for name in dict.fromkeys((r["trial"].task, r["how"]) for r in results if r["planted"]):
+        mine = [r for r in results if (r["trial"].task, r["how"]) == name and r["planted"]]
         cells: list[Cell] = [name[0], _share([r["learned"] for r in mine])]
         for kind, forecast in kinds.items():
             cells.append(100 * _share([hit for r in mine for what, hit in r["planted"] if what == kind]))
@@ -175,7 +175,7 @@ def sure_table(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def _records(results: Sequence[dict[str, Any]], how: str, task: str | None = None) -> list[dict[str, Any]]:
-    chosen = [r for r in results if r["trial"].how == how and task in (None, r["trial"].task)]
+    chosen = [r for r in results if r["how"] == how and task in (None, r["trial"].task)]
     return [record for r in chosen for record in r["records"]]
 
 
@@ -213,9 +213,10 @@ def main() -> None:
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes, {how}")
     os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     seeds = range(args.kitchens[0], args.kitchens[0 if args.quick else 1] + 1)
-    toys = [Trial("", f"toy kitchen, {n} videos", f"{n} videos", seed) for n in (4, 8, 16) for seed in seeds]
-    folds = [(how, fold) for how in args.learned_from for fold in range(1 if args.quick or how == "same" else FOLDS)]
-    recipes = [Trial(folder, task.name, how, fold, args.draw) for how, fold in folds for folder, task in sources]
+    toys = [Trial("", f"toy kitchen, {n} videos", (f"{n} videos",), seed) for n in (4, 8, 16) for seed in seeds]
+    groups = [tuple(how for how in args.learned_from if how.split()[0] == kind) for kind in ("all", "normal", "same")]
+    folds = [(hows, f) for hows in groups if hows for f in range(1 if args.quick or hows[0] == "same" else FOLDS)]
+    recipes = [Trial(folder, task.name, hows, fold, args.draw) for hows, fold in folds for folder, task in sources]
     if "graph" in args.only:
         print(f"\n{graph_table(tasks)}\n\n{random_table()}", flush=True)
     if "next" in args.only:
@@ -223,9 +224,9 @@ def main() -> None:
     todo = (toys if "toys" in args.only else []) + (recipes if "recipes" in args.only else [])
     with ProcessPoolExecutor(max(args.jobs, 1), mp_context=get_context("spawn")) as pool:
         results = []
-        for result in pool.map(judge, todo):
-            results.append(result)
-            print(f"{len(results)} of {len(todo)}: {' '.join(map(str, result['trial'][1:]))}", file=sys.stderr)
+        for number, (trial, found) in enumerate(zip(todo, pool.map(judge, todo), strict=True), 1):
+            results += found
+            print(f"{number} of {len(todo)}: {trial.task}, {', '.join(trial.hows)}, {trial.fold}", file=sys.stderr)
     if results:
         print(f"\n{check_table(results)}", flush=True)
     if "recipes" in args.only:

@@ -29,17 +29,18 @@ from stepcut.methods.default.method import StepCut
 from use_figures import Labels, backbone_of, closed_edges, is_wrong, true_edges, true_labels
 
 Rows = NDArray[Any]
-FOLDS, RESTARTS, FEWEST, NEAR = 5, 12, 4, 10.0
+FOLDS, FEWEST, NEAR = 5, 4, 10.0
 """FEWEST: fewer recordings are not learned from; NEAR: seconds that a named time may be off."""
 
 
 class Trial(NamedTuple):
-    """One fit: a fold of a recipe, or a toy kitchen (source empty, `fold` its seed)."""
+    """One search for steps: in a fold of a recipe, or in a toy kitchen (source empty, `fold` its seed)."""
 
     source: str
     task: str
-    how: str
-    """all, normal, same, all + 3 labels, normal + 3 labels, normal + all labels; or `8 videos` of a kitchen."""
+    hows: tuple[str, ...]
+    """all, all + 3 labels; or normal, normal + 3 labels, normal + all labels; or same; or `8 videos` of a kitchen. What
+    is learned from labels starts from the same search, as `teach` does."""
     fold: int
     draw: int = 0
     """The seed by which recordings are put into folds."""
@@ -49,9 +50,16 @@ class Learned:
     """A method and what is usual, from some recordings."""
 
     def __init__(
-        self, rows: Sequence[Rows], steps: int, labels: Sequence[Labels | None] | None = None, rate: float = 1.0
+        self,
+        rows: Sequence[Rows],
+        steps: int,
+        labels: Sequence[Labels | None] | None = None,
+        rate: float = 1.0,
+        before: Learned | None = None,
     ) -> None:
-        self.method, self.rate = StepCut(steps=steps, rate=rate, seed=0, restarts=RESTARTS), rate
+        self.method, self.rate = StepCut(steps=steps, rate=rate, seed=0), rate
+        if before is not None:
+            self.method.start_from(before.method)
         self.method.fit(rows, labels=labels)
         left_out = leave_out(self.method, rows)
         self.expectations: Expectations = learn_expectations(
@@ -82,57 +90,64 @@ class Learned:
         return np.array([state.step for state in states]), sure, sum(len(state.alerts) for state in states)
 
 
-def judge(trial: Trial) -> dict[str, Any]:
-    """Learn as the trial says, and check, follow and disturb what was held out."""
+def judge(trial: Trial) -> list[dict[str, Any]]:
+    """Learn as the trial says, in all its ways, and check, follow and disturb what was held out."""
     if not trial.source:
-        return _judge_kitchen(trial)
+        return [_judge_kitchen(trial)]
     tasks = [one for one in load("captaincook4d", trial.source) if one.graph is not None]
     task = next(one for one in tasks if one.name == trial.task)
     backbone = backbone_of(task)
-    videos = list(task.with_features(backbone))
+    videos, same = list(task.with_features(backbone)), trial.hows == ("same",)
     order = np.random.default_rng(trial.draw).permutation(len(videos))
-    held = [videos[place] for place in sorted(order[trial.fold :: FOLDS])] if trial.how != "same" else videos
-    own = [video for video in videos if trial.how == "same" or video not in held]
-    own = [video for video in own if not (trial.how.startswith("normal") and is_wrong(video))]
-    found: dict[str, Any] = {"trial": trial, "records": [], "planted": [], "others": [], "learned": len(own)}
+    held = videos if same else [videos[place] for place in sorted(order[trial.fold :: FOLDS])]
+    own = [video for video in videos if same or video not in held]
+    own = [video for video in own if not (trial.hows[0].startswith("normal") and is_wrong(video))]
     if len(own) < FEWEST:
-        return found
+        return [_nothing(trial, how, len(own)) for how in trial.hows]
     rows = [video.read_features(backbone) for video in own]
-    labels: list[Labels | None] | None = None
-    if "labels" in trial.how:
-        normal = [place for place, video in enumerate(own) if not is_wrong(video)]
-        chosen = np.random.default_rng(trial.fold).permutation(normal)[: 3 if "3 labels" in trial.how else None]
-        labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
-    learned = Learned(rows, len(task.steps), labels)
-    truth = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
-    matching = np.full(learned.method.steps_ + 1, -2)  # the last one is asked for as -1, background
-    for step, true in score(learned.method.labels_, [labels + 1 for labels in truth], "strict").matching.items():
-        matching[step] = true - 1
-    for place, video in enumerate(held):
-        x = video.read_features(backbone)
-        record = _record(learned, task, video, x, matching, guided=trial.how in ("all", "normal"))
-        found["records"].append(record | {"promised": learned.expectations.promised})
-        if trial.how == "normal" and not is_wrong(video):
-            before = closed_edges(true_edges(task), len(task.steps))
-            found["planted"] += planted(learned, x, true_labels(video, len(x)), before, place)
-    if trial.how == "normal" and not trial.source.rstrip("/").endswith("_more"):  # there, features are of the recipe
-        some = [
-            v for other in tasks if other is not task for v in list(other)[trial.fold :: 9] if backbone in v.features
-        ]
-        found["others"] = [learned.check(v.read_features(backbone)).task_distance for v in some]
-    return found | {"forecast": learned.expectations.detects}
+    found, first = [], Learned(rows, len(task.steps))
+    normal = [place for place, video in enumerate(own) if not is_wrong(video)]
+    drawn = np.random.default_rng(trial.fold).permutation(normal)
+    for how in trial.hows:
+        learned = first
+        if "labels" in how:
+            chosen = drawn[: 3 if "3 labels" in how else None]
+            labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
+            learned = Learned(rows, len(task.steps), labels, before=first)
+        found.append(_nothing(trial, how, len(own)) | {"forecast": learned.expectations.detects})
+        truth = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
+        matching = np.full(learned.method.steps_ + 1, -2)  # the last one is asked for as -1, background
+        for step, true in score(learned.method.labels_, [labels + 1 for labels in truth], "strict").matching.items():
+            matching[step] = true - 1
+        for place, video in enumerate(held):
+            x = video.read_features(backbone)
+            record = _record(learned, task, video, x, matching, guided=how in ("all", "normal"))
+            found[-1]["records"].append(record | {"promised": learned.expectations.promised})
+            if how == "normal" and not is_wrong(video):
+                before = closed_edges(true_edges(task), len(task.steps))
+                found[-1]["planted"] += planted(learned, x, true_labels(video, len(x)), before, place)
+        if how == "normal" and not trial.source.rstrip("/").endswith("_more"):  # there, features are of the recipe
+            others = [video for other in tasks if other is not task for video in list(other)[trial.fold :: 9]]
+            some = [video.read_features(backbone) for video in others if backbone in video.features]
+            found[-1]["others"] = [learned.check(x).task_distance for x in some]
+    return found
+
+
+def _nothing(trial: Trial, how: str, learned: int) -> dict[str, Any]:
+    """What is known of a way of learning before anything is checked; `learned`: from how many videos."""
+    return {"trial": trial, "how": how, "records": [], "planted": [], "others": [], "learned": learned, "forecast": {}}
 
 
 def _judge_kitchen(trial: Trial) -> dict[str, Any]:
-    count = int(trial.how.split()[0])
+    how = trial.hows[0]
+    count = int(how.split()[0])
     rows, timelines = toy_features(videos=count + 6, seed=trial.fold, duration=120.0, skip=0.0, repeat=0.0)
     learned = Learned(list(rows[:count]), len(STEPS))
     before = closed_edges({(STEPS.index(a), STEPS.index(b)) for a, b in EDGES}, len(STEPS))
     found: list[tuple[str, bool]] = []
     for place, (x, timeline) in enumerate(zip(rows[count:], timelines[count:], strict=True)):
         found += planted(learned, x, timeline.labels(np.arange(len(x))), before, place)
-    return {"trial": trial, "records": [], "planted": found, "others": [], "learned": count,
-            "forecast": learned.expectations.detects}  # fmt: skip
+    return _nothing(trial, how, count) | {"planted": found, "forecast": learned.expectations.detects}
 
 
 def _record(

@@ -41,6 +41,7 @@ def main() -> None:
         *(["another task, area", "own called other", "others called other"] if others else []),
     ]
     table = Table(columns, [], f"Knot tying, percent called wrong, 5 % asked for, seed 0, stepcut {__version__}")
+    searches: list[Learned] = []
     for labelled in (0, 3):
         found: list[tuple[str, bool]] = []
         own, far = [], []
@@ -48,7 +49,12 @@ def main() -> None:
             learned_from = [place for place in range(len(rows)) if place % FOLDS != fold]
             chosen = np.random.default_rng(fold).permutation(learned_from)[:labelled]
             labels: list[Labels | None] = [true[place] if place in chosen else None for place in learned_from]
-            learned = Learned([rows[n] for n in learned_from], steps, labels if labelled else None, column.rate)
+            given = [rows[n] for n in learned_from]
+            if labelled:
+                learned = Learned(given, steps, labels, column.rate, searches[fold])
+            else:
+                learned = Learned(given, steps, rate=column.rate)
+                searches.append(learned)
             for place in range(fold, len(rows), FOLDS):
                 found += planted(learned, rows[place], true[place], before, place)
                 own.append(learned.check(rows[place]).task_distance)
