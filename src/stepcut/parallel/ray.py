@@ -115,7 +115,7 @@ class Ray:
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             what = f"address={self.address!r}: no Ray cluster answers ({reason})"
-            raise OptionError(f"{what}. Start one: ray start --head; or leave --address out.") from error
+            raise OptionError(f"{what}. Start one with: ray start --head; or leave --address out.") from error
         self._began = True
 
     def _answer(self, reference: Any) -> Any:
