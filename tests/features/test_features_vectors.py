@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from fractions import Fraction
 from pathlib import Path
 
@@ -128,6 +129,13 @@ def test_an_archive_that_unpacks_to_a_thousand_times_its_size_is_refused(tmp_pat
     np.savez_compressed(tmp_path / "bomb.npz", features=np.zeros((200_000, 100), np.float32))
     with pytest.raises(FeatureError, match=r"bomb\.npz: [\d,]+ bytes would unpack to 80,000,\d+"):
         load_features(tmp_path / "bomb.npz", rate=1)
+
+
+def test_an_archive_that_is_none_is_told_and_closed(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(FeatureError, match=r"x\.npz: not readable as an array"):
+        load_features(tmp_path / "x.npz", rate=1)
+    gc.collect()  # a file that was left open would be told of now
 
 
 def test_a_header_that_is_no_header_is_told(tmp_path: Path) -> None:

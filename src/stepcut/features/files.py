@@ -214,9 +214,10 @@ def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
     if file.suffix == ".safetensors":
         return read_rows(file)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), open(file, "rb") as opened:
             warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
-            return _read_npz(file) if zipfile.is_zipfile(file) else np.load(file, "r", allow_pickle=False), {}
+            packed = opened.read(2) == b"PK"  # numpy would leave an archive open that turns out to be none
+            return _read_npz(file) if packed else np.load(file, "r", allow_pickle=False), {}
     except FeatureError:
         raise
     except Exception as error:  # whatever a damaged file leads to
