@@ -557,6 +557,11 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned
         tab.wait_for_selector("body.ready")
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
         assert tab.locator("#teach").is_hidden()
+        video = opened.viewer.state()["videos"][0]["name"]
+        for step, start in enumerate((0.0, 3.0)):  # however so short a film is cut here, each step lasts long enough
+            opened.viewer.edits.do({"do": "mark", "video": video, "start": start, "end": start + 3, "step": step})
+        tab.reload()
+        tab.wait_for_selector("body.ready")
         tab.keyboard.press("y")
         wait_saved(tab, "confirm")
         tab.locator("#teach").click()

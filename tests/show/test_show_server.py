@@ -285,6 +285,8 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         assert "nothing to learn from" in wait(page, "api/teach", {"revision": page.revision})["error"]
         name = page.get("api/state").json()["videos"][0]["name"]
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})
+        page.edit({"do": "mark", "video": name, "start": 0.0, "end": 3.0, "step": 0})
+        page.edit({"do": "mark", "video": name, "start": 3.0, "end": 6.0, "step": 1})
         page.edit({"do": "confirm", "video": name})
         assert page.post("api/teach", {"revision": "old"}).status == 409
         job = wait(page, "api/teach", {"revision": page.revision})
