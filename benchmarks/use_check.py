@@ -71,15 +71,18 @@ class Learned:
             left_out_memberships=left_out.memberships,
             left_out_looks=left_out.looks,
             embeddings=self.method.embed(rows),
+            recut=lambda place, kept: self._cut(rows[place][kept]),
         )
+
+    def _cut(self, rows: Rows) -> tuple[Labels, Rows, Rows]:
+        """The steps, memberships and novelty of a new video."""
+        one, method = [rows], self.method
+        return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0]
 
     def check(self, rows: Rows) -> Report:
         """What `proc.check` says."""
-        one, method = [rows], self.method
-        return check_labels(
-            method.predict(one)[0], self.rate, self.expectations, method.memberships(one)[0], method.novelty(one)[0],
-            embedding=method.embed(one)[0],
-        )  # fmt: skip
+        labels, *seen = self._cut(rows)
+        return check_labels(labels, self.rate, self.expectations, *seen, embedding=self.method.embed([rows])[0])
 
     def follow(self, rows: Rows) -> tuple[Labels, NDArray[np.float64], int]:
         """The step of each row as the guide sees it, how sure it is of each, and how many alarms it raises."""

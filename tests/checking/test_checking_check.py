@@ -19,6 +19,7 @@ from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
 from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, totals_beside, worths
 from stepcut.checking.severity import Severity, parse_severity
+from stepcut.checking.simulate import change
 from stepcut.checking.usual import learn_usual
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, ProcedureError
@@ -159,6 +160,32 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
         total = sum(worths(drawn[4], learn_scales(drawn[:4])).values())
         wrong += total > find_limit(totals_beside(by_way, drawn[4]), 0.05)
     assert abs(wrong / 2000 - promised_rate(4, 0.05)) < 0.03
+
+
+def test_changed_videos_are_rows_left_out_or_rearranged(tiny_task: Kitchen) -> None:
+    labels = np.array([-1, 0, 0, 1, 1, -1, 2, 2, 3, 3])
+    changed = change(labels, tiny_task.expectations.usual.graph)
+    assert [labels[rows].tolist() for rows in changed["half of the video"]] == [[-1, 0, 0, 1, 1]]
+    assert [sorted(set(labels[rows])) for rows in changed["one step left out"]] == [
+        [-1, 1, 2, 3],
+        [-1, 0, 1, 3],
+        [-1, 0, 1, 2],
+    ]
+    before = tiny_task.expectations.usual.graph.edges
+    for rows in changed["two steps exchanged"]:
+        assert sorted(rows) == list(range(10))
+        done = [int(step) for step in labels[rows] if step >= 0]
+        assert any(done.index(b) < done.index(a) for a, b in before)
+
+
+def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
+    """A cut that sees every step whatever was left out finds nothing, and the forecast says so."""
+    rng = np.random.default_rng(3)
+    labels = [film([0, 1, 2, 3], rng) for _ in range(12)]
+    kept_labels = learn_expectations(labels, 1.0).detects["one step left out"]
+    blind = learn_expectations(labels, 1.0, recut=lambda place, _: (labels[place], None, None))
+    assert kept_labels > 0.8
+    assert blind.detects["one step left out"] < 0.2
 
 
 def test_new_videos_of_the_task_are_not_called_another_one() -> None:

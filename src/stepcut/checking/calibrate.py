@@ -14,7 +14,7 @@ from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.score import BELIEVED, by_way, find_limit, learn_scales, promised_rate, totals_beside, worths
 from stepcut.checking.severity import Severity
-from stepcut.checking.simulate import simulated
+from stepcut.checking.simulate import Recut, Rows, change
 from stepcut.checking.task import TaskModel, learn_task
 from stepcut.checking.usual import Scale, Usual, learn_usual
 from stepcut.errors import OptionError, ProcedureError
@@ -157,6 +157,7 @@ def learn_expectations(
     left_out: Sequence[Labels] | None = None,
     left_out_memberships: Sequence[Floats] | None = None,
     left_out_looks: Sequence[tuple[Floats, Floats]] | None = None,
+    recut: Recut | None = None,
 ) -> Expectations:
     """Learn what is usual in the videos, and how far a normal video may stray from it.
 
@@ -171,6 +172,7 @@ def learn_expectations(
     left_out_memberships   and the memberships, likewise: how clearly steps show is told by these
     left_out_looks         and the embedding (T, p) with the centres of the steps (K, p), likewise: how far a video of
                            this task may be from its steps
+    recut         cuts some rows of a video as a new one, to tell what will be found; without it they keep their labels
     """
     if not 0 < false_alarms < 1:
         raise OptionError(
@@ -181,9 +183,10 @@ def learn_expectations(
     nothing: list[None] = [None] * len(labels)
     shares = memberships or nothing
     parts = ([rate] * len(labels), novelty or nothing, embeddings or nothing)
+    cuts = left_out or labels
     learned, videos = (
-        [observe(cut, per, share, *rest) for cut, share, per, *rest in zip(cuts, seen, *parts, strict=True)]
-        for cuts, seen in ((labels, shares), (left_out or labels, left_out_memberships or shares))
+        [observe(cut, per, share, *rest) for cut, share, per, *rest in zip(given, seen, *parts, strict=True)]
+        for given, seen in ((labels, shares), (cuts, left_out_memberships or shares))
     )
     learned = [one._replace(peaks=new.peaks) for one, new in zip(learned, videos, strict=True)]
     usual = learn_usual(learned)
@@ -202,17 +205,17 @@ def learn_expectations(
     totals = [sum(worths(amount, scales).values()) for amount in strayed] if others else []
     limit = find_limit(totals, false_alarms)
 
-    def found(place: int, video: Observed) -> bool:
-        """Whether a changed video would be called wrong, in the place of the one that it was made of."""
-        new, rest = judged(place, video), strayed[:place] + strayed[place + 1 :]
+    def found(place: int, kept: Rows) -> bool:
+        """Whether the video of these rows would be called wrong, in the place of the one that they were taken from."""
+        parts = (np.asarray(cuts[place])[kept], None, None) if recut is None else recut(place, kept)
+        new, rest = judged(place, observe(parts[0], rate, *parts[1:])), strayed[:place] + strayed[place + 1 :]
         limit = find_limit(totals_beside(by_way(rest), new), false_alarms)
         return sum(worths(new, learn_scales(rest)).values()) > limit
 
-    detects = {
-        name: float(np.mean([found(place, video) for place, video in changed]))
-        for name, changed in simulated(videos, usual.graph).items()
-        if changed and others
-    }
+    hits: dict[str, list[bool]] = {}
+    for place, cut in enumerate(cuts if others else ()):
+        for name, changed in change(cut, usual.graph).items():
+            hits.setdefault(name, []).extend(found(place, kept) for kept in changed)
     return Expectations(
         usual=usual,
         scales=scales,
@@ -222,5 +225,5 @@ def learn_expectations(
         promised=promised_rate(len(totals), false_alarms),
         alarmed=float(np.mean([one > limit for one in totals])) if totals else 0.0,
         task=learn_task(learned, left_out_looks),
-        detects=detects,
+        detects={name: float(np.mean(each)) for name, each in hits.items() if each},
     )

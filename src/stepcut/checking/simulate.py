@@ -1,73 +1,56 @@
 """Simulated deviations: the videos learned from with a step cut out, an end cut off, two steps exchanged.
 
-They are made from what was observed, without looking at the pictures again. How many of them the limit finds says,
-before any video is checked, what a check will be able to tell with so few or so many videos.
+Rows of features are left out or rearranged by the steps found, and the video that is left is cut anew, as a new one is.
+How many of them the limit finds says, before any video is checked, what a check will be able to tell with these videos.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeVar
 
-from stepcut.checking.observe import Observed
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.checking.observe import Floats
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import Occurrence
+from stepcut.order.orders import Labels
+from stepcut.timeline import BACKGROUND, runs
 
-MOST = 8
-"""How many steps of one video are tried."""
+T = TypeVar("T")
+Rows = NDArray[np.int64]
+Recut = Callable[[int, Rows], tuple[Labels, Floats | None, Floats | None]]
+"""From the place of a video and some of its rows to the steps, memberships and novelty of the video of these rows."""
+
+MOST = 3
+"""How many steps, and how many pairs, of one video are tried."""
 
 
-def simulated(videos: Sequence[Observed], graph: ProcedureGraph) -> dict[str, list[tuple[int, Observed]]]:
-    """Changed videos by what was changed, each with the place of the video that it was made from.
+def change(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
+    """The rows of changed videos, by what was changed.
 
     Neighbours are exchanged where the graph says that one must precede the other: elsewhere it is no deviation.
+
+    labels  the step of each row of a video, (T,), -1 for none
+    graph   what must precede what
     """
-    found: dict[str, list[tuple[int, Observed]]] = {
-        "one step left out": [],
-        "half of the video": [],
-        "two steps exchanged": [],
+    numbers = np.asarray(labels, dtype=np.int64)
+    every = np.arange(len(numbers))
+    parts = [run for run in runs(numbers).tolist() if run[0] != BACKGROUND]
+    steps = np.unique([step for step, _, _ in parts])
+    pairs = [(one, two) for one, two in pairwise(parts) if one[0] in graph.steps and two[0] in graph.after(one[0])]
+    exchanged = [
+        np.concatenate([every[:a], every[c:d], every[b:c], every[a:b], every[d:]]) for (_, a, b), (_, c, d) in pairs
+    ]
+    return {
+        "one step left out": [every[numbers != step] for step in _some(list(steps)) if len(steps) > 1],
+        "half of the video": [every[: len(every) // 2]] if len(every) > 1 else [],
+        "two steps exchanged": _some(exchanged),
     }
-    for place, video in enumerate(videos):
-        steps = sorted({one.step for one in video.occurrences})
-        found["one step left out"] += [(place, without(video, step)) for step in steps[:MOST] if len(steps) > 1]
-        found["half of the video"].append((place, first_half(video)))
-        neighbours = [pair for pair in pairwise(video.occurrences) if pair[1].step in graph.after(pair[0].step)]
-        found["two steps exchanged"] += [(place, exchanged(video, *pair)) for pair in neighbours[:MOST]]
-    return found
 
 
-def without(video: Observed, step: int) -> Observed:
-    """The video with every occurrence of a step cut out; what comes after it comes sooner."""
-    left, gone = [], 0.0
-    for one in video.occurrences:
-        if one.step == step:
-            gone += one.end - one.start
-        else:
-            left.append(one._replace(start=one.start - gone, end=one.end - gone))
-    return _changed(video, left, max(video.seconds - gone, 1 / video.rate))
-
-
-def first_half(video: Observed) -> Observed:
-    """The video cut off in the middle."""
-    half, left = video.seconds / 2, []
-    for one in video.occurrences:
-        if one.start < half:
-            end = min(one.end, half)
-            share = (end - one.start) / max(one.end - one.start, 1e-9)
-            left.append(one._replace(end=end, spent=share * one.spent))
-    return _changed(video, left, half)
-
-
-def exchanged(video: Observed, first: Occurrence, second: Occurrence) -> Observed:
-    """The video with two neighbouring occurrences in each other's place."""
-    moved = {
-        first: first._replace(start=second.end - (first.end - first.start), end=second.end),
-        second: second._replace(start=first.start, end=first.start + (second.end - second.start)),
-    }
-    order = sorted((moved.get(one, one) for one in video.occurrences), key=lambda one: one.start)
-    return _changed(video, order, video.seconds)
-
-
-def _changed(video: Observed, occurrences: list[Occurrence], seconds: float) -> Observed:
-    """What was done otherwise; what was seen of absent steps and of novelty is not known anew."""
-    return video._replace(occurrences=occurrences, seconds=seconds, peaks=None, novelty=None)
+def _some(given: list[T]) -> list[T]:
+    """At most `MOST` of what is given, from the first to the last."""
+    places = np.linspace(0, len(given) - 1, min(MOST, len(given))).round().astype(int)
+    return [given[place] for place in places]

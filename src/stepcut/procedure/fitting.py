@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.features.contract import Features
@@ -62,6 +63,12 @@ def fit(
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         memberships, left_out = method.memberships(rows), leave_out(method, rows)
         per_second = features[0].rate
+
+        def recut(place: int, kept: NDArray[np.int64]) -> tuple[Labels, Array, Array]:
+            """Some rows of a video cut as a new one."""
+            one = [rows[place][kept]]
+            return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0]
+
         expectations = learn_expectations(
             # What a person said is usual; what was found is taken as it would be found in a new video.
             left_out.labels if lesson is None else method.labels_,
@@ -73,6 +80,7 @@ def fit(
             left_out_looks=left_out.looks,
             false_alarms=config["false_alarms"],
             embeddings=method.embed(rows),
+            recut=recut if method.left_out_ is not None else None,  # a method that knows no such thing may be slow
         )
         stage.advance(len(features))
     if lesson is not None:
