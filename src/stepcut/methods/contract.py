@@ -112,10 +112,13 @@ class Method(Protocol):
     rate: float
     labels_: list[Labels]
     steps_: int
-    left_out_: LeftOut | None = None
-    """What the method sees in each video learned from as if it were new, where it knows that."""
     right_: float | None = None
     """The share of labelled rows that are found right where their video is left out, where the method knows it."""
+
+    @property
+    def left_out_(self) -> LeftOut | None:
+        """What the method sees in each video learned from as if it were new, where it knows that."""
+        return None
 
     @property
     def choice_(self) -> Choice | None:

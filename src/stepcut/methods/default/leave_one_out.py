@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import BACKGROUND
+from stepcut.methods.contract import BACKGROUND, LeftOut
 from stepcut.methods.default.em import estimate, log_likelihood
 from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.default.found import SOFTEN, steps_alone
@@ -31,6 +31,27 @@ class Seen(NamedTuple):
     """Of each row to the nearest step, (T,)."""
     looks: tuple[Floats, Floats]
     """The video (T, p) and the centres of the steps (K, p) on the axes."""
+
+
+def leave_out_each(
+    slow: Sequence[Floats],
+    labels: Sequence[Labels],
+    axes: Floats | None,
+    count: int,
+    prior: float,
+    background: float,
+    scale: float,
+    told: tuple[list[Labels], list[Floats]] | None = None,
+) -> LeftOut:
+    """What is seen in every video as if it were new.
+
+    slow, labels, axes, count, prior, background   as for `leave_one_out`
+    scale   the usual distance of a row to its step's centre
+    told    labels and memberships of every video left out of what labels teach, where there are labels
+    """
+    seen = leave_one_out(slow, labels, axes, count, prior, background)
+    cuts, shares = told or ([one.labels for one in seen], [one.memberships for one in seen])
+    return LeftOut(cuts, shares, [one.distance / scale for one in seen], [one.looks for one in seen])
 
 
 def leave_one_out(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,7 @@ from stepcut.methods.contract import (
 from stepcut.methods.default import teaching
 from stepcut.methods.default.found import Found
 from stepcut.methods.default.labels import check_labels, labelled_videos, match_found, share_right
-from stepcut.methods.default.leave_one_out import leave_one_out
+from stepcut.methods.default.leave_one_out import leave_out_each
 from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count
@@ -61,8 +61,6 @@ class StepCut:
     """The model of the steps, found without labels or made of what was taught."""
     scale_: float
     """The usual distance of a row to its step's centre."""
-    left_out_: LeftOut | None = None
-    """What is seen in each video learned from as if it were new; not kept on disk."""
     right_: float | None = None
     """The share of labelled rows that are found right where their video is left out; not kept on disk."""
     choice_: Choice | None = None
@@ -87,6 +85,7 @@ class StepCut:
         self.seconds, self.prior, self.background = seconds, prior, background
         self.restarts, self.refine = restarts, refine
         self.start: Found | None = None
+        self._left_out: LeftOut | Callable[[], LeftOut] | None = None
 
     def start_from(self, other: StepCut) -> None:
         """Teach what another method has found without labels in the same videos, instead of looking for it again."""
@@ -133,16 +132,21 @@ class StepCut:
         found = self.found_
         self.labels_ = self.predict(features)
         slow = [smooth(centre(video) @ directions, found.sigma) for video in rows]
+        told = None
         if known is not None:
-            cuts, shares = self._teach(rows, known, wide, progress)
+            told = self._teach(rows, known, wide, progress)
             self._keep(solution_of(slow, self.labels_, count, found.prior), directions, found.sigma, rows)
         axes = None if self.refine else directions.T @ found.plane
-        seen = leave_one_out(slow, self.labels_, axes, count, found.prior, self.background)
-        if known is None:
-            cuts, shares = [one.labels for one in seen], [one.memberships for one in seen]
-        novelty = [one.distance / self.scale_ for one in seen]
-        self.left_out_ = LeftOut(cuts, shares, novelty, [one.looks for one in seen])
+        parts = slow, self.labels_, axes, count, found.prior, self.background
+        self._left_out = partial(leave_out_each, *parts, self.scale_, told)
         return self
+
+    @property
+    def left_out_(self) -> LeftOut | None:
+        """What is seen in each video learned from as if it were new: made when first asked for, not kept on disk."""
+        if callable(self._left_out):
+            self._left_out = self._left_out()
+        return self._left_out
 
     def _count(self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook) -> int:
         """The number of steps: given, or that of the labels where a video is labelled whole, or chosen."""
