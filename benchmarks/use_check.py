@@ -2,7 +2,8 @@
 
 A fifth of a recipe's recordings is held out in turn. Learned from are, of the others, *all* of them or the *normal*
 ones only, without labels, with *three labelled* (normal ones, drawn at random) or with *all* of the normal ones
-labelled; *same* checks those learned from.
+labelled; *same* checks those learned from; *true cut* learns from the normal ones and has the true labels in place of
+every cut, which is as far as the check could come.
 Deviations are planted into held-out normal recordings by cutting and rearranging their features: the second half cut
 off, the middle third cut out, one step cut out, two neighbouring steps exchanged where one must precede the other (by
 the true labels and the true graph). The cut of every such video is made anew.
@@ -39,8 +40,8 @@ class Trial(NamedTuple):
     source: str
     task: str
     hows: tuple[str, ...]
-    """all, all + 3 labels; or normal, normal + 3 labels, normal + all labels; or same; or `8 videos` of a kitchen. What
-    is learned from labels starts from the same search, as `teach` does."""
+    """all, all + 3 labels; or normal, normal + 3 labels, normal + all labels; or true cut; or same; or `8 videos` of a
+    kitchen. What is learned from labels starts from the same search, as `teach` does."""
     fold: int
     draw: int = 0
     """The seed by which recordings are put into folds."""
@@ -93,6 +94,17 @@ class Learned:
         return np.array([state.step for state in states]), sure, sum(len(state.alerts) for state in states)
 
 
+class TrueCut:
+    """What is usual by true labels (T,), which stand in for rows and for their cut."""
+
+    def __init__(self, labels: Sequence[Labels]) -> None:
+        self.expectations = learn_expectations(labels, 1.0)
+
+    def check(self, labels: Labels) -> Report:
+        """What a check would say of these labels."""
+        return check_labels(labels, 1.0, self.expectations)
+
+
 def judge(trial: Trial) -> list[dict[str, Any]]:
     """Learn as the trial says, in all its ways, and check, follow and disturb what was held out."""
     if not trial.source:
@@ -104,9 +116,12 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
     order = np.random.default_rng(trial.draw).permutation(len(videos))
     held = videos if same else [videos[place] for place in sorted(order[trial.fold :: FOLDS])]
     own = [video for video in videos if same or video not in held]
-    own = [video for video in own if not (trial.hows[0].startswith("normal") and is_wrong(video))]
+    own = [video for video in own if not (trial.hows[0].startswith(("normal", "true")) and is_wrong(video))]
     if len(own) < FEWEST:
         return [_nothing(trial, how, len(own)) for how in trial.hows]
+    before = closed_edges(true_edges(task), len(task.steps))
+    if trial.hows == ("true cut",):
+        return [_judge_true_cut(trial, task, own, held, before)]
     rows = [video.read_features(backbone) for video in own]
     found, first = [], Learned(rows, len(task.steps))
     normal = [place for place, video in enumerate(own) if not is_wrong(video)]
@@ -127,12 +142,25 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
             record = _record(learned, task, video, x, matching, guided=how in ("all", "normal"))
             found[-1]["records"].append(record | {"promised": learned.expectations.promised})
             if how == "normal" and not is_wrong(video):
-                before = closed_edges(true_edges(task), len(task.steps))
                 found[-1]["planted"] += planted(learned, x, true_labels(video, len(x)), before, place)
         if how == "normal" and not trial.source.rstrip("/").endswith("_more"):  # there, features are of the recipe
             others = [video for other in tasks if other is not task for video in list(other)[trial.fold :: 9]]
             some = [video.read_features(backbone) for video in others if backbone in video.features]
             found[-1]["others"] = [learned.check(x).task_distance for x in some]
+    return found
+
+
+def _judge_true_cut(
+    trial: Trial, task: Task, own: Sequence[TaskVideo], held: Sequence[TaskVideo], before: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """Check what was held out where every cut is true; learned from `own`; `before`: what must precede what, (K, K)."""
+    learned = TrueCut([true_labels(video) for video in own])
+    found = _nothing(trial, "true cut", len(own)) | {"forecast": learned.expectations.detects}
+    for place, video in enumerate(held):
+        true = true_labels(video)
+        record = _record(learned, task, video, true, np.arange(len(task.steps)), guided=False)
+        found["records"].append(record | {"promised": learned.expectations.promised})
+        found["planted"] += [] if is_wrong(video) else planted(learned, true, true, before, place)
     return found
 
 
@@ -154,7 +182,7 @@ def _judge_kitchen(trial: Trial) -> dict[str, Any]:
 
 
 def _record(
-    learned: Learned, task: Task, video: TaskVideo, rows: Rows, matching: Labels, guided: bool
+    learned: Learned | TrueCut, task: Task, video: TaskVideo, rows: Rows, matching: Labels, guided: bool
 ) -> dict[str, Any]:
     """The figures of one held-out recording, by a `matching` of found steps to true ones; `guided`: the guide's too."""
     report = learned.check(rows)
@@ -170,7 +198,7 @@ def _record(
     exchanged = {task.steps.index(name) for name, what in video.errors if what == "order error" and name in task.steps}
     told = {int(matching[one.step]) for one in report.misordered if one.step is not None}
     record |= {"order errors": len(exchanged), "order errors named": len(exchanged & told)}
-    if guided:
+    if guided and isinstance(learned, Learned):
         true = true_labels(video, len(rows))
         online, sure, alarms = learned.follow(rows)
         cut, known = learned.method.predict([rows])[0], true >= 0
@@ -202,7 +230,9 @@ def error_times(task: Task, video: TaskVideo) -> list[tuple[float, float]]:
     return found
 
 
-def planted(learned: Learned, rows: Rows, true: Labels, before: NDArray[np.bool_], seed: int) -> list[tuple[str, bool]]:
+def planted(
+    learned: Learned | TrueCut, rows: Rows, true: Labels, before: NDArray[np.bool_], seed: int
+) -> list[tuple[str, bool]]:
     """Whether a recording, and what is made of it, is called wrong: (what was done to it, whether)."""
     rng, length = np.random.default_rng(seed), len(rows)
     made = [("normal", rows), ("half", rows[: length // 2])]

@@ -17,7 +17,7 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
-from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, totals_beside, worths
+from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, total_worth, totals_beside, worths
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.simulate import change
 from stepcut.checking.usual import learn_usual
@@ -139,26 +139,49 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
     assert report.missed == report.misordered == []
 
 
-def test_totals_beside_a_new_video_are_those_of_scales_without_their_own() -> None:
+@pytest.mark.parametrize("decide", [False, True])
+def test_totals_beside_a_new_video_are_those_of_scales_without_their_own(decide: bool) -> None:
     rng = np.random.default_rng(0)
     amounts = [{way: float(rng.normal() ** 3) for way in BELIEVED} for _ in range(7)]
     new = {way: float(rng.normal() * 5) for way in BELIEVED}
     slow = [
-        sum(worths(one, learn_scales([*amounts[:place], *amounts[place + 1 :], new])).values())
+        total_worth(worths(one, learn_scales([*amounts[:place], *amounts[place + 1 :], new])), decide)
         for place, one in enumerate(amounts)
     ]
     by_way = {way: [one[way] for one in amounts] for way in BELIEVED}
-    np.testing.assert_allclose(totals_beside(by_way, new), slow, atol=1e-9)
+    np.testing.assert_allclose(totals_beside(by_way, new, decide), slow, atol=1e-9)
 
 
-def test_a_normal_video_is_called_wrong_as_often_as_is_promised() -> None:
+def test_a_step_left_out_is_not_made_up_for_where_steps_may_decide() -> None:
+    worth = dict.fromkeys(BELIEVED, 0.0) | {"missed": 3.0, "length": -1.0, "timing": -1.0, "misordered": -1.0}
+    assert total_worth(worth, steps_decide=False) == 0.0
+    assert total_worth(worth, steps_decide=True) == pytest.approx(2 * 2**0.5)
+    short = worth | {"missed": -1.0, "length": 4.0}
+    assert total_worth(short, steps_decide=True) == total_worth(short, steps_decide=False) == 1.0
+
+
+def test_steps_decide_where_more_is_found_so() -> None:
+    """Steps last as long as they like, and are always the same: lengths and times say little, the steps all."""
+    rng = np.random.default_rng(0)
+    videos = [np.repeat(np.arange(6), rng.integers(3, 60, 6)) for _ in range(12)]
+    expectations = learn_expectations(videos, 1.0)
+    assert expectations.steps_decide
+    assert expectations.detects["one step left out"] > 0.9
+    assert Expectations.from_json(json.loads(json.dumps(expectations.to_json()))).steps_decide
+    usual = np.repeat(np.arange(6), 25)
+    assert check_labels(usual, 1.0, expectations).ok
+    assert not check_labels(usual[usual != 3], 1.0, expectations).ok
+
+
+@pytest.mark.parametrize("decide", [False, True])
+def test_a_normal_video_is_called_wrong_as_often_as_is_promised(decide: bool) -> None:
     """Whatever the distribution: the amounts of n + 1 videos are drawn alike, with tails as heavy as can be."""
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(2000):
         drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
         by_way = {way: [one[way] for one in drawn[:4]] for way in BELIEVED}
-        total = sum(worths(drawn[4], learn_scales(drawn[:4])).values())
-        wrong += total > find_limit(totals_beside(by_way, drawn[4]), 0.05)
+        total = total_worth(worths(drawn[4], learn_scales(drawn[:4])), decide)
+        wrong += total > find_limit(totals_beside(by_way, drawn[4], decide), 0.05)
     assert abs(wrong / 2000 - promised_rate(4, 0.05)) < 0.03
 
 

@@ -12,7 +12,16 @@ from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
-from stepcut.checking.score import BELIEVED, by_way, find_limit, learn_scales, promised_rate, totals_beside, worths
+from stepcut.checking.score import (
+    BELIEVED,
+    by_way,
+    find_limit,
+    learn_scales,
+    promised_rate,
+    total_worth,
+    totals_beside,
+    worths,
+)
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import Recut, Rows, change
 from stepcut.checking.task import TaskModel, learn_task
@@ -49,6 +58,8 @@ class Expectations:
     detects: dict[str, float] = field(default_factory=dict)
     """What share of deviations would be found: `one step left out`, `half of the video`, `two steps exchanged`."""
     severity: Severity = field(default_factory=Severity)
+    steps_decide: bool = False
+    """Whether steps left out or exchanged may decide alone, as more is found so: see `score.py`."""
 
     def signs(self, video: Observed) -> list[Sign]:
         """Every way in which a video differs, small and great."""
@@ -57,14 +68,15 @@ class Expectations:
     def judge(self, video: Observed, signs: Sequence[Sign]) -> tuple[dict[str, float], float]:
         """What each way of straying adds to the total, and all evidence in one score.
 
-        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it depends on the total
-        alone: the limit is one normal video's total and varies much.
+        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it depends on the sum of
+        all evidence alone: the limit is one normal video's total and varies much.
         """
         new = measure(video, signs, self.usual, self.severity)
         worth = worths(new, self.scales)
-        total = sum(worth.values())
-        limit = find_limit(totals_beside(self.amounts, new), self.false_alarms) if self.amounts else self.limit
-        return worth, (1 + total / (1 + abs(total))) / 2 + (total > limit)
+        total, limit = sum(worth.values()), self.limit
+        if self.amounts:
+            limit = find_limit(totals_beside(self.amounts, new, self.steps_decide), self.false_alarms)
+        return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth, self.steps_decide) > limit))
 
     @property
     def forecast(self) -> str:
@@ -94,6 +106,7 @@ class Expectations:
             "alarmed": self.alarmed,
             "task": self.task.to_json() if len(self.task.centres) else None,
             "detects": self.detects,
+            "steps_decide": self.steps_decide,
             "forecast": self.forecast,
         }
 
@@ -130,6 +143,7 @@ class Expectations:
                 record["alarmed"],
                 TaskModel.from_json(record.get("task")),
                 dict(record.get("detects", {})),
+                steps_decide=bool(record.get("steps_decide", False)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProcedureError(
@@ -202,20 +216,30 @@ def learn_expectations(
     strayed = [judged(place, video) for place, video in enumerate(videos)]
     amounts = by_way(strayed) if others else {}
     scales = learn_scales(strayed)
-    totals = [sum(worths(amount, scales).values()) for amount in strayed] if others else []
-    limit = find_limit(totals, false_alarms)
 
-    def found(place: int, kept: Rows) -> bool:
-        """Whether the video of these rows would be called wrong, in the place of the one that they were taken from."""
+    def found(place: int, kept: Rows) -> tuple[bool, bool]:
+        """Whether the video of these rows would be called wrong, in the place of the one that they were taken from:
+        where all evidence is summed, and where steps may decide alone."""
         parts = (np.asarray(cuts[place])[kept], None, None) if recut is None else recut(place, kept)
         new, rest = judged(place, observe(parts[0], rate, *parts[1:])), strayed[:place] + strayed[place + 1 :]
-        limit = find_limit(totals_beside(by_way(rest), new), false_alarms)
-        return sum(worths(new, learn_scales(rest)).values()) > limit
+        worth, beside = worths(new, learn_scales(rest)), by_way(rest)
+        summed, alone = (
+            bool(total_worth(worth, decide) > find_limit(totals_beside(beside, new, decide), false_alarms))
+            for decide in (False, True)
+        )
+        return summed, alone
 
-    hits: dict[str, list[bool]] = {}
+    hits: dict[str, list[tuple[bool, bool]]] = {}
+    gains = np.zeros(len(videos))  # how many more are found of each video where steps may decide alone
     for place, cut in enumerate(cuts if others else ()):
         for name, changed in change(cut, usual.graph).items():
-            hits.setdefault(name, []).extend(found(place, kept) for kept in changed)
+            told = [found(place, kept) for kept in changed]
+            hits.setdefault(name, []).extend(told)
+            gains[place] += sum(alone - summed for summed, alone in told)
+    # By more than one standard error: of few videos, more may be found by chance.
+    decide = bool(others) and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
+    totals = [float(total_worth(worths(amount, scales), decide)) for amount in strayed] if others else []
+    limit = find_limit(totals, false_alarms)
     return Expectations(
         usual=usual,
         scales=scales,
@@ -225,5 +249,6 @@ def learn_expectations(
         promised=promised_rate(len(totals), false_alarms),
         alarmed=float(np.mean([one > limit for one in totals])) if totals else 0.0,
         task=learn_task(learned, left_out_looks),
-        detects={name: float(np.mean(each)) for name, each in hits.items() if each},
+        detects={name: float(np.mean([one[decide] for one in each])) for name, each in hits.items() if each},
+        steps_decide=decide,
     )

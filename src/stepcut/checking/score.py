@@ -6,6 +6,14 @@ what the others say; with m and s the mean and spread of these amounts, s drawn 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
     total = sum of max(z_g, -1) over length, missed, timing, misordered  +  sum of max(z_g - z*, 0) over the other ways
 
+and where that finds more, by more than a standard error over the videos, of the deviations that are planted in those
+learned from (`simulate.py`), because the cut shows steps surely enough,
+
+    total = the greater of this and  sqrt(2) (max(z_missed, -1) + max(z_misordered, -1))
+
+so that a video that takes its usual time cannot make up for a step left out; a sum of four has twice the spread of one
+way, a sum of two sqrt(2) times.
+
 Whoever errs leaves out, hurries, or does things at another time or in another order: these count always. Repeating,
 dawdling and doing something new are what careful people do as well: they count by what they exceed z*, which one video
 of n + 1 exceeds by chance. No weight is chosen.
@@ -20,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtr
@@ -52,19 +61,29 @@ def worths(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[st
     return found
 
 
+def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
+    """The total of what each way adds (numbers, or arrays with one for each video); `steps_decide`: see above."""
+    whole = sum(worth.values())
+    alone = math.sqrt(2) * (worth["missed"] + worth["misordered"])
+    return np.maximum(whole, alone) if steps_decide else whole
+
+
 def by_way(amounts: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
     """For each way of straying, by how much every video does."""
     return {way: tuple(amount[way] for amount in amounts) for way in BELIEVED}
 
 
-def totals_beside(amounts: Mapping[str, Sequence[float]], new: Mapping[str, float]) -> list[float]:
+def totals_beside(
+    amounts: Mapping[str, Sequence[float]], new: Mapping[str, float], steps_decide: bool = False
+) -> list[float]:
     """The total of each video learned from, where a new one takes its place among those that say what is usual.
 
-    amounts  for each way, by how much the n videos stray
-    new      by how much the new one does
+    amounts       for each way, by how much the n videos stray
+    new           by how much the new one does
+    steps_decide  as for `total_worth`
     """
     count = len(amounts["length"])
-    totals, by_chance = np.zeros(count), -float(ndtri(1 / (count + 1)))
+    worth, by_chance = {}, -float(ndtri(1 / (count + 1)))
     for way, found in amounts.items():
         values = np.asarray(found)
         # The same as `Scale.of` and `Scale.normal_score`, for all of them at once.
@@ -73,8 +92,8 @@ def totals_beside(amounts: Mapping[str, Sequence[float]], new: Mapping[str, floa
         spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (count - 1 + PRIOR))
         z = (values - mean) / (spread * math.sqrt(1 + 1 / count))
         score = np.sign(z) * -ndtri(np.maximum(stdtr(max(count - 1 + PRIOR, 1.0), -np.abs(z)), 1e-300))
-        totals += np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
-    return [float(total) for total in totals]
+        worth[way] = np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+    return [float(total) for total in total_worth(worth, steps_decide)]
 
 
 def promised_rate(videos: int, asked: float) -> float:
