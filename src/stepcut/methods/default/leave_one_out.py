@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,27 +31,6 @@ class Seen(NamedTuple):
     """Of each row to the nearest step, (T,)."""
     looks: tuple[Floats, Floats]
     """The video (T, p) and the centres of the steps (K, p) on the axes."""
-
-
-def leave_out_each(
-    slow: Sequence[Floats],
-    labels: Sequence[Labels],
-    axes: Floats | None,
-    count: int,
-    prior: float,
-    background: float,
-    scale: float,
-    told: tuple[list[Labels], list[Floats]] | None = None,
-) -> LeftOut:
-    """What is seen in every video as if it were new.
-
-    slow, labels, axes, count, prior, background   as for `leave_one_out`
-    scale   the usual distance of a row to its step's centre
-    told    labels and memberships of every video left out of what labels teach, where there are labels
-    """
-    seen = leave_one_out(slow, labels, axes, count, prior, background)
-    cuts, shares = told or ([one.labels for one in seen], [one.memberships for one in seen])
-    return LeftOut(cuts, shares, [one.distance / scale for one in seen], [one.looks for one in seen])
 
 
 def leave_one_out(
@@ -87,3 +66,17 @@ def leave_one_out(
         found = np.where(cut == count, BACKGROUND, cut).astype(np.int64)
         out.append(Seen(found, shares, distance, (view, steps.centres)))
     return out
+
+
+def as_left_out(
+    look: Callable[[], list[Seen]], scale: float, told: tuple[list[Labels], list[Floats]] | None = None
+) -> LeftOut:
+    """What a method says of the videos learned from, in each as if it were new.
+
+    look    gives what is seen in them so
+    scale   the usual distance of a row to its step's centre
+    told    labels and memberships of every video left out of what labels teach, where there are labels
+    """
+    seen = look()
+    cuts, shares = told or ([one.labels for one in seen], [one.memberships for one in seen])
+    return LeftOut(cuts, shares, [one.distance / scale for one in seen], [one.looks for one in seen])

@@ -27,7 +27,7 @@ from stepcut.methods.contract import (
 from stepcut.methods.default import teaching
 from stepcut.methods.default.found import Found
 from stepcut.methods.default.labels import check_labels, labelled_videos, match_found, share_right
-from stepcut.methods.default.leave_one_out import leave_out_each
+from stepcut.methods.default.leave_one_out import as_left_out, leave_one_out
 from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count
@@ -137,8 +137,8 @@ class StepCut:
             told = self._teach(rows, known, wide, progress)
             self._keep(solution_of(slow, self.labels_, count, found.prior), directions, found.sigma, rows)
         axes = None if self.refine else directions.T @ found.plane
-        parts = slow, self.labels_, axes, count, found.prior, self.background
-        self._left_out = partial(leave_out_each, *parts, self.scale_, told)
+        look = partial(leave_one_out, slow, self.labels_, axes, count, found.prior, self.background)
+        self._left_out = partial(as_left_out, look, self.scale_, told)
         return self
 
     @property
