@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import stepcut.cli
+from stepcut.cli.demo import offers
 from stepcut.cli.main import main
 from stepcut.cli.parser import COMMANDS, make_parser
 from stepcut.procedure.learning import learn
@@ -135,11 +137,22 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
     assert "Traceback" not in error
 
 
+def test_what_the_demo_offers_can_be_pasted() -> None:
+    told = offers(Path("my kitchen/k.proc"), Path("my kitchen/it's.mp4")).splitlines()
+    assert shlex.split(told[1])[1:] == ["stepcut", "check", "my kitchen/k.proc", "my kitchen/it's.mp4"]
+    assert "my kitchen/new.eaf" in shlex.split(told[2])
+
+
 def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["segment", "no.proc", "new.mp4"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("stepcut: no.proc: there is no such procedure.")
     assert error.count("\n") == 1
+
+
+def test_a_command_in_an_error_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["segment", "no such.proc", "new.mp4"]) == 2
+    assert capsys.readouterr().err.endswith("stepcut learn VIDEOS... -o 'no such.proc'\n")
 
 
 def test_a_terminal_that_has_not_all_letters_is_no_reason_to_fail() -> None:

@@ -127,6 +127,15 @@ def test_a_video_shorter_than_a_step(videos: list[np.ndarray]) -> None:
     assert procedure.labels["4"].shape == (1,)
 
 
+def test_a_video_without_any_step_is_no_normal_one(videos: list[np.ndarray]) -> None:
+    blinks = [video[:1] for video in videos[:3]]
+    proc = sc.learn([*videos, *blinks], steps=4)
+    assert [not timeline.segments for timeline in proc.timelines.values()] == [False] * len(videos) + [True] * 3
+    assert proc.expectations.usual.graph.videos == len(videos)
+    assert not proc.check(blinks[0]).ok
+    assert proc.check(videos[0]).ok
+
+
 def test_a_method_object_obeys_steps_rate_and_names(videos: list[np.ndarray], tmp_path: Path) -> None:
     from stepcut.methods import StepCut
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     kitchen = film(folder / "kitchen", videos=12, seed=args.seed)
 
     print("\n2. Learning the procedure from the videos alone. No label is read.")
-    kept = folder / "kitchen.proc"
+    place = folder / "kitchen.proc"
     found = sc.learn(
         kitchen.videos,
         steps=len(kitchen.steps),
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     labelled = found.suggest(3)
     print(f"\n4. A person labels the three videos that would help most, {', '.join(labelled)}; the others follow.")
     procedure = found.teach({name: kitchen.timelines[name] for name in labelled}, progress=hook)
-    procedure.save(kept)
+    procedure.save(place)
     print(sc.evaluate(procedure, truth=kitchen.timelines, protocol="named"))
     print(procedure.graph)
 
@@ -69,7 +70,15 @@ def run(args: argparse.Namespace) -> int:
     page = folder / "report.html"
     write_text(page, make_report(procedure, kitchen.timelines, checks))
     print(f"\nDone. Open {page.resolve()} in a browser. Then try:")
-    print(f"  1. stepcut view {kept}                          look at it, correct it")
-    print(f"  2. stepcut check {kept} {flawed[-1]}")
-    print(f"  3. stepcut segment {kept} {flawed[-1]} -o {folder / 'new.eaf'}    proposals for ELAN")
+    print(offers(place, flawed[-1]))
     return 0
+
+
+def offers(procedure: Path, video: Path) -> str:
+    """Three commands to try with what the demo made, to be pasted: on its `procedure`, with a flawed `video`."""
+    kept, new, labels = (shlex.quote(str(path)) for path in (procedure, video, procedure.parent / "new.eaf"))
+    return (
+        f"  1. stepcut view {kept}                          look at it, correct it\n"
+        f"  2. stepcut check {kept} {new}\n"
+        f"  3. stepcut segment {kept} {new} -o {labels}    proposals for ELAN"
+    )

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import glob
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -128,7 +129,8 @@ def read_config(path: AnyPath) -> dict[str, Any]:
     """The config.json of the procedure at `path`, or an error that says why it cannot be one."""
     folder = as_path(path)
     if not folder.exists():
-        raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {folder}")
+        place = shlex.quote(str(folder))
+        raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {place}")
     if not is_procedure(folder):
         raise ProcedureError(f"{folder}: this is not a procedure: it has no config.json written by stepcut learn.")
     config: dict[str, Any] = read_json(folder / "config.json")

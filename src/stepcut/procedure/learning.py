@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,6 @@ def already_there(output: AnyPath, wanted: str) -> bool:
     if (folder / "edits.json").exists():
         raise OutputError(
             f"{folder}: it holds corrections made by hand, which a new procedure would lose. Choose another name with "
-            f"-o, or let it learn from them with: stepcut teach {folder}"
+            f"-o, or let it learn from them with: stepcut teach {shlex.quote(str(folder))}"
         )
     return False
