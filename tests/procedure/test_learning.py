@@ -80,6 +80,8 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray]
 
     with pytest.raises(OutputError, match="exists and is not a procedure"):
         sc.learn(videos, steps=4, output=tmp_path, progress=never, **QUICK)
+    with pytest.raises(OptionError, match=r"false_alarms=5 is a share of normal videos"):
+        sc.learn(videos, steps=4, false_alarms=5, progress=never, **QUICK)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,7 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray]
         ({**PAPER, "segmenter": "procutt"}, "segmenter='procutt' is unknown; did you mean 'procut'"),
         ({"method": "cnc", "steps": "auto"}, "method 'cnc' needs a number"),
         ({"names": ["a"]}, "1 names for 4 steps"),
+        ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\); say how many"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),
         ({"names": ["a", "b", "c", " A"]}, "all different"),
         ({"names": ["a", "b", "c", ""]}, "all different"),

@@ -180,6 +180,14 @@ def test_another_procedure_does_not_write_over_corrections(
     assert len(sc.load(place).steps) == 4
 
 
+def test_another_procedure_does_not_replace_what_a_user_says_of_steps(place: Path, videos: list[np.ndarray]) -> None:
+    (place / "severity.json").write_text('{"critical": [2]}', encoding="utf-8")
+    assert sc.learn(videos, steps=4, output=place, **QUICK).expectations.severity.critical == {2}
+    with pytest.raises(OutputError, match=r"holds severity\.json, which a new procedure would lose"):
+        sc.learn(videos, steps=3, output=place, **QUICK)
+    assert sc.load(place).expectations.severity.critical == {2}
+
+
 def test_an_edit_made_while_learning_survives(place: Path, videos: list[np.ndarray]) -> None:
     def meanwhile(event: Any) -> None:
         if event.stage == "order" and event.done:

@@ -210,6 +210,14 @@ def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None
     assert sc.load(place).steps[0] == "later"
 
 
+def test_learning_again_does_not_replace_what_was_taught(place: Path, files: Path) -> None:
+    Edits(place).do({"do": "confirm", "video": ONE})
+    _, taught = teach_folder(place)
+    with pytest.raises(OutputError, match="was taught, which a new procedure would lose. Choose another name with -o"):
+        sc.learn(files, steps=6, output=place, **QUICK)
+    assert sc.load(place) == taught
+
+
 def test_a_correction_made_while_teaching_is_not_lost(place: Path) -> None:
     Edits(place).do({"do": "confirm", "video": ONE})
     procedure = sc.load(place).teach()

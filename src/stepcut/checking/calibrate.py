@@ -161,6 +161,12 @@ def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[floa
     return amounts
 
 
+def check_false_alarms(share: float) -> None:
+    """Whether it is a share that may be asked for."""
+    if not 0 < share < 1:
+        raise OptionError(f"false_alarms={share!r} is a share of normal videos; choose between 0 and 1, say 0.05.")
+
+
 def learn_expectations(
     labels: Sequence[Labels],
     rate: float,
@@ -188,10 +194,7 @@ def learn_expectations(
                            this task may be from its steps
     recut         cuts some rows of a video as a new one, to tell what will be found; without it they keep their labels
     """
-    if not 0 < false_alarms < 1:
-        raise OptionError(
-            f"false_alarms={false_alarms!r} is a share of normal videos; choose between 0 and 1, say 0.05."
-        )
+    check_false_alarms(false_alarms)
     if not len(labels):
         raise OptionError("labels is empty; expectations are learned from the labels of the training videos.")
     nothing: list[None] = [None] * len(labels)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stepcut.checking.calibrate import check_false_alarms
 from stepcut.errors import OptionError, OutputError
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
@@ -24,7 +25,7 @@ from stepcut.parallel.contract import Engine
 from stepcut.parallel.ranks import first_process_first, is_first_process
 from stepcut.plugins import find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
-from stepcut.procedure.folder import check_output, read_fingerprint
+from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.lesson import Given, find_alike, first_lesson, read_labels
 from stepcut.procedure.naming import Namer, read_recipe
 from stepcut.procedure.procedure import Procedure, load
@@ -102,6 +103,7 @@ def learn(
     steps = check_steps(steps, names, not isinstance(method, str))
     said = None if labels is None else read_labels(labels)
     known = None if recipe is None else read_recipe(recipe)
+    check_false_alarms(false_alarms)
     if known is not None and (names is not None or said is not None):
         raise OptionError("a recipe was given beside names or labels; give one of them.")
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
@@ -201,7 +203,7 @@ def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) 
     count = as_step_count(steps)
     if names is not None:
         if not isinstance(count, int) and not (named_elsewhere and count == "auto"):
-            raise OptionError("names were given but not steps; say how many steps there are.")
+            raise OptionError(f"{len(names)} names, but steps={count}; say how many steps there are, as one number.")
         if (count != "auto" and len(names) != count) or "" in map(plain, names) or find_alike(names):
             raise OptionError(
                 f"{len(names)} names for {count} steps, {', '.join(map(repr, names))}; give one name for each, all "
@@ -225,15 +227,19 @@ def check_amount(features: Sequence[Features], steps: StepCount) -> None:
 
 
 def already_there(output: AnyPath, wanted: str) -> bool:
-    """Whether the procedure of fingerprint `wanted` is at `output`; one that a person has corrected is not replaced."""
+    """Whether the procedure of fingerprint `wanted` is at `output`; one with a person's work in it is not replaced."""
     folder = as_path(output)
     if not folder.exists():
         return False
-    if read_fingerprint(folder) == wanted:
+    config = read_config(folder)
+    if config.get("fingerprint") == wanted:
         return True
     if (folder / "edits.json").exists():
         raise OutputError(
             f"{folder}: it holds corrections made by hand, which a new procedure would lose. Choose another name with "
             f"-o, or let it learn from them with: stepcut teach {shlex.quote(str(folder))}"
         )
+    if "absorbed" in config or (folder / "severity.json").exists():
+        work = "was taught" if "absorbed" in config else "holds severity.json"
+        raise OutputError(f"{folder}: it {work}, which a new procedure would lose. Choose another name with -o.")
     return False
