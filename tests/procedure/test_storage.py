@@ -113,6 +113,9 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Pa
     (place / "severity.json").write_text('{"critical": ["turn it off"], "free": ["step 2", "turn it off"]}')
     said = sc.load(place).expectations.severity
     assert (said.critical, said.free) == ({1}, {1, 2})
+    edits.set_severity(0, "optional")
+    said = sc.load(place).expectations.severity
+    assert (said.optional, said.critical, said.free) == ({0}, {1}, {1, 2})  # one that is both stays both
     edits.do({"do": "rename", "step": 1, "name": "switch it off"})
     assert sc.load(place).expectations.severity == said
     sc.load(place).rename({2: "turn it off"}).save(place)

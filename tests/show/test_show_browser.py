@@ -81,7 +81,7 @@ def test_load_shows_steps_videos_and_timelines(page: Any) -> None:
     assert page.locator("#grid .card").count() == 2
     assert page.locator("#grid .card").first.locator(".block").count() == 3
     assert page.locator("#summary").inner_text() == "3 steps · 2 videos · 0:12"
-    assert page.locator("[data-key=name0] + .facts span").inner_text() == "2 of 2 · 3 s"
+    assert page.locator("[data-key=name0] + .facts span").inner_text() == "2 of 2 · 2 s"
 
 
 def test_play_moves_the_cursor_and_the_chosen_segment(page: Any) -> None:
@@ -204,6 +204,40 @@ def test_keyboard_only(page: Any, place: Path) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("PageDown")
     assert page.locator("#stage h2").inner_text() == "two"
+
+
+def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, place: Path) -> None:
+    page.locator("#stage .segments button").first.click()
+    page.locator("[data-key='1end']").focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("b")  # of the first segment, within the time in which a held key counts as one move
+    wait_saved(page, "Saved: mark background")
+    page.wait_for_timeout(500)
+    assert parts_of(Edits(place)) == [(2.0, 3.0, 1), (4.5, 6.0, 2)]
+    page.locator("[data-key='1end']").focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Control+z")
+    wait_saved(page, "Undone: move a boundary")
+    assert parts_of(Edits(place)) == [(2.0, 3.0, 1), (4.5, 6.0, 2)]
+
+
+def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served: Served) -> None:
+    served.edit({"do": "rename", "step": 0, "name": "Donaudampfschifffahrt" * 9})
+    served.edit({"do": "rename", "step": 1, "name": "very long name " * 12})
+    for width in (1280, 390):
+        tab = browser.new_page(viewport={"width": width, "height": 844})
+        tab.goto(served.running.address)
+        tab.wait_for_selector("body.ready")
+        for step in (0, 1):
+            tab.locator(f"[data-key=all{step}]").click()
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            tools, top = (tab.locator(f"#compare .{part}").bounding_box() for part in ("tools", "top"))
+            assert tools["x"] + tools["width"] <= top["x"] + top["width"] + 1
+            tab.keyboard.press("Escape")
+            tab.locator(f"[data-key=more{step}]").click()
+            assert tab.evaluate("(d => d.scrollWidth <= d.clientWidth)(document.querySelector('dialog'))")
+            tab.keyboard.press("Escape")
+        tab.close()
 
 
 def test_merge_and_colour(page: Any, place: Path) -> None:

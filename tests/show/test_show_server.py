@@ -260,6 +260,15 @@ def test_a_check_uses_the_names_that_a_person_gave(learned: Path) -> None:
         assert job["state"] == "done", job
         assert {"ok", "summary", "missed", "unknown"} <= job["report"].keys()
         assert page.viewer.procedure.steps[0] == "the first thing"
+        page.edit({"do": "rename", "step": 0, "name": "the very first thing"})
+        assert wait(page, "api/check/0")["report"]["steps"][0]["name"] == "the very first thing"
+
+
+def test_severity_from_a_window_that_is_behind_is_refused(page: Page, place: Path) -> None:
+    Edits(place).do({"do": "merge", "step": 0, "into": 1})
+    late = page.post("api/severity", {"revision": page.revision, "step": 1, "severity": "critical"})
+    assert (late.status, len(late.json()["state"]["steps"])) == (409, 2)
+    assert not (place / "severity.json").exists()
 
 
 def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:
@@ -275,6 +284,33 @@ def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> N
         assert page.get("video/2").status == 200
         edit = {"do": "mark", "video": "no such", "start": 0, "end": 1, "step": None}
         assert page.post("api/edit", {"revision": page.revision, "edit": edit}).status == 422
+
+
+def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitchen: Path) -> None:
+    from stepcut.progress import silent
+    from stepcut.show.viewer.state import look
+
+    new = look(sc.load(learned), str(sorted((kitchen / "videos").iterdir())[0]), silent)
+    with Page(learned, [new]) as page:
+
+        def shown() -> set[int]:
+            return {part[2] for part in page.get("api/state").json()["videos"][-1]["parts"]}
+
+        first, second, *_ = sorted(shown())
+        page.edit({"do": "merge", "step": first, "into": second})
+        assert shown() == {part.step for part in new.parts} - {first}
+        page.edit({"do": "merge", "step": second, "into": None})
+        assert shown() == {part.step for part in new.parts} - {first, second}
+        for _ in range(2):
+            page.post("api/undo", {"revision": page.revision})
+        name = page.get("api/state").json()["videos"][0]["name"]
+        for step in range(2):
+            edit = {"do": "mark", "video": name, "start": 3.0 * step, "end": 3.0 * step + 3, "step": step}
+            page.edit(edit)
+        assert wait(page, "api/teach", {"revision": page.revision})["state"] == "done"
+        assert page.viewer.checked == [look(sc.load(learned), new.path, silent)] != [new]
+        page.post("api/back", {"revision": page.revision})
+        assert page.viewer.checked == [look(sc.load(learned), new.path, silent)]
 
 
 # ---------------------------------------------------------------------- learning from corrections
@@ -310,6 +346,10 @@ def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen: Path,
     video = str(sorted((kitchen / "videos").iterdir())[0])
     assert [each["there"] for each in Viewer(place).state()["videos"]] == [False, False]
     assert [each["there"] for each in Viewer(place, videos={"two": video}).state()["videos"]] == [False, True]
+    page = Page(place)
+    page.viewer.videos["two"] = video
+    with page:
+        assert Path(video).name in page.get("api/export?format=boris").text  # where it is now, for BORIS to open it
 
 
 def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:

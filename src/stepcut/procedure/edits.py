@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,7 @@ class Edits:
 
     def _change(self, change: Callable[[Corrections], Corrections], revision: str | None, edit: Any = None) -> str:
         """Write the file, whole or not at all, and only then believe it."""
-        seen = self.revision if revision is None else revision
-        with locked(self.folder):
-            self._read()
-            if seen != self.revision:
-                raise StaleEdit(
-                    f"{self.path}: it was changed in another window or program meanwhile, so this change was not made. "
-                    "Look at it as it is now, then make the change again."
-                )
+        with self._current(revision):
             if edit is not None:
                 correct(self.document, edit)
             if (self.folder / FILE).exists():  # a name in it may be one that changes now
@@ -108,6 +102,19 @@ class Edits:
             self.outline.corrections = after.on_disk()
             return words
 
+    @contextmanager
+    def _current(self, revision: str | None) -> Iterator[None]:
+        """Hold the folder, if it is as the maker of a change saw it."""
+        seen = self.revision if revision is None else revision
+        with locked(self.folder):
+            self._read()
+            if seen != self.revision:
+                raise StaleEdit(
+                    f"{self.path}: it was changed in another window or program meanwhile, so this change was not made. "
+                    "Look at it as it is now, then make the change again."
+                )
+            yield
+
     @property
     def severity(self) -> dict[int, str]:
         """What a person said of learned steps, by number: critical, optional or free in order."""
@@ -117,18 +124,19 @@ class Edits:
     def _severity(self) -> Severity:
         return read_severity(self.folder / FILE, self.outline.model_steps, self.outline.learned_steps)
 
-    def set_severity(self, step: int, kind: str | None) -> None:
+    def set_severity(self, step: int, kind: str | None, revision: str | None = None) -> str:
         """Say that a `step` is of a `kind`: critical, optional or free in order; None takes it back. It holds for what
-        was merged into it, too, and is written with numbers, which stay when names change.
+        was merged into it, too, and is written with numbers, which stay when names change. `revision` as for `do`.
         """
         if kind is not None and kind not in KINDS:
             raise OptionError(unknown("severity", kind, KINDS))
-        with locked(self.folder):
+        with self._current(revision):
             mine = [n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step]
             if not mine:
                 raise OptionError(f"step={step!r} is not one that was learned; check knows it after teach.")
-            said = {**{n: one for n, one in self.severity.items() if n not in mine}, **dict.fromkeys(mine, kind)}
-            write_json(self.folder / FILE, {one: sorted(n for n in said if said[n] == one) for one in KINDS})
+            said = {one: {*steps} - {*mine} for one, steps in self._severity().to_json().items()}
+            write_json(self.folder / FILE, {one: sorted({*said[one], *(mine if one == kind else ())}) for one in KINDS})
+            return "what a check makes of the step"
 
     def _words(self, other: Corrections) -> str:
         """What lies between the state as it stands and its neighbour, in words."""

@@ -65,10 +65,11 @@ class Routes:
         return JSONResponse(self.viewer.state())
 
     async def edit(self, request: Request) -> Response:
-        """Do, undo or redo one edit; the answer comes when it is on the disk."""
+        """Do, undo or redo one edit, or say what a check makes of a step; the answer comes when it is on the disk."""
         body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
         edits = self.viewer.edits
-        changes: dict[str, Callable[[str], str]] = {"undo": edits.undo, "redo": edits.redo}
+        severity = partial(edits.set_severity, body.get("step", -1), body.get("severity"))
+        changes: dict[str, Callable[[str], str]] = {"undo": edits.undo, "redo": edits.redo, "severity": severity}
         change = changes.get(verb, partial(edits.do, body.get("edit", {})))
         try:
             words = await run_in_threadpool(change, str(body.get("revision")))
@@ -76,12 +77,6 @@ class Routes:
             sentence = "Changed in another window meanwhile: your change was not made. This is how it stands now."
             return JSONResponse({"error": sentence, "state": self.viewer.state()}, 409)
         return JSONResponse({"words": words, "state": self.viewer.state()})
-
-    async def severity(self, request: Request) -> Response:
-        """Say of a step that it is critical, optional or free in order."""
-        body = await read_body(request)
-        await run_in_threadpool(self.viewer.edits.set_severity, body.get("step", -1), body.get("severity"))
-        return JSONResponse({"words": "what a check makes of the step", "state": self.viewer.state()})
 
     async def teach(self, request: Request) -> Response:
         """POST learns from the corrections, in the background; GET says how far it is, and at last what changed."""
@@ -101,6 +96,7 @@ class Routes:
         """Bring back the procedure as it was before it learned from corrections."""
         await self._seen(request)
         await run_in_threadpool(take_back, self.viewer.folder)
+        await run_in_threadpool(self.viewer.look_again)
         await run_in_threadpool(self.viewer.edits.refresh)
         return JSONResponse({"words": "what was learned from corrections", "state": self.viewer.state()})
 
@@ -113,8 +109,9 @@ class Routes:
     def download(self, request: Request) -> Response:
         """The timelines in a format, as a file."""
         format, rate = request.query_params.get("format", ""), request.query_params.get("rate") or None
-        shown = self.viewer.edits.outline
-        name, data = export(shown.timelines, format, self.viewer.title, rate, shown.videos)
+        self.viewer.edits.refresh()
+        timelines = self.viewer.edits.outline.timelines
+        name, data = export(timelines, format, self.viewer.title, rate, self.viewer.videos)
         disposition = f"attachment; filename*=utf-8''{quote(name)}"
         return Response(data, media_type="application/octet-stream", headers={"content-disposition": disposition})
 
@@ -155,7 +152,7 @@ class Routes:
     async def check(self, request: Request) -> Response:
         """POST asks for the check of a video; GET says how far it is, and at last what was found."""
         path = self._path(request)
-        job = self._job(request, lambda hook: self.viewer.check(path, hook))
+        job = self._job(request, lambda hook: self.viewer.check(path, hook), again=True)
         return JSONResponse({**job.to_json(), "report": job.result})
 
     def _job(self, request: Request, work: Work, again: bool = False) -> Job:
@@ -191,9 +188,8 @@ def make_app(viewer: Viewer, token: str, host: str = "127.0.0.1") -> Guard:
         Route("/api/proxy/{place:int}/{kind}", asked.proxy, methods=["GET", "POST"]),
         Route("/api/teach", asked.teach, methods=["GET", "POST"]),
         Route("/api/suggest", asked.suggest, methods=["GET", "POST"]),
-        Route("/api/severity", asked.severity, methods=["POST"]),
         Route("/api/back", asked.back, methods=["POST"]),
-        *(Route(f"/api/{verb}", asked.edit, methods=["POST"]) for verb in ("edit", "undo", "redo")),
+        *(Route(f"/api/{verb}", asked.edit, methods=["POST"]) for verb in ("edit", "undo", "redo", "severity")),
         Route("/video/{place:int}", asked.video),
         Route("/poster/{place:int}", asked.poster),
         Route("/proxy/{place:int}/{kind}", asked.proxy_file),

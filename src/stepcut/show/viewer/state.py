@@ -19,7 +19,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.procedure import Procedure, load
 from stepcut.procedure.storage import LABELS
 from stepcut.procedure.taught import can_take_back, changes, teach_folder
-from stepcut.progress import Hook
+from stepcut.progress import Hook, silent
 from stepcut.show.film import picture_at
 from stepcut.show.viewer.jobs import Jobs
 from stepcut.timeline import Timeline, runs
@@ -35,6 +35,12 @@ class CheckedVideo:
     duration: float
     parts: tuple[Part, ...]
     report: dict[str, Any]
+
+
+def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
+    """The parts of a checked video under the steps that theirs were merged into; none where that is background."""
+    now = [part._replace(step=document.stands_for(part.step)) for part in parts]
+    return [part for part in now if part.step is not None and document.step(part.step)]
 
 
 def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
@@ -108,9 +114,9 @@ class Viewer:
         self.edits = Edits(folder)
         self.title = str(self.edits.outline.config.get("title", folder.resolve().name.removesuffix(".proc")))
         self.checked = list(checked)
-        learned = {**self.edits.outline.videos, **(videos or {})}
-        self.names = [*learned, *(video.name for video in self.checked)]
-        self.paths = [*learned.values(), *(video.path for video in self.checked)]
+        self.videos = {**self.edits.outline.videos, **(videos or {})}
+        self.names = [*self.videos, *(video.name for video in self.checked)]
+        self.paths = [*self.videos.values(), *(video.path for video in self.checked)]
         self.jobs = Jobs()
         self.picture = lru_cache(maxsize=256)(partial(picture_at, height=200))
 
@@ -134,7 +140,7 @@ class Viewer:
             {
                 "name": new.name,
                 "duration": new.duration,
-                "parts": new.parts,
+                "parts": _as_they_stand(new.parts, document),
                 "editable": False,
                 "check": new.report,
             }
@@ -193,8 +199,14 @@ class Viewer:
     def teach(self, progress: Hook) -> list[dict[str, Any]]:
         """Learn from the corrections; gives what share of each video is another step now."""
         before, after = teach_folder(self.folder, trust=self.trust, progress=progress)
+        self.look_again(progress)
         shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
         return [{"video": name, "share": share, "labelled": name in after.given} for name, share in shares]
+
+    def look_again(self, progress: Hook = silent) -> None:
+        """Cut and check the new videos with what was learned since."""
+        procedure = self.procedure if self.checked else None
+        self.checked = [look(procedure, video.path, progress) for video in self.checked if procedure]
 
     def poster_time(self, place: int) -> float:
         """The middle of the first segment: something is being done there."""

@@ -18,7 +18,7 @@ export function drawGrid(choose) {
     card.node.hidden = Boolean(asked) && !video.parts.some((part) => shines(part[2]));
     card.node.classList.toggle("chosen", place === store.video);
     card.open.setAttribute("aria-current", place === store.video);
-    card.bar.draw(video, place === store.video ? store.part : -1, store.checks.get(place));
+    card.bar.draw(video, place === store.video ? store.part : -1, store.checks.get(place) || video.check);
     card.bar.point(store.times[place] || 0);
   });
 }

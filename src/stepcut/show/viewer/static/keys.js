@@ -27,12 +27,13 @@ const KEYS = {
 let begun = null;
 
 export function listen() {
-  document.addEventListener("keydown", (event) => {
+  document.addEventListener("keydown", async (event) => {
     if (document.querySelector("dialog[open]")) return;
     const { key, target } = event;
     const typing = target.matches("input, select, textarea");
     if ((event.ctrlKey || event.metaKey) && !typing && ["z", "Z", "y"].includes(key)) {
       event.preventDefault();
+      if (store.pending) await store.pending();
       if (key === "y" || event.shiftKey) redo();
       else undo();
       return;
@@ -46,6 +47,7 @@ export function listen() {
     const act = /^[1-9]$/.test(key) ? () => giveTo(Number(key) - 1) : KEYS[key.length === 1 ? key.toLowerCase() : key];
     if (!act) return;
     event.preventDefault();
+    if (store.pending) await store.pending();
     act(event);
   });
 }

@@ -102,8 +102,7 @@ export function drawStage() {
   const whole = video.known?.some(([start, end]) => start <= 0 && end >= video.duration);
   right.hidden = !video.editable;
   right.setAttribute("aria-pressed", Boolean(whole));
-  if (video.check) store.checks.set(store.video, video.check);
-  const report = store.checks.get(store.video);
+  const report = store.checks.get(store.video) || video.check;
   track.draw(report);
   track.point(store.times[store.video] || 0, false);
   drawList(video);

@@ -74,7 +74,8 @@ function facts(number) {
   const doing = parts.filter((mine) => mine.length);
   if (!doing.length) return "in no video";
   const lengths = doing.map((mine) => mine.reduce((sum, [start, end]) => sum + end - start, 0)).sort((a, b) => a - b);
-  return `${doing.length} of ${videos.length} · ${lengths[Math.floor(lengths.length / 2)].toFixed(0)} s`;
+  const usual = (lengths[(lengths.length - 1) >> 1] + lengths[lengths.length >> 1]) / 2;
+  return `${doing.length} of ${videos.length} · ${usual.toFixed(0)} s`;
 }
 
 export function addIcons() {

@@ -10,6 +10,7 @@ Object.assign(store, {
   query: "",
   times: [], // where each video stands, in seconds
   checks: new Map(), // reports by the place of the video
+  pending: null, // saves a boundary that is being moved by keys; other keys wait for it
 });
 
 export function changed(what) {
@@ -82,6 +83,7 @@ export async function work(path, body, tell) {
 }
 
 export async function load() {
+  store.checks.clear();
   take(await ask("api/state"));
 }
 
@@ -100,6 +102,7 @@ export function send(verb, body) {
   waiting = waiting.then(async () => {
     try {
       const answer = await ask(`api/${verb}`, { revision: store.data.revision, ...body });
+      if (verb === "back") store.checks.clear(); // they were made by what is gone
       take(answer.state);
       const past = { edit: "Saved", severity: "Saved", undo: "Undone", redo: "Done again", back: "Taken back" }[verb];
       say(answer.error || `${past}: ${answer.words}`, Boolean(answer.error));

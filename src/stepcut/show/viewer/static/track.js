@@ -110,10 +110,11 @@ export class Track {
       show();
       this.resize(video, place, edge, now);
     };
-    const commit = () => {
+    const commit = async () => {
       clearTimeout(timer);
       timer = 0;
-      if (Math.abs(now - time) > 0.0005) edit({ do: "move", video: video.name, part: place, edge, time: now });
+      store.pending = null;
+      if (Math.abs(now - time) > 0.0005) await edit({ do: "move", video: video.name, part: place, edge, time: now });
     };
     show();
     node.addEventListener("keydown", (event) => {
@@ -124,6 +125,7 @@ export class Track {
       preview(now + way * (event.shiftKey ? 1 : 1 / store.rate));
       this.onseek(now);
       clearTimeout(timer);
+      store.pending = commit;
       timer = setTimeout(commit, 350); // a key held down is one edit
     });
     node.addEventListener("blur", () => timer && commit());
