@@ -240,6 +240,34 @@ def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served:
         tab.close()
 
 
+def test_a_name_that_is_typed_while_another_is_saved_stays(page: Any, place: Path) -> None:
+    page.evaluate(
+        "(get => { window.fetch = async (...all) => { const answer = await get(...all);"
+        "await new Promise(then => setTimeout(then, 600)); return answer; } })(window.fetch)"
+    )
+    name_of(page, 0).fill("cut")
+    name_of(page, 1).click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("butter it well", delay=80)
+    page.keyboard.press("Enter")
+    wait_saved(page, "to butter it well")
+    assert [edit["name"] for edit in Edits(place).corrections.done] == ["cut", "butter it well"]
+
+
+def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
+    tab = browser.new_page()
+    with Served(place) as served:
+        tab.goto(served.running.address)
+        tab.wait_for_selector("body.ready")
+    name_of(tab, 0).fill("cut")
+    name_of(tab, 0).press("Enter")
+    wait_saved(tab, "stepcut view does not answer, so nothing was done.")
+    tab.locator("#export").click()
+    tab.locator("dialog button.main").click()
+    until(tab, "document.querySelector('dialog .bad').textContent.includes('does not answer')")
+    tab.close()
+
+
 def test_merge_and_colour(page: Any, place: Path) -> None:
     page.locator("[data-key=more1]").click()
     page.get_by_label("Merge into").select_option("0")
@@ -580,6 +608,10 @@ def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) 
     page.keyboard.press("k")
     wait_saved(page, "move a boundary")
     assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2 + 1 / 15, abs=0.001)
+    for _ in range(5):  # faster than they are saved
+        page.keyboard.press("k")
+    until(page, "Math.abs(document.querySelector('#stage video').currentTime - 2.4) < 0.01")
+    assert parts_of(served.viewer.edits)[0][1] == pytest.approx(2.4, abs=0.005)
     page.keyboard.press("[")
     until(page, "document.querySelector('#stage video').currentTime === 0")
 

@@ -39,8 +39,8 @@ class CheckedVideo:
 
 def _as_they_stand(parts: Sequence[Part], document: Document) -> list[Part]:
     """The parts of a checked video under the steps that theirs were merged into; none where that is background."""
-    now = [part._replace(step=document.stands_for(part.step)) for part in parts]
-    return [part for part in now if part.step is not None and document.step(part.step)]
+    now = [(part, document.stands_for(part.step)) for part in parts]
+    return [part._replace(step=step) for part, step in now if step is not None and document.step(step)]
 
 
 def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:

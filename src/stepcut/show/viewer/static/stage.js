@@ -216,12 +216,17 @@ export function toBoundary(way) {
   if (to !== undefined) seek(to);
 }
 
-// Move the boundary at the cursor by one frame, and the cursor with it.
+let nudged = Promise.resolve();
+
+// Move the boundary at the cursor by one frame, and the cursor with it; each time from where it came to the time before.
 export function nudge(way) {
-  const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
-  if (!near || !current().editable) return;
-  const time = clamp(near.time + way / store.rate, near.low, near.high);
-  edit({ do: "move", video: current().name, part: near.place, edge: near.edge, time }).then(() => seek(time));
+  nudged = nudged.then(async () => {
+    const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
+    if (!near || !current().editable) return;
+    const time = clamp(near.time + way / store.rate, near.low, near.high);
+    await edit({ do: "move", video: current().name, part: near.place, edge: near.edge, time });
+    seek(time);
+  });
 }
 
 export function setEdge(edge) {

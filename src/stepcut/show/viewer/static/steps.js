@@ -5,12 +5,21 @@ import { askMerge } from "./dialogs.js";
 import { el, icon, iconButton } from "./dom.js";
 import { changed, edit, matches, send, stepOf, store } from "./store.js";
 
+let drawing = false;
+
 export function drawSteps() {
   const list = document.getElementById("steps");
-  const held = document.activeElement?.closest?.("#steps [data-key]")?.dataset.key;
+  const held = document.activeElement?.closest?.("#steps [data-key]");
+  drawing = true; // a field that is taken away loses the focus: that is no end of typing
   list.replaceChildren(...store.data.steps.filter((step) => !store.query || matches(step.name)).map(makeRow));
   if (!list.childElementCount) list.append(el("li", { class: "empty", text: "No step has this in its name." }));
-  if (held) list.querySelector(`[data-key="${held}"]`)?.focus();
+  drawing = false;
+  const again = held && list.querySelector(`[data-key="${held.dataset.key}"]`);
+  again?.focus();
+  if (again && held.value !== held.dataset.name && held.matches(".name")) { // what is being typed stays
+    again.value = held.value;
+    again.setSelectionRange(held.selectionStart, held.selectionEnd);
+  }
 }
 
 function makeRow(step) {
@@ -31,6 +40,7 @@ function makeRow(step) {
   const all = iconButton("grid", `Play ${name} in all videos`, () => compareStep(number));
   const more = iconButton("more", `Merge ${name}`, () => askMerge(number));
   field.dataset.key = `name${number}`;
+  field.dataset.name = name;
   colour.dataset.key = `colour${number}`;
   only.dataset.key = `only${number}`;
   all.dataset.key = `all${number}`;
@@ -63,7 +73,7 @@ function severity({ number, name, learned, severity: said }) {
 function rename(number, field) {
   const step = stepOf(number);
   const name = field.value.trim();
-  if (!step || name === step.name) return;
+  if (drawing || !step || name === step.name) return;
   if (name) edit({ do: "rename", step: number, name });
   else field.value = step.name;
 }

@@ -61,10 +61,18 @@ export function differences(video) {
   return found.filter(([start, end]) => end - start >= 0.5);
 }
 
+export async function reach(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch {
+    throw new Error("stepcut view does not answer, so nothing was done. Start it again, and open the address that it prints.");
+  }
+}
+
 export async function ask(path, body) {
   const options = body === undefined ? {} :
     { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  const answer = await fetch(path, options);
+  const answer = await reach(path, options);
   const value = await answer.json().catch(() => ({ error: `the server said ${answer.status}` }));
   if (!answer.ok && !value.state) throw new Error(value.error || `the server said ${answer.status}`);
   return value;
