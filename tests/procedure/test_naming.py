@@ -54,6 +54,15 @@ def test_durations_decide_where_the_order_does_not() -> None:
     assert (sure, likely) == ({0: "pour", 1: "stir"}, {})
 
 
+def test_a_step_at_any_time_leaves_the_names_open_that_it_may_move() -> None:
+    labels = dict.fromkeys("abc", np.repeat([0, 1, 2], [9, 5, 20]))
+    sure, likely = fit_recipe(read_recipe(["pour", "stir", "wipe; any time"]), labels, 3, 1.0)
+    assert sure == {}  # wiping comes first, between or last
+    assert likely == {0: ["pour", "wipe", "stir"], 1: ["pour", "stir", "wipe"], 2: ["stir", "wipe", "pour"]}
+    told = fit_recipe(read_recipe(["pour", "stir", "wipe; 20 s; any time"]), labels, 3, 1.0)
+    assert told == ({0: "pour", 1: "stir", 2: "wipe"}, {})
+
+
 def test_lines_of_a_recipe() -> None:
     steps = read_recipe(["cut bread; 1:30", "wipe ; any time", "bake; 2 min", "knead; 1:30 min", "rest; 1:30 h"])
     assert [(step.name, step.seconds, step.any_time) for step in steps] == [

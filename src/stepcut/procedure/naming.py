@@ -102,9 +102,10 @@ def fit_recipe(
     count   how many steps were found
     rate    rows per second
 
-    Steps and names are paired for the least cost; a name's place is its rank in the recipe, a step's the median of its
-    mean times (as shares of the video), and a duration counts by the logarithm of the ratio. A pair is sure when the
-    best pairing without it costs more by the spread of the step's place between videos.
+    Steps and names are paired for the least cost; a name's place is its rank in the recipe, before all steps that may
+    come at any time, after them, or between; a step's the median of its ranks (as shares of the video), and a duration
+    counts by the logarithm of the ratio. A pair is sure when the best pairing without it costs more by the spread of
+    the step's place between videos.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -113,7 +114,9 @@ def fit_recipe(
     cost = np.zeros((count, len(steps)))
     for column, step in enumerate(steps):
         if not step.any_time:
-            cost[:, column] += np.abs(places - (fixed.index(step) + 0.5) / len(fixed))
+            # Each step that may come at any time may come before it, and moves it by one place.
+            rank, free = fixed.index(step) + 0.5, len(steps) - len(fixed)
+            cost[:, column] += np.abs(places - np.clip(places, rank / len(steps), (rank + free) / len(steps)))
         if step.seconds:
             cost[:, column] += np.abs(np.log(np.maximum(seconds, 1e-3) / step.seconds)) / len(steps)
     rows, columns = linear_sum_assignment(cost)
@@ -124,7 +127,7 @@ def fit_recipe(
         without = cost.copy()
         without[row, column] = NOTHING
         other = without[linear_sum_assignment(without)].sum()
-        if other - best > spread[row]:
+        if other - best > spread[row] + 1e-9:  # not by rounding alone
             sure[row] = steps[column].name
         else:
             likely[row] = [steps[k].name for k in np.argsort(cost[row], kind="stable")[:3]]
