@@ -139,14 +139,18 @@ def alarm_table(results: Sequence[dict[str, Any]], hows: Sequence[str]) -> Table
 def other_table(results: Sequence[dict[str, Any]]) -> Table:
     """Recordings of other recipes against held-out ones of this, by the distance from the task."""
     rows: list[list[Cell]] = []
-    for name in dict.fromkeys(r["trial"].task for r in results if r["others"]):
-        own = [record["distance"] for record in _records(results, "normal", name)]
-        others = [one for r in results if r["trial"].task == name for one in r["others"]]
-        called = [100 * _share([one > 1 for one in part]) for part in (own, others)]
-        rows.append([name, area(own + others, [False] * len(own) + [True] * len(others)), *called])
-    return _mean(
-        Table(["recipe", "area", "own called other", "others called other"], rows, "Another task, percent", [])
-    )
+    for how, name in dict.fromkeys((r["how"], r["trial"].task) for r in results if r["others"]):
+        folds = [r for r in results if (r["how"], r["trial"].task) == (how, name) and r["others"]]
+        parts = [([record["distance"] for record in r["records"]], r["others"]) for r in folds]
+        areas = [area(own + others, [False] * len(own) + [True] * len(others)) for own, others in parts]
+        mean = float(np.average(areas, weights=[len(own) * len(others) for own, others in parts]))
+        called = [100 * _share([one > 1 for part in side for one in part]) for side in zip(*parts, strict=True)]
+        rows.append([how, name, mean, *called])
+    columns = ["learned from", "recipe", "area", "own called other", "others called other"]
+    return Table(columns, rows, "Another task, percent", [
+        "area: how often a recording of another recipe lies farther from the task than one of its own, both judged by",
+        "one procedure; the limit varies from fold to fold, so distances by several are not compared.",
+    ])  # fmt: skip
 
 
 def guide_table(results: Sequence[dict[str, Any]]) -> Table:

@@ -143,7 +143,8 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
             found[-1]["records"].append(record | {"promised": learned.expectations.promised})
             if how == "normal" and not is_wrong(video):
                 found[-1]["planted"] += planted(learned, x, true_labels(video, len(x)), before, place)
-        if how == "normal" and not trial.source.rstrip("/").endswith("_more"):  # there, features are of the recipe
+        comparable = not trial.source.rstrip("/").endswith("_more")  # there, each recipe has features of its own
+        if comparable and how in ("all", "normal"):
             others = [video for other in tasks if other is not task for video in list(other)[trial.fold :: 9]]
             some = [video.read_features(backbone) for video in others if backbone in video.features]
             found[-1]["others"] = [learned.check(x).task_distance for x in some]
