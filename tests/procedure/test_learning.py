@@ -10,7 +10,7 @@ import pytest
 
 import stepcut as sc
 from stepcut.datasets.toy import toy_features
-from stepcut.errors import OptionError, OutputError
+from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.progress import Event
 
 QUICK: dict[str, Any] = {"restarts": 2}
@@ -109,6 +109,8 @@ def test_settings_that_make_no_sense(videos: list[np.ndarray], wrong: dict[str, 
 def test_one_video_has_nothing_to_share(videos: list[np.ndarray]) -> None:
     with pytest.raises(OptionError, match=r"only 1 video \(0\).*Give at least two"):
         sc.learn(videos[:1], steps=2, **QUICK)
+    with pytest.raises(FeatureError, match="no video was given"):
+        sc.learn({}, steps=2, **QUICK)
 
 
 def test_two_videos_are_enough(videos: list[np.ndarray]) -> None:

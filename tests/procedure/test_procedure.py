@@ -113,6 +113,19 @@ def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path
 def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
     with pytest.raises(FeatureError, match=r"a row has shape \[3\]; this procedure was learned from \[12\]"):
         procedure.segment(np.zeros((4, 3)))
+    with pytest.raises(FeatureError, match=r"a row has shape \(3,\); this procedure was learned from \(12,\)"):
+        procedure.guide().push(0.0, np.zeros(3))
+
+
+def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(
+    procedure: sc.Procedure, tmp_path: Path
+) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).touch()  # reading would say that it is empty
+    with pytest.raises(OptionError, match="holds 2 videos; give the files themselves"):
+        procedure.check(tmp_path)
+    with pytest.raises(OptionError, match="2 videos were given; give one at a time"):
+        procedure.check([tmp_path / "a.mp4", tmp_path / "b.mp4"])
 
 
 def test_check_guide_and_plan_answer(procedure: sc.Procedure, videos: dict[str, np.ndarray]) -> None:

@@ -194,11 +194,14 @@ def read_like(
     if isinstance(video, Features):
         features = video
     else:
-        source = [video] if isinstance(video, str | os.PathLike | Address) else {"video": video}
-        found, _ = read_source(source, rate, spec, strict=True, progress=progress, device=device)
-        if len(found) != 1:
-            raise OptionError(f"{video} holds {len(found)} videos; give one at a time.")
-        features = found[0]
+        source: Source = {"video": video}
+        if isinstance(video, str | os.PathLike | Address):
+            source = feature_files(video) or find_videos(video)
+            if len(source) > 1:
+                raise OptionError(f"{video} holds {len(source)} videos; give the files themselves.")
+        elif isinstance(video, list | tuple) and find_places(video):
+            raise OptionError(f"{len(video)} videos were given; give one at a time.")
+        [features], _ = read_source(source, rate, spec, strict=True, progress=progress, device=device)
     if features.rate != rate:
         raise FeatureError(f"{features.name}: {features.rate} rows per second; this procedure was learned at {rate}.")
     seen, known = list(features.rows.shape[1:]), list(shape)
@@ -216,6 +219,8 @@ def find_places(source: Source) -> list[AnyPath] | None:
 
 def _from_arrays(source: Any, rate: Rate) -> list[Features]:
     named = source if isinstance(source, Mapping) else {str(i): one for i, one in enumerate(source)}
+    if not named:
+        raise FeatureError("no video was given: there are no arrays. Give at least two, each (T, d).")
     per_second = as_rate(rate, "rate")
     checked = {str(name): check_rows(one, str(name)) for name, one in named.items()}
     features = [Features(rows, per_second, len(rows) / float(per_second), name) for name, rows in checked.items()]

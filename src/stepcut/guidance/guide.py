@@ -99,6 +99,7 @@ class Guide:
         expectations: Expectations,
         steps: Sequence[str],
         embed: Callable[[Array], Array] | None = None,
+        shape: Sequence[int] | None = None,
     ) -> None:
         """A guide that has seen nothing yet.
 
@@ -107,12 +108,12 @@ class Guide:
         expectations  what is usual
         steps         the names of the steps
         embed         from rows (T, d) to their embedding (T, p); without it nothing is called unknown
+        shape         of a row; without it rows of any shape are taken
         """
         self.start, self.rate, self.expectations = start, rate, expectations
         self.graph = expectations.usual.graph.renamed(steps)
-        self.steps, self.embed = tuple(steps), embed
-        self.callback: Callable[[State], None] | None = None
-        """Called with every state."""
+        self.steps, self.embed, self.shape = tuple(steps), embed, shape and tuple(shape)
+        self.callback: Callable[[State], None] | None = None  # called with every state
         usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
         # Seconds that a step usually takes, for steps that no training video does the typical length.
@@ -142,6 +143,8 @@ class Guide:
         """
         if not math.isfinite(time) or time <= self.time:
             raise OptionError(f"time={time!r} s after {self.time:g} s; times must be finite and grow.")
+        if self.shape not in (None, np.shape(row)):
+            raise FeatureError(f"a row has shape {np.shape(row)}; this procedure was learned from {self.shape}.")
         if not np.isfinite(row).all():
             raise FeatureError(f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity).")
         passed = 1 / self.rate if self.now < 0 else time - self.time

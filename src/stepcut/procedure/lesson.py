@@ -256,7 +256,7 @@ def _whole(labels: StepLabels, steps: int | None, rate: Fraction) -> StepLabels:
     names = labels.names
     count = len(names) if steps is None else steps
     if labels.count > count:
-        named = ", ".join(names[:5])
+        named = ", ".join(names[:5] + ["..."] * (len(names) > 5))
         raise OptionError(f"the labels name {labels.count} steps ({named}), but steps={count}; give at least as many.")
     all_rows = np.concatenate(list(labels.rows.values()))
     if not (all_rows != OPEN).any():

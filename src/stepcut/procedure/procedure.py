@@ -196,6 +196,7 @@ class Procedure(Record):
             self.expectations,
             self.model_steps,
             embed=lambda rows: self.method.embed([rows])[0],
+            shape=self.config["shape"],
         )
 
     def plan(self) -> dict[str, Any]:
