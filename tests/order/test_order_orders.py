@@ -79,7 +79,9 @@ def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
 def test_orders_are_written_and_draw_themselves() -> None:
     orders = rank_orders({"<a>": [0, 1], "b": []}, names=["pour", "<stir>"])
     assert orders.to_json() == [{"order": [0, 1], "videos": ["<a>"]}, {"order": [], "videos": ["b"]}]
-    assert "&lt;stir&gt;" in orders._repr_html_()
+    assert (
+        "<bdi>pour</bdi> → <bdi>&lt;stir&gt;</bdi>" in orders._repr_html_()
+    )  # the arrow holds whichever way names are written
     assert "(no step)" in str(orders)
 
 

@@ -268,6 +268,23 @@ def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
     tab.close()
 
 
+def test_a_report_of_many_steps_in_a_row_can_be_read(browser: Any) -> None:
+    from importlib import resources
+
+    from stepcut.order import learn_graph
+
+    style = (resources.files("stepcut.show") / "report.css").read_text(encoding="utf-8")
+    graph = learn_graph([list(range(20))] * 3)
+    for width in (1280, 390):
+        tab = browser.new_page(viewport={"width": width, "height": 800})
+        tab.set_content(
+            f'<style>{style}</style><main><section><div class="graph">{graph._repr_svg_()}</div></section></main>'
+        )
+        assert tab.locator("svg").bounding_box()["height"] > 40
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        tab.close()
+
+
 def test_merge_and_colour(page: Any, place: Path) -> None:
     page.locator("[data-key=more1]").click()
     page.get_by_label("Merge into").select_option("0")

@@ -75,7 +75,14 @@ def test_a_checked_video_has_its_timeline_and_marks_where_something_was_found(pr
     page = make_report(procedure, checks=[check], pictures=0)
     assert page.count(f"<title>{procedure.steps[1]}, 00:00:02.0 to 00:00:05.0</title>") == 1
     assert "<th>new &lt;film&gt;</th>" in page
+    assert f"<bdi>{procedure.steps[1]}</bdi>  00:00:02.0 to 00:00:05.0, 00:00:07.0" in page
     assert "<title>it was &lt;b&gt;left out&lt;/b&gt;, 00:00:05.0 to 00:00:07.0</title>" in page
+
+
+def test_one_step_is_no_plural(procedure: Procedure) -> None:
+    for step in (2, 1):
+        procedure.corrections = procedure.corrections.do({"do": "merge", "step": step, "into": 0})
+    assert "1 step was found without labels in 2 videos" in make_report(procedure, pictures=0)
 
 
 def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure: Procedure) -> None:

@@ -61,8 +61,14 @@ class StepSeen:
         return {**asdict(self), "times": times, "share_of_videos": round(self.share_of_videos, 4)}
 
     def __str__(self) -> str:
+        return self._line(self.name)
+
+    def _repr_html_(self) -> str:
+        return self._line(f"<bdi>{escape(self.name)}</bdi>")  # by itself: it may be written from right to left
+
+    def _line(self, name: str) -> str:
         when = ", ".join(f"{clock(start)} to {clock(end)}" for start, end in self.times) or "–"
-        return f"{self.seen:<9} {self.name}  {when}  (found in {self.share_of_videos:.0%} of the videos)"
+        return f"{self.seen:<9} {name}  {when}  (found in {self.share_of_videos:.0%} of the videos)"
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ class Report:
         )
         head = "<tr><th>time</th><th>what</th><th>why</th><th>sure</th></tr>"
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
-        steps = "".join(f"<li>{escape(str(step))}</li>" for step in self.steps)
+        steps = "".join(f"<li>{step._repr_html_()}</li>" for step in self.steps)
         note = f"<p>{self.note}</p>" if self.note else ""
         return f"<p><b>{'✓' if self.ok else '✗'}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
 

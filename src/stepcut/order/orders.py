@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -79,16 +79,20 @@ class Orders:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        def alone(name: str) -> str:
+            """Between two names that are written from right to left the arrow would point the wrong way."""
+            return f"<bdi>{escape(name)}</bdi>"
+
         rows = "".join(
-            f"<tr><td>{len(videos)}</td><td>{escape(self._words(order))}</td><td>{escape(', '.join(videos))}</td></tr>"
+            f"<tr><td>{len(videos)}</td><td>{self._words(order, alone)}</td><td>{escape(', '.join(videos))}</td></tr>"
             for order, videos in self.ranked
         )
         return (
             f"<table><thead><tr><th>videos</th><th>order</th><th>which</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
-    def _words(self, order: Sequence[int]) -> str:
-        return " → ".join(name_of(step, self.names) for step in order) or "(no step)"
+    def _words(self, order: Sequence[int], write: Callable[[str], str] = str) -> str:
+        return " → ".join(write(name_of(step, self.names)) for step in order) or "(no step)"
 
 
 def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = ()) -> Orders:

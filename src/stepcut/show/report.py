@@ -16,6 +16,7 @@ from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, colour, ink
 from stepcut.errors import VideoError
 from stepcut.order import ProcedureGraph, graph_of_labels
+from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
@@ -78,7 +79,8 @@ def _in_words(procedure: Procedure, shown: ProcedureGraph) -> str:
     partly = [name for name in procedure.steps if 0 < sum(name in steps for steps in done) < len(done)]
     how = f"learned from labels of {len(procedure.given)} and found" if procedure.given else "found without labels"
     words = [
-        f"{len(procedure.steps)} steps were {how} in {len(procedure.timelines)} videos, {duration(total)} in all.",
+        f"{len(procedure.steps)} {'step was' if len(procedure.steps) == 1 else 'steps were'} {how} in "
+        f"{counted(len(procedure.timelines))}, {duration(total)} in all.",
         "All videos do them in the same order." if len(orders) == 1 else f"The videos do them in {len(orders)} orders.",
     ]
     again = [shown.name(step) for step in sorted(shown.repeated)]
@@ -93,7 +95,7 @@ def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
     """The graph; where it counts other steps than that of the timelines, which are shown, why."""
     differs = graph.occurs != shown.occurs
     why = "Each video is cut as if it were new here, so a step may be found in fewer of them than the timelines show."
-    return (f"<p>{why}</p>" if differs else "") + graph._repr_svg_() + _listed(str(graph))
+    return (f"<p>{why}</p>" if differs else "") + f'<div class="graph">{graph._repr_svg_()}</div>' + _listed(str(graph))
 
 
 def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:

@@ -197,11 +197,12 @@ class Viewer:
         return report
 
     def teach(self, progress: Hook) -> list[dict[str, Any]]:
-        """Learn from the corrections; gives what share of each video is another step now."""
+        """Learn from the corrections; gives what share of each video is another step now, and which are known whole."""
         before, after = teach_folder(self.folder, trust=self.trust, progress=progress)
         self.look_again(progress)
         shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
-        return [{"video": name, "share": share, "labelled": name in after.given} for name, share in shares]
+        whole = {name for name, rows in after.given.items() if (rows != OPEN).all()}
+        return [{"video": name, "share": share, "labelled": name in whole} for name, share in shares]
 
     def look_again(self, progress: Hook = silent) -> None:
         """Cut and check the new videos with what was learned since."""

@@ -23,12 +23,14 @@ function draw({ detail }) {
   drawHead();
 }
 
+const count = ({ length }, word) => `${length} ${word}${length === 1 ? "" : "s"}`;
+
 function drawHead() {
   const { title, videos, steps, quality, undo: last, redo: next } = store.data;
   document.title = `${title} – stepcut`;
   $("title").textContent = title;
   const total = videos.reduce((sum, video) => sum + video.duration, 0);
-  $("summary").textContent = `${steps.length} steps · ${videos.length} videos · ${clock(total, 0)}`;
+  $("summary").textContent = `${count(steps, "step")} · ${count(videos, "video")} · ${clock(total, 0)}`;
   $("teach").hidden = !canTeach();
   $("trust").hidden = !quality;
   if (quality) {
