@@ -159,6 +159,14 @@ def test_corrections_teach_and_can_be_taken_back(place: Path, capsys: pytest.Cap
     Edits(place).undo()
 
 
+def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "mark", "video": ONE, "start": 3.3, "end": 8.6, "step": 0})
+    known = known_rows(sc.load(place))[ONE]
+    assert np.flatnonzero(known == 0).tolist() == [3, 4, 5, 6, 7, 8]  # a row a second, from 3.0 to 9.0
+    assert (known[[2, 9]] == -2).all()
+
+
 def test_the_same_lesson_twice_is_taken_back_at_once(place: Path) -> None:
     learned = sc.load(place)
     for _ in range(2):

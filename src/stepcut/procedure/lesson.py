@@ -143,9 +143,13 @@ def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: 
         raise AnnotationError(
             f"{name}: a label ends at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?"
         )
-    # A row stands for the time from its own to the next one's: the middle decides, and for the last one its start.
-    times = np.minimum((np.arange(rows) + 0.5) / float(rate), max(last, end) - 1e-6)
-    return timeline.labels(np.maximum(times, 0), names)
+    return timeline.labels(_middles(rows, rate, max(last, end)), names)
+
+
+def _middles(rows: int, rate: Fraction, end: float) -> NDArray[np.float64]:
+    """The times that decide what each of the `rows` is: a row stands for the time from its own to the next one's, and
+    the middle decides; what goes beyond the `end` of the video is taken from just before it."""
+    return np.maximum(np.minimum((np.arange(rows) + 0.5) / float(rate), end - 1e-6), 0)
 
 
 def _numbers(name: str, given: Any, rows: int) -> Labels:
@@ -230,14 +234,15 @@ def known_rows(record: Record) -> dict[str, Labels]:
     """What a person said of the rows of each video, in numbers of `record.steps`: labels that it was taught, as
     corrected since, and stretches that were set or confirmed; -2 elsewhere. Videos without any are left out."""
     translate = np.insert(record.shown_steps, -1, OPEN)
-    shown, known = record.labels, {}
+    timelines, known = record.timelines, {}
     for name, rows in record.samples.items():
         labels = record.given.get(name, np.full(rows, OPEN))
         said = translate[labels]
-        times = np.arange(rows) / float(record.rate)
+        times = _middles(rows, record.rate, timelines[name].end)
+        shown = timelines[name].labels(times)
         for start, end in record.document.known.get(name, ()):
             inside = (start <= times) & (times < end)
-            said[inside] = shown[name][inside]
+            said[inside] = shown[inside]
         if (said != OPEN).any():
             known[name] = said
     return known
