@@ -172,6 +172,12 @@ def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
     assert read(path).segments == corrected.segments
     elan.write_tiers(path, {"stepcut": proposal, "ann": Timeline([], video="v")})
     assert read(path).segments == proposal.segments
+    # A tier that was copied with its attributes, and has got a name of its own.
+    elan.write_tiers(path, {"stepcut": proposal, "ann": corrected})
+    path.write_text(
+        path.read_text().replace('ANNOTATOR="ann" TIER_ID="ann"', 'ANNOTATOR="stepcut" TIER_ID="stepcut-cp"')
+    )
+    assert read(path).segments == corrected.segments
     write(path, corrected, annotator="ann")
     assert list(elan.read_tiers(path)) == ["ann"]
 

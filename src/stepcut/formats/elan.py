@@ -45,8 +45,8 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     """Annotator -> timeline, for all tiers of the file at `path` that depend on no other.
 
-    The annotator is the tier's own attribute or, where that is empty, the tier's name. `content`: the text of the file,
-    where it is read already.
+    The annotator is the tier's own attribute or, where that is empty, the tier's name; a copy of the proposal may
+    keep its attribute, so there the name tells, too. `content`: the text of the file, where it is read already.
     """
     root = _parse(path, read_text(path) if content is None else content)
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
@@ -56,8 +56,9 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     found: dict[str, list[Segment]] = {}
     for tier in root.iter("TIER"):
         if tier.get("PARENT_REF") is None:
-            name = tier.attrib["TIER_ID"]
-            segments = found.setdefault(tier.get("ANNOTATOR") or name, [])
+            name, who = tier.attrib["TIER_ID"], tier.get("ANNOTATOR")
+            copied = who == PROPOSAL and not re.fullmatch(rf"{PROPOSAL}( \(\d+\))?", name)
+            segments = found.setdefault(name if copied or not who else who, [])
             segments += (_segment(each, slots, path) for each in tier.iter("ALIGNABLE_ANNOTATION"))
     if not found:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")

@@ -149,7 +149,7 @@ def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: 
 def _middles(rows: int, rate: Fraction, end: float) -> NDArray[np.float64]:
     """The times that decide what each of the `rows` is: a row stands for the time from its own to the next one's, and
     the middle decides; what goes beyond the `end` of the video is taken from just before it."""
-    return np.maximum(np.minimum((np.arange(rows) + 0.5) / float(rate), end - 1e-6), 0)
+    return np.clip((np.arange(rows) + 0.5) / float(rate), 0.0, max(end - 1e-6, 0.0))
 
 
 def _numbers(name: str, given: Any, rows: int) -> Labels:
