@@ -75,15 +75,15 @@ class Learned:
             recut=lambda place, kept: self._cut(rows[place][kept]),
         )
 
-    def _cut(self, rows: Rows) -> tuple[Labels, Rows, Rows]:
-        """The steps, memberships and novelty of a new video."""
+    def _cut(self, rows: Rows) -> tuple[Labels, Rows, Rows, Rows]:
+        """The steps, memberships, novelty and embedding of a new video."""
         one, method = [rows], self.method
-        return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0]
+        return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0], method.embed(one)[0]
 
     def check(self, rows: Rows) -> Report:
         """What `proc.check` says."""
-        labels, *seen = self._cut(rows)
-        return check_labels(labels, self.rate, self.expectations, *seen, embedding=self.method.embed([rows])[0])
+        labels, shares, novelty, embedding = self._cut(rows)
+        return check_labels(labels, self.rate, self.expectations, shares, novelty, embedding=embedding)
 
     def follow(self, rows: Rows) -> tuple[Labels, NDArray[np.float64], int]:
         """The step of each row as the guide sees it, how sure it is of each, and how many alarms it raises."""

@@ -206,7 +206,7 @@ def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
     rng = np.random.default_rng(3)
     labels = [film([0, 1, 2, 3], rng) for _ in range(12)]
     kept_labels = learn_expectations(labels, 1.0).detects["one step left out"]
-    blind = learn_expectations(labels, 1.0, recut=lambda place, _: (labels[place], None, None))
+    blind = learn_expectations(labels, 1.0, recut=lambda place, _: (labels[place], None, None, None))
     assert kept_labels > 0.8
     assert blind.detects["one step left out"] < 0.2
 
@@ -236,6 +236,21 @@ def test_a_video_of_another_task_is_told_by_the_default_method() -> None:
     two = procedure.check(videos[10][:2])
     assert not two.ok
     assert all(0 <= finding.start <= finding.end <= 2 for finding in two.findings)
+
+
+def test_a_part_of_the_task_is_no_other_task() -> None:
+    """A video that lacks steps has another mean, but it is this task, and it deviates."""
+    rng = np.random.default_rng(0)
+    looks = rng.normal(size=(5, 32))
+    cuts = [film([0, 1, 2, 3, 4], rng) for _ in range(12)]
+    clear = [(looks[cut] + 0.1 * rng.normal(size=(len(cut), 32))).astype(np.float32) for cut in cuts]
+    procedure = learn(clear[:8], steps=5, restarts=4)
+    for video, cut in zip(clear[8:], cuts[8:], strict=True):
+        assert not any(procedure.check(video[cut != step]).other_task for step in range(5))
+    videos, _ = toy_features(videos=14, seed=100, duration=120.0, skip=0.0, repeat=0.0)
+    procedure = learn(list(videos[:8]), steps=6, restarts=6)
+    halves = [procedure.check(video[: len(video) // 2]) for video in videos[8:]]
+    assert not any(report.other_task or report.ok for report in halves)
 
 
 def test_half_a_video_is_found_and_the_forecast_says_so() -> None:

@@ -23,7 +23,7 @@ from stepcut.checking.score import (
     worths,
 )
 from stepcut.checking.severity import Severity
-from stepcut.checking.simulate import Recut, Rows, change
+from stepcut.checking.simulate import WITHOUT_STEP, Recut, Rows, change
 from stepcut.checking.task import TaskModel, learn_task
 from stepcut.checking.usual import Scale, Usual, learn_usual
 from stepcut.errors import OptionError, ProcedureError
@@ -220,11 +220,15 @@ def learn_expectations(
     amounts = by_way(strayed) if others else {}
     scales = learn_scales(strayed)
 
-    def found(place: int, kept: Rows) -> tuple[bool, bool]:
-        """Whether the video of these rows would be called wrong, in the place of the one that they were taken from:
-        where all evidence is summed, and where steps may decide alone."""
-        parts = (np.asarray(cuts[place])[kept], None, None) if recut is None else recut(place, kept)
-        new, rest = judged(place, observe(parts[0], rate, *parts[1:])), strayed[:place] + strayed[place + 1 :]
+    def shown(place: int, kept: Rows) -> Observed:
+        """What the video of these rows shows, as a new one."""
+        parts = (np.asarray(cuts[place])[kept], None, None, None) if recut is None else recut(place, kept)
+        return observe(parts[0], rate, *parts[1:])
+
+    def found(place: int, video: Observed) -> tuple[bool, bool]:
+        """Whether a changed video would be called wrong, in the place of the one that it was made of: where all
+        evidence is summed, and where steps may decide alone."""
+        new, rest = judged(place, video), strayed[:place] + strayed[place + 1 :]
         worth, beside = worths(new, learn_scales(rest)), by_way(rest)
         summed, alone = (
             bool(total_worth(worth, decide) > find_limit(totals_beside(beside, new, decide), false_alarms))
@@ -234,9 +238,12 @@ def learn_expectations(
 
     hits: dict[str, list[tuple[bool, bool]]] = {}
     gains = np.zeros(len(videos))  # how many more are found of each video where steps may decide alone
+    shortened: list[list[Observed]] = []
     for place, cut in enumerate(cuts if others else ()):
-        for name, changed in change(cut, usual.graph).items():
-            told = [found(place, kept) for kept in changed]
+        made = {name: [shown(place, kept) for kept in rows] for name, rows in change(cut, usual.graph).items()}
+        shortened.append(made[WITHOUT_STEP])
+        for name, changed in made.items():
+            told = [found(place, video) for video in changed]
             hits.setdefault(name, []).extend(told)
             gains[place] += sum(alone - summed for summed, alone in told)
     # By more than one standard error: of few videos, more may be found by chance.
@@ -251,7 +258,7 @@ def learn_expectations(
         false_alarms=false_alarms,
         promised=promised_rate(len(totals), false_alarms),
         alarmed=float(np.mean([one > limit for one in totals])) if totals else 0.0,
-        task=learn_task(learned, left_out_looks),
+        task=learn_task(learned, left_out_looks, shortened),
         detects={name: float(np.mean([one[decide] for one in each])) for name, each in hits.items() if each},
         steps_decide=decide,
     )

@@ -28,10 +28,10 @@ class Observed(NamedTuple):
     """(T,), smoothed."""
     peaks: Floats | None = None
     """(K,): the smoothed membership of each step at its clearest moment."""
-    directions: Floats | None = None
-    """(T, p): the embedding of each frame, of length 1."""
+    embedding: Floats | None = None
+    """(T, p): where each frame lies."""
     prototypes: dict[int, Floats] | None = None
-    """The mean direction (p,) of each step that is done."""
+    """The mean (p,) of the embedding of each step that is done."""
 
 
 def observe(
@@ -53,27 +53,22 @@ def observe(
         if rows is not None and len(rows) != len(labels):
             raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
     numbers = np.asarray(labels, dtype=np.int64)
-    peaks = directions = prototypes = sure = None
+    peaks = prototypes = sure = None
     if memberships is not None and len(memberships):
         sure = np.asarray(memberships)[np.arange(len(numbers)), np.maximum(numbers, 0)]
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
     if embedding is not None and len(embedding):
-        directions = unit(np.asarray(embedding, dtype=np.float64))
-        prototypes = {int(k): directions[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])}
+        embedding = np.asarray(embedding, dtype=np.float64)
+        prototypes = {int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])}
     return Observed(
         find_occurrences(numbers, rate, sure),
         len(numbers) / rate,
         rate,
         None if novelty is None else smooth(np.asarray(novelty), rate),
         peaks,
-        directions,
+        embedding if prototypes is not None else None,
         prototypes,
     )
-
-
-def unit(rows: Floats) -> Floats:
-    """Rows (n, p) scaled to length 1."""
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))
 
 
 def smooth(values: Floats, rate: float) -> Floats:

@@ -20,9 +20,10 @@ from stepcut.timeline import BACKGROUND, runs
 
 T = TypeVar("T")
 Rows = NDArray[np.int64]
-Recut = Callable[[int, Rows], tuple[Labels, Floats | None, Floats | None]]
-"""From the place of a video and some of its rows to the steps, memberships and novelty of the video of these rows."""
+Recut = Callable[[int, Rows], tuple[Labels, Floats | None, Floats | None, Floats | None]]
+"""From the place of a video and some of its rows to steps, memberships, novelty and embedding of the video of these."""
 
+WITHOUT_STEP = "one step left out"
 MOST = 3
 """How many steps, and how many pairs, of one video are tried."""
 
@@ -44,7 +45,7 @@ def change(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
         np.concatenate([every[:a], every[c:d], every[b:c], every[a:b], every[d:]]) for (_, a, b), (_, c, d) in pairs
     ]
     return {
-        "one step left out": [every[numbers != step] for step in _some(list(steps)) if len(steps) > 1],
+        WITHOUT_STEP: [every[numbers != step] for step in _some(list(steps)) if len(steps) > 1],
         "half of the video": [every[: len(every) // 2]] if len(every) > 1 else [],
         "two steps exchanged": _some(exchanged),
     }

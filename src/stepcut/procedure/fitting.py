@@ -72,10 +72,10 @@ def fit(
             left_out.looks and [left_out.looks[place] for place in normal],
         )
 
-        def recut(place: int, kept: NDArray[np.int64]) -> tuple[Labels, Array, Array]:
+        def recut(place: int, kept: NDArray[np.int64]) -> tuple[Labels, Array, Array, Array]:
             """Some rows of a video cut as a new one."""
             one = [rows[normal[place]][kept]]
-            return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0]
+            return method.predict(one)[0], method.memberships(one)[0], method.novelty(one)[0], method.embed(one)[0]
 
         expectations = learn_expectations(
             # What a person said is usual; what was found is taken as it would be found in a new video.
