@@ -154,7 +154,7 @@ def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Ki
     assert runner.counts.tolist() == [1, 0, 0, 0]
     for number in range(4, 25):
         runner.push(float(number), rows[number])
-    runner.correct("spread jam")
+    runner.correct("Spread jam")
     states = [runner.push(float(number), rows[number]) for number in range(25, 60)]
     assert {state.step for state in states[:15]} == {1}  # the method goes on seeing step 2
     assert states[-1].step == 3  # another step is seen again

@@ -74,7 +74,8 @@ def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_pat
         one["path"] = None
     (place / "timelines.json").write_text(json.dumps(kept))
     words = [str(place), "--videos", str(kitchen / "videos"), "--quiet", "-o"]
-    assert main(["clips", *words, str(tmp_path / "clips")]) == 0
+    assert main(["clips", *words, str(tmp_path / "clips"), "--step", "STEP 0"]) == 0
+    assert [one.name for one in (tmp_path / "clips").iterdir() if one.is_dir()] == ["step 0"]
     assert main(["report", *words, str(tmp_path / "r.html"), "--pictures", "1"]) == 0
     assert "data:image/jpeg" in (tmp_path / "r.html").read_text()
     assert main(["clips", str(place), "--quiet", "-o", str(tmp_path / "none")]) == 2

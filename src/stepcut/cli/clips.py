@@ -8,6 +8,7 @@ from pathlib import Path
 from stepcut.cli import say
 from stepcut.cli.common import find_moved, progress_hook
 from stepcut.errors import OptionError, unknown
+from stepcut.files.names import spell
 from stepcut.procedure.storage import read_outline
 from stepcut.progress import Stage
 from stepcut.show.clips import write_clips
@@ -16,13 +17,14 @@ from stepcut.show.clips import write_clips
 def run(args: argparse.Namespace) -> int:
     """Cut, and tell what could not be cut: 2 if there was such a video."""
     outline = read_outline(Path(args.procedure))  # cutting needs no model
-    if args.step is not None and args.step not in outline.steps:
-        raise OptionError(unknown("step", args.step, outline.steps))
+    step = None if args.step is None else spell([args.step], outline.steps)[args.step]
+    if step is not None and step not in outline.steps:
+        raise OptionError(unknown("step", step, outline.steps))
     timelines, videos = outline.timelines, find_moved(outline.videos, args.videos)
-    total = sum(args.step in (None, segment.step) for timeline in timelines.values() for segment in timeline)
+    total = sum(step in (None, segment.step) for timeline in timelines.values() for segment in timeline)
     clips, failed = 0, 0
     with Stage(progress_hook(args), "clips", total=total, unit="clips") as stage:
-        found = write_clips(timelines, videos, Path(args.output), args.step, args.contact_sheet)
+        found = write_clips(timelines, videos, Path(args.output), step, args.contact_sheet)
         for video, clip in found:
             if isinstance(clip, Exception):
                 failed += 1

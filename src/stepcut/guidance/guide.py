@@ -21,6 +21,7 @@ from stepcut.checking.calibrate import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.task import RARE
 from stepcut.errors import FeatureError, OptionError, unknown
+from stepcut.files.names import spell
 from stepcut.methods.contract import Array, Online
 from stepcut.order.orders import name_of
 from stepcut.order.relations import END, next_weights
@@ -292,9 +293,9 @@ class Guide:
 
 
 def number_of(step: int | str, steps: Sequence[str]) -> int:
-    """The number of a `step` of these `steps`, given by number or name."""
-    if isinstance(step, str) and step in steps:
-        return steps.index(step)
+    """The number of a `step` of these `steps`, given by number or by name, whatever its capitals."""
+    if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
+        return steps.index(name)
     if isinstance(step, int | np.integer) and 0 <= step < len(steps):
         return int(step)
     raise OptionError(unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}.")
