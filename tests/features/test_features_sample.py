@@ -181,6 +181,7 @@ def test_rates_are_exact() -> None:
     assert as_rate(1 / 3) == Fraction(1, 3)
 
 
+@pytest.mark.slow
 def test_frames_are_let_go_at_once(films: dict[str, Path]) -> None:
     """No decoded frame may linger in a reference cycle: a large one takes megabytes."""
     gc.collect()
