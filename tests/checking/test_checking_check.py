@@ -213,12 +213,14 @@ def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
 
 def test_new_videos_of_the_task_are_not_called_another_one() -> None:
     """The limit is set by videos as new as they are: those learned from lie much nearer to their steps."""
-    called = 0
-    for seed in (200, 201):
+    called = halves = 0
+    for seed in (200, 201, 202):
         videos, _ = toy_features(videos=14, seed=seed, duration=120.0, skip=0.0, repeat=0.0)
         procedure = learn(list(videos[:8]), steps=6, restarts=6)
         called += sum(procedure.check(video).other_task for video in videos[8:])
+        halves += sum(procedure.check(video[: len(video) // 2]).other_task for video in videos[8:])
     assert called <= 1
+    assert halves <= 3  # of 18: a part of the task is the task
 
 
 def test_a_video_of_another_task_is_told_by_the_default_method() -> None:
