@@ -7,10 +7,12 @@ work at that point, with all finished work in place, so cancelling is raising.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TextIO
 
 from stepcut.errors import printable
@@ -50,6 +52,12 @@ class Event:
 
 
 Hook = Callable[[Event], None]
+
+
+@cache
+def warn_once(sentence: str) -> None:
+    """Log a warning, a whole `sentence`, the first time that it is given."""
+    logging.getLogger("stepcut").warning("%s", printable(sentence))
 
 
 def silent(event: Event) -> None:

@@ -103,3 +103,60 @@ def test_a_video_needs_a_spec(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").touch()
     with pytest.raises(OptionError, match="learned from given features"):
         procedure.check(tmp_path / "a.mp4")
+
+
+def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    told = [record.getMessage() for record in caplog.records]
+    caplog.clear()
+    return told
+
+
+def test_rows_of_other_times_are_taken_with_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def rows(name: str, times: str | None) -> Features:
+        return Features(ROWS, Fraction(2), 10.0, name, spec=FeatureSpec("resnet50", times=times))
+
+    for number in range(3):
+        export(rows(f"v{number}", None), tmp_path / "exact")
+        export(rows(f"v{number}", "near"), tmp_path / "near")
+    procedure = sc.learn(tmp_path / "exact", 2, cache=tmp_path)
+    procedure.check(rows("new", "exact"))  # which is what is meant where nothing is said
+    assert said_of(caplog) == []
+    procedure.check(rows("new", "fast"))
+    [told] = said_of(caplog)
+    assert "times=fast" in told
+    assert "times=exact" in told
+    assert "up to 1 s" in told
+    procedure.segment(rows("another", "fast"))  # said once
+    assert said_of(caplog) == []
+    procedure.teach({"v0": procedure.timelines["v0"]}, source=tmp_path / "near")
+    [told] = said_of(caplog)
+    assert "times=near" in told
+    assert "up to 0.25 s" in told
+    sc.learn(tmp_path / "near", 2, cache=tmp_path).check(rows("new", None))
+    assert "made with times=exact" in said_of(caplog)[0]
+
+
+def test_rows_of_another_network_are_taken_with_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def rows(name: str, *spec: str, digest: str | None = None) -> Features:
+        return Features(
+            ROWS, Fraction(2), 10.0, name, spec=FeatureSpec(*spec[:1], Fraction(2), *spec[1:], digest=digest)
+        )
+
+    for number in range(3):
+        export(rows(f"v{number}", "resnet50", "/here/w.pth", digest="abc"), tmp_path)
+    procedure = sc.learn(tmp_path, 2, cache=tmp_path)
+    procedure.check(rows("new", "resnet50", "/there/w.pth", digest="abc"))  # the same file in another place
+    assert said_of(caplog) == []
+    procedure.check(rows("new", "resnet50", "/here/w.pth", digest="def"))
+    assert "digest=def" in said_of(caplog)[0]
+    procedure.check(rows("new", "timm:resnet50"))
+    assert "backbone=timm:resnet50" in said_of(caplog)[0]
+
+
+def test_what_is_taught_from_rows_of_another_width_is_refused(tmp_path: Path) -> None:
+    for number in range(3):
+        export(Features(ROWS, Fraction(2), 10.0, f"v{number}"), tmp_path / "four")
+        export(Features(ROWS[:, :2], Fraction(2), 10.0, f"v{number}"), tmp_path / "two")
+    procedure = sc.learn(tmp_path / "four", 2, cache=tmp_path)
+    with pytest.raises(FeatureError, match="a row has shape"):
+        procedure.teach({"v0": procedure.timelines["v0"]}, source=tmp_path / "two")

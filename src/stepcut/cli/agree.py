@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 
 from stepcut.cli.common import read_timelines
 from stepcut.evaluation.agreement import compare_annotations
 from stepcut.formats import write
+from stepcut.formats.kinds import format_to_write
 from stepcut.timeline import clock
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table and the longest disagreements."""
+    if args.output:
+        format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
     names = args.annotators or (None, None)
     first = read_timelines(args.first, rate=args.rate, annotator=names[0])
     second = read_timelines(args.second, rate=args.rate, annotator=names[1])

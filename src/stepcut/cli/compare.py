@@ -11,15 +11,13 @@ from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError
 from stepcut.features.find import feature_files, find_videos
 from stepcut.files.atomic import write_text
-from stepcut.files.figures import check_picture, save_figure
+from stepcut.files.figures import save_figure
 from stepcut.order.orders import counted
 from stepcut.timeline import Timeline
 
 
 def run(args: argparse.Namespace) -> int:
     """Cut the videos of both groups and print what differs; 2 when one cannot be cut."""
-    if args.plot:
-        check_picture(args.plot)
     folders = (args.first, args.second)
     names = [Path(folder).name or folder for folder in folders]
     names = names if names[0] != names[1] else ["A", "B"]

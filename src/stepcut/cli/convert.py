@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from stepcut.cli import say
 from stepcut.cli.common import read_timelines
 from stepcut.errors import OptionError, unknown
+from stepcut.files.atomic import check_place
 from stepcut.formats import FORMATS, losses, write, write_folder
 from stepcut.formats.kinds import format_to_write
 
 
 def run(args: argparse.Namespace) -> int:
     """Read everything in IN and write it to OUT; what the format cannot hold is said on standard error."""
-    found = read_timelines(args.source, args.from_, args.rate, args.annotator, args.columns)
-    if args.video is not None:
-        if args.video not in found:
-            raise OptionError(unknown("video", args.video, found))
-        found = {args.video: found[args.video]}
     target = Path(args.target)
-    into_folder = args.target.endswith(("/", "\\")) or target.is_dir() or not target.suffix
+    into_folder = args.target.endswith(("/", "\\")) or os.path.isdir(target) or not target.suffix
     if into_folder and args.to is None:
         raise OptionError(
             f"{target}: a folder has no suffix to tell the format by. Add --to, one of {', '.join(FORMATS)}."
         )
     name = args.to or format_to_write(target)
+    check_place(target, into_folder)
+    found = read_timelines(args.source, args.from_, args.rate, args.annotator, args.columns)
+    if args.video is not None:
+        if args.video not in found:
+            raise OptionError(unknown("video", args.video, found))
+        found = {args.video: found[args.video]}
     if into_folder:
         write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     else:

@@ -7,17 +7,15 @@ import sys
 from pathlib import Path
 
 from stepcut.cli.common import progress_hook, read_settings, read_value, said, spec_of
-from stepcut.errors import OptionError
-from stepcut.evaluation.experiments import Results, run_experiment
+from stepcut.errors import OptionError, choose
+from stepcut.evaluation.experiments import EXPERIMENTS, Results, run_experiment
 from stepcut.files.cache import cache_dir
-from stepcut.files.figures import check_picture
 from stepcut.methods.cnc.method import group_settings
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.plot:
-        check_picture(args.plot)
+    choose("experiment", args.name, EXPERIMENTS)
     if args.from_ is not None:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:

@@ -90,8 +90,10 @@ def explain(error: Exception) -> str:
 
 
 def run_command(name: str, words: Sequence[str]) -> int:
-    """Read the words of one command, then import its file and run it: help is quick."""
-    args = make_parser(name).parse_args(words)
+    """Read the words of one command, then import what it needs and run it: help is quick."""
+    parser = make_parser(name)
+    args = parser.parse_args(words)
+    importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
     code: int = importlib.import_module(f"stepcut.cli.{name}").run(args)
     return code
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from stepcut.cli.common import ask_procedure, find_moved
+from stepcut.errors import OptionError
 from stepcut.files.atomic import write_text
 from stepcut.procedure.procedure import load
 from stepcut.show.report import make_report
@@ -12,6 +14,8 @@ from stepcut.show.report import make_report
 
 def run(args: argparse.Namespace) -> int:
     """Check the videos that were asked for, then write the page."""
+    if Path(args.output).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"-o {args.output}: a report is a page of HTML. Give it a name that ends in .html.")
     procedure = load(args.procedure, trust=args.trust)
     procedure.videos = find_moved(procedure.videos, args.videos)
     checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)

@@ -24,13 +24,13 @@ from stepcut.features.files import clear_leftovers, load_features, read_rows, sa
 from stepcut.features.find import Source as Videos
 from stepcut.features.find import feature_files, find_videos, name_videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
-from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, need_spec
+from stepcut.features.spec import DEFAULT, TIMES, VECTORS, FeatureSpec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
 from stepcut.parallel.contract import Engine
 from stepcut.parallel.local import map_threads
-from stepcut.progress import Hook, Stage, silent
+from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate
 
 Array = NDArray[Any]
@@ -207,6 +207,16 @@ def read_like(
     seen, known = list(features.rows.shape[1:]), list(shape)
     if seen != known:
         raise FeatureError(f"{features.name}: a row has shape {seen}; this procedure was learned from {known}.")
+    if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
+        both = [{"times": "exact", **one.to_json(), "backbone": one.backbone} for one in (features.spec, spec)]
+        made, learned = (", ".join(f"{name}={one.get(name, 'as usual')}" for name in unlike) for one in both)
+        older = max(TIMES[one["times"]] or Fraction(0) for one in both) / rate
+        off = (
+            f"a row may show a frame up to {float(older):g} s older"
+            if unlike == ["times"]
+            else "what is found may be wrong"
+        )
+        warn_once(f"features made with {made} are put to a procedure that was learned with {learned}: {off}.")
     return features
 
 

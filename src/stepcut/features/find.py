@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import glob
-import logging
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from stepcut.errors import FeatureError, StepcutError, VideoError
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.files.names import VIDEO_SUFFIXES, visible
+from stepcut.progress import warn_once
 
 Source = AnyPath | Iterable[AnyPath]
 Places = list[Path | Address]
-_log = logging.getLogger("stepcut")
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
@@ -113,7 +111,7 @@ def all_files(path: Path | Address) -> Places:
     if not os.path.isdir(path):  # one that may not be looked at is told where it is used
         return [path]
     found: Places = []
-    for parent, folders, files in os.walk(path, onerror=lambda error: _pass_over(error.filename, error.strerror)):
+    for parent, folders, files in os.walk(path, onerror=_pass_over):
         if {"config.json", "steps.json"} <= set(files):  # a procedure, whose tensors are no features
             folders.clear()
             continue
@@ -122,9 +120,8 @@ def all_files(path: Path | Address) -> Places:
     return found
 
 
-@cache
-def _pass_over(folder: str, reason: str) -> None:
-    _log.warning("%s: this folder cannot be read (%s); what lies in it is left out.", folder, reason)
+def _pass_over(error: OSError) -> None:
+    warn_once(f"{error.filename}: this folder cannot be read ({error.strerror}); what lies in it is left out.")
 
 
 def _of(files: Places, kind: _Kind) -> Places:

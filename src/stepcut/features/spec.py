@@ -88,6 +88,7 @@ class FeatureSpec:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
         if self.times is not None:
             choose("times", self.times, TIMES)
+            object.__setattr__(self, "times", None if self.times == "exact" else self.times)
         # Whoever opens a file may have another working folder.
         if self.weights is not None and self.weights != FETCH and not self.weights.startswith("torchvision:"):
             object.__setattr__(self, "weights", str(as_path(self.weights).absolute()))
@@ -98,6 +99,12 @@ class FeatureSpec:
     def is_file(self) -> bool:
         """Whether the backbone is a model file."""
         return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
+
+    def unlike(self, other: FeatureSpec) -> list[str]:
+        """The settings in which `other` differs; files whose digests are known may lie anywhere."""
+        files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
+        rest = [each.name for each in fields(self) if each.compare and each.name not in ("backbone", "weights")]
+        return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
 
     def opened(self, digest: str) -> FeatureSpec:
         """The spec with the `digest` of the file that was opened; one that it knew must be the same."""

@@ -46,6 +46,27 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def check_place(path: AnyPath, folder: bool = False) -> None:
+    """Say before the work, not after it, that nothing can be written to `path`, a file, or a `folder`."""
+    target = as_path(path)
+    if isinstance(target, Address):
+        return
+    try:
+        with output_errors(target):
+            if target.exists() and folder != target.is_dir():
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
+            if target.exists() and not folder and not target.is_file():
+                raise OutputError(f"{target}: it is no plain file, so it is left alone. Choose another name.")
+            places = [target, *target.absolute().parents][not folder :]
+            nearest = next(place for place in places if place.exists())
+            with tempfile.TemporaryFile(dir=nearest, prefix=f".{target.name}.", suffix=".part"):
+                pass
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{target}: nothing can be written there ({error}). Choose another place.") from error
+
+
 def write_bytes(path: AnyPath, data: bytes) -> None:
     """Write `data` to `path`, whole or not at all."""
     with whole_file(path) as temporary:

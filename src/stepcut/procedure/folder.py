@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 
 from stepcut.errors import ExtraNeeded, OutputError, ProcedureError, StepcutError
 from stepcut.files.addresses import Address, AnyPath, as_path, put, remove
-from stepcut.files.atomic import hold, output_errors, read_json
+from stepcut.files.atomic import check_place, hold, output_errors, read_json
 from stepcut.version import __version__
 
 FORMAT = 1
@@ -113,15 +113,9 @@ def check_output(output: AnyPath) -> None:
         )
     if isinstance(folder, Address):
         return
+    check_place(folder.absolute().parent, folder=True)
     above = next(path for path in folder.absolute().parents if path.exists())
-    try:
-        with output_errors(folder), tempfile.TemporaryFile(dir=above):
-            free = shutil.disk_usage(above).free
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"{folder}: nothing can be written there ({error}). Choose another place with -o.") from error
-    if free < ROOM:
+    if shutil.disk_usage(above).free < ROOM:
         raise OutputError(f"{folder}: no space left on the disk. Free some, or choose another place with -o.")
 
 

@@ -134,7 +134,7 @@ class Procedure(Record):
                 f"the features of {', '.join(lost[:5])} are not where they were, or have changed. Give the videos or "
                 "feature files it was learned from as source=... (--source)."
             )
-        return [found[name] for name in self.samples]
+        return [self.features(found[name]) for name in self.samples]
 
     # ------------------------------------------------------------------ a new video
 

@@ -1,0 +1,20 @@
+"""What a command is to write: where that cannot be done, it is told before any work."""
+
+from __future__ import annotations
+
+import argparse
+
+from stepcut.files.atomic import check_place
+from stepcut.files.figures import check_picture
+
+OUTPUTS = ("output", "out", "budget", "plot")
+"""The options that name a file or a folder to write."""
+
+
+def check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Raise an error where something that these `args` of a `parser` name cannot be written."""
+    for action in parser._actions:
+        if action.dest in OUTPUTS and (place := getattr(args, action.dest)) is not None:
+            if action.dest == "plot":
+                check_picture(place)
+            check_place(place, folder=action.metavar in ("DIR", "P"))
