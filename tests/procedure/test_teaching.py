@@ -167,6 +167,70 @@ def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> No
     assert (known[[2, 9]] == -2).all()
 
 
+def exact(timeline: Timeline) -> list[tuple[float, float, str]]:
+    return [(segment.start, segment.end, segment.step) for segment in timeline]
+
+
+WORDS = [(0.31, 4.0, "cut"), (4.0, 7.77, "cut"), (9.2, 14.123, "stir"), (14.123, 20.6, "pour"), (20.6, 25.0, "stir")]
+
+
+def test_labels_are_shown_saved_and_exported_as_they_were_written(learned: sc.Procedure, tmp_path: Path) -> None:
+    said = Timeline([Segment(*one) for one in WORDS])  # between rows, and two segments of one step that touch
+    taught = learned.teach({ONE: said})
+    taught.save(tmp_path / "t.proc")
+    again = sc.load(tmp_path / "t.proc")
+    write_folder(tmp_path / "out", again.timelines, "csv")
+    csv = sc.read(tmp_path / "out" / f"{ONE}.csv")
+    first = sc.learn(VIDEOS, labels={ONE: said}, **QUICK)
+    second = again.teach({TWO: Timeline([Segment(*one) for one in WORDS[2:]])}, source=VIDEOS)
+    for timeline in (taught.timelines[ONE], again.timelines[ONE], csv, first.timelines[ONE], second.timelines[ONE]):
+        assert exact(timeline) == WORDS
+    assert exact(second.timelines[TWO]) == WORDS[2:]
+    assert {segment.confidence for segment in taught.timelines[ONE]} == {None}  # a person said it
+    assert taught.timelines[ONE].duration == learned.timelines[ONE].duration
+
+
+def test_what_was_corrected_stays_as_it_is_however_often_it_is_taught(place: Path) -> None:
+    edits = Edits(place)
+    step = next(k for k in range(6) if all(part.step != k or part.start > 9 for part in edits.document.parts[ONE]))
+    edits.do({"do": "mark", "video": ONE, "start": 3.3, "end": 8.6, "step": step})
+    edits.do({"do": "cut", "video": ONE, "time": 5.05})
+    edits.do({"do": "mark", "video": ONE, "start": 12.2, "end": 13.7, "step": None})
+    third = edits.document.parts[THREE][1]
+    edits.do({"do": "cut", "video": THREE, "time": round((third.start + third.end) / 2 + 0.1, 3)})
+    said = {name: exact(edits.document.timelines()[name]) for name in (ONE, THREE)}
+    mine = [one for one in said[ONE] if one[0] >= 3.3 and one[1] <= 8.6]
+    halves = [one for one in said[THREE] if third.start <= one[0] and one[1] <= third.end]
+    assert (len(mine), len(halves)) == (2, 2)
+    for video in (TWO, THREE):
+        taught = teach_folder(place)[1]
+        assert [one for one in exact(taught.timelines[ONE]) if 3.3 <= one[0] < 8.6] == mine
+        gap = [one for one in taught.timelines[ONE] if one.start < 13.7 and one.end > 12.2]
+        assert not gap  # background, to the millisecond
+        assert set(halves) <= set(exact(taught.timelines[THREE]))
+        assert taught.timelines[ONE] == sc.load(place).timelines[ONE]
+        Edits(place).do({"do": "confirm", "video": video})
+
+
+def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
+    edits = Edits(place)
+    before = edits.document.parts[ONE][1]
+    start = before.start + 0.3
+    edits.do({"do": "mark", "video": ONE, "start": start, "end": start + 3.4, "step": (before.step + 1) % 6})
+    timeline = teach_folder(place)[1].timelines[ONE]
+    place_of = next(k for k, one in enumerate(timeline) if one.start == pytest.approx(start))
+    left = timeline.segments[place_of - 1]
+    assert left.end == pytest.approx(start)
+    assert left.confidence is not None
+
+
+def test_a_step_of_instants_alone_is_too_little_to_learn_from(learned: sc.Procedure) -> None:
+    labels = {ONE: Timeline([*TRUTH[ONE], Segment(5, 5, "ring")])}
+    for teach in (learned.teach, lambda said: sc.learn(VIDEOS, labels=said, **QUICK)):
+        with pytest.raises(AnnotationError, match="'ring' is labelled for 0 s"):
+            teach(labels)
+
+
 def test_the_same_lesson_twice_is_taken_back_at_once(place: Path) -> None:
     learned = sc.load(place)
     for _ in range(2):

@@ -61,6 +61,26 @@ def test_all_plots_of_a_learned_procedure(procedure: Procedure, kitchen: Path, t
         assert "<svg" in (tmp_path / f"{name}.svg").read_text()
 
 
+def test_plots_have_the_colours_that_a_person_chose(learned: Path, kitchen: Path, tmp_path: Path) -> None:
+    mine = sc.load(learned)
+    for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
+        mine.corrections = mine.corrections.do({"do": "colour", "step": step, "colour": chosen})
+    rows = [np.random.rand(count, *mine.config["shape"]) for count in mine.samples.values()]
+    drawn = {
+        "timelines": plots.timelines(mine),
+        "truth": plots.timelines(mine, kitchen / "annotations"),
+        "graph": plots.graph(mine),
+        "orders": plots.orders(mine),
+        "confusion": plots.confusion(mine, kitchen / "annotations"),
+        "embedding": plots.embedding(mine, rows),
+    }
+    for name, figure in drawn.items():
+        plots.save(figure, tmp_path / f"{name}.svg")
+        text = (tmp_path / f"{name}.svg").read_text()
+        assert "#123456" in text, name
+        assert not [number for number in range(3) if colour(number) in text], name
+
+
 def test_embedding_map_of_given_features(procedure: Procedure) -> None:
     rng = np.random.default_rng(0)
     rows = [

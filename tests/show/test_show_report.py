@@ -131,6 +131,37 @@ def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
         assert chosen.confidence == max(every)
 
 
+def test_what_a_person_set_is_surest(procedure: Procedure) -> None:
+    video = list(procedure.timelines)[1]
+    procedure.corrections = procedure.corrections.do({"do": "mark", "video": video, "start": 1, "end": 2, "step": 0})
+    first = find_moments(procedure, each=1)[0]
+    assert (first.step, first.video) == (0, video)
+    assert procedure.timelines[video].labels([first.time]).tolist() == [0]
+
+
+def test_the_report_has_the_colours_that_a_person_chose(procedure: Procedure) -> None:
+    from stepcut.colours import colour
+
+    for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
+        procedure.corrections = procedure.corrections.do({"do": "colour", "step": step, "colour": chosen})
+    video, timeline = next(iter(procedure.timelines.items()))
+    seen = StepSeen(0, procedure.steps[0], "seen", ((2.0, 5.0),), 1.0)
+    page = make_report(procedure, truth={video: timeline}, checks=[Report("new", 10.0, [], 1.5, [seen], 0.1, 0.05)])
+    assert not [number for number in range(3) if colour(number) in page]
+    drawn = procedure._repr_html_()
+    assert "#123456" in drawn
+    assert not [number for number in range(3) if colour(number) in drawn]
+
+
+def test_after_a_merge_colours_are_those_of_the_viewer(procedure: Procedure) -> None:
+    from stepcut.colours import colour
+
+    procedure.corrections = procedure.corrections.do({"do": "merge", "step": 0, "into": 1})
+    page = make_report(procedure, pictures=1)
+    assert colour(0) not in page
+    assert colour(1) in page
+
+
 def test_a_video_that_is_gone_or_was_never_there(procedure: Procedure) -> None:
     procedure.videos = dict.fromkeys(procedure.videos)
     assert find_moments(procedure) == []

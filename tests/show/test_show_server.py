@@ -332,6 +332,10 @@ def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
         state = page.get("api/state").json()
         assert (state["taught"], state["undo"], len(state["videos"][0]["known"])) == (True, None, 1)
         assert "the first thing" in [step["name"] for step in state["steps"]]
+        assert not any(video["corrected"] for video in state["videos"])
+        page.edit({"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5})  # in what was labelled
+        assert [video["corrected"] for video in page.get("api/state").json()["videos"]] == [True, False]
+        page.post("api/undo", {"revision": page.revision})
         assert len(wait(page, "api/suggest")["videos"]) == 1
         back = page.post("api/back", {"revision": page.revision}).json()["state"]
         assert back["undo"] == f"confirm {name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,12 @@ from stepcut.order.relations import Relations
 @dataclass(frozen=True)
 class ProcedureGraph(Relations):
     """A partial order of steps, transitively reduced, with what the videos say of each step. Made by `learn_graph`."""
+
+    colours: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """#rrggbb by step, where a person chose them; left out, those of the numbers."""
+
+    def _colour(self, step: int) -> str:
+        return self.colours[step] if step < len(self.colours) else colour(step)
 
     def save(self, path: str) -> None:
         """Write it to `path` as `.dot`, `.graphml`, `.json` or `.svg`; the suffix decides."""
@@ -79,7 +85,7 @@ class ProcedureGraph(Relations):
             )
         for step in self.steps:
             x, y = middle[step]
-            fill = colour(step)
+            fill = self._colour(step)
             dash = ' stroke="#333" stroke-dasharray="4 3"' if step in self.optional else ""
             tip = escape("; ".join([self.name(step), *self._notes(step)]))
             begin = y + 4 - 7 * (len(words[step]) - 1)
@@ -106,8 +112,9 @@ class ProcedureGraph(Relations):
             ax = Figure(figsize=(2.2 * across, high * down + 0.6), layout="constrained").add_subplot()
         boxes = {}
         for step, (x, row) in at.items():
-            box = {"boxstyle": "round", "facecolor": colour(step), "linestyle": "--" if step in self.optional else "-"}
-            words = {"ha": "center", "va": "center", "color": ink(colour(step)), "fontsize": 8}
+            fill = self._colour(step)
+            box = {"boxstyle": "round", "facecolor": fill, "linestyle": "--" if step in self.optional else "-"}
+            words = {"ha": "center", "va": "center", "color": ink(fill), "fontsize": 8}
             boxes[step] = ax.text(x, row, "\n".join(names[step]), bbox=box, **words).get_bbox_patch()
         for a, b in sorted(self.edges):
             # From edge to edge of the boxes, whose size is known once they are drawn: the arrows come after them.

@@ -22,6 +22,7 @@ from stepcut.methods.quality import Quality, grade_taught, measure_quality, refi
 from stepcut.procedure.lesson import StepLabels
 from stepcut.procedure.naming import Ingredient, Namer, carry_names, fit_recipe, words_of_features, words_of_namer
 from stepcut.procedure.record import Record
+from stepcut.procedure.words import Words, keep_words
 from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
@@ -105,10 +106,11 @@ def fit(
     elif names is None:
         hints = words_of_features(features, cuts, method.steps_)
     config["suggestions"] = {str(number): words for number, words in sorted(hints.items())}
+    words = {} if lesson is None else lesson.words
     return Record(
         learned_steps=steps,
         learned_timelines={
-            one.name: timeline_of(one, cut, reliability * share, steps)
+            one.name: timeline_of(one, cut, reliability * share, steps, words=words.get(one.name))
             for one, cut, share in zip(features, method.labels_, memberships, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
@@ -119,6 +121,7 @@ def fit(
         config=config,
         trusted=features[0].spec is None or features[0].spec.trusted,
         given={} if lesson is None else dict(lesson.rows),
+        said={name: said.known for name, said in words.items()},
         at_hand=list(features),
     )
 
@@ -145,7 +148,12 @@ def _assess(
 
 
 def timeline_of(
-    features: Features, labels: Labels, sure: Array, steps: Sequence[str], shown: Labels | None = None
+    features: Features,
+    labels: Labels,
+    sure: Array,
+    steps: Sequence[str],
+    shown: Labels | None = None,
+    words: Words | None = None,
 ) -> Timeline:
     """The timeline of one cut video.
 
@@ -154,10 +162,13 @@ def timeline_of(
     sure      how sure it is that each row belongs to each step, (T, K); a segment's confidence is the mean of its rows
     steps     the names of the steps
     shown     for each label its place in `steps`, -1 for none, and -1 at the end; left out, the label itself
+    words     what a person said of the video: it stands as it is, and what was found reaches up to it
     """
     numbers = labels if shown is None else shown[labels]
     rate, own = float(features.rate), sure[np.arange(len(labels)), np.maximum(labels, 0)]
-    return Timeline.from_labels(numbers, rate, steps, features.end, confidence=own, video=features.name)
+    if words is None:
+        return Timeline.from_labels(numbers, rate, steps, features.end, confidence=own, video=features.name)
+    return keep_words(words, features, numbers, own, steps)
 
 
 def fingerprint(
@@ -178,4 +189,7 @@ def fingerprint(
         digest.update(json.dumps(lesson.names).encode())
         for name, rows in sorted(lesson.rows.items()):
             digest.update(name.encode() + rows.astype(np.int64).tobytes())
+        for name, words in sorted(lesson.words.items()):
+            told = [(one.start, one.end, one.step) for one in words.spoken()]
+            digest.update(json.dumps([name, told, words.known]).encode())
     return digest.hexdigest()

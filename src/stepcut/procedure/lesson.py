@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from stepcut.files.names import plain, same_video, spell
 from stepcut.formats import read_folder
 from stepcut.methods.contract import OPEN, Labels
 from stepcut.procedure.record import Record
+from stepcut.procedure.words import Words, middles, say_anew, whole_words
 from stepcut.timeline import Timeline
 
 Read = Mapping[str, Timeline | NDArray[Any]]
@@ -35,6 +36,8 @@ class StepLabels:
     rows: dict[str, Labels]
     names: list[str] = field(default_factory=list)
     """The names of the steps, in the order of their numbers, '' for one that has none yet; empty: numbers alone."""
+    words: dict[str, Words] = field(default_factory=dict)
+    """The same between the rows, for videos that were labelled or corrected in seconds: that is what is shown."""
 
     @property
     def used(self) -> set[int]:
@@ -88,7 +91,8 @@ def number_labels(
                 f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces or capitals "
                 "only. Write them alike where they are one step, or give them names that differ."
             )
-        return StepLabels({n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}, names)
+        rows = {n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}
+        return StepLabels(rows, names, {n: whole_words(t, ends[n]) for n, t in timelines.items()})
     return StepLabels({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
 
 
@@ -143,13 +147,7 @@ def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: 
         raise AnnotationError(
             f"{name}: a label ends at {last:.1f} s, beyond the video ({end:.1f} s). Are these labels of another video?"
         )
-    return timeline.labels(_middles(rows, rate, max(last, end)), names)
-
-
-def _middles(rows: int, rate: Fraction, end: float) -> NDArray[np.float64]:
-    """The times that decide what each of the `rows` is: a row stands for the time from its own to the next one's, and
-    the middle decides; what goes beyond the `end` of the video is taken from just before it."""
-    return np.clip((np.arange(rows) + 0.5) / float(rate), 0.0, max(end - 1e-6, 0.0))
+    return timeline.labels(middles(rows, rate, max(last, end)), names)
 
 
 def _numbers(name: str, given: Any, rows: int) -> Labels:
@@ -188,7 +186,7 @@ def first_lesson(
         raise OptionError("names were given beside labels that name the steps; leave names out.")
     count = labels.count if steps is None else steps
     told = labels.names or list(names or (f"step {number}" for number in range(count)))
-    return _whole(StepLabels(labels.rows, told), steps, rate)
+    return _whole(replace(labels, names=told), steps, rate)
 
 
 def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels:
@@ -199,24 +197,28 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
     given   new labels; None for the corrections alone
     steps   how many steps there are to be; None: those that are named
     """
-    shown = record.steps
+    shown, timelines_now = record.steps, record.timelines
     before = known_rows(record)
+    words = {name: Words(timelines_now[name], known) for name, known in record.document.known.items() if known}
     if given is None:
         if not any((one != OPEN).any() for one in before.values()):
             raise OptionError(
                 "there is nothing to learn from: no stretch of a video was corrected or confirmed. Correct some in "
                 "stepcut view, or give labels."
             )
-        return _whole(StepLabels(before, shown), steps, record.rate)
+        return _whole(StepLabels(before, shown, words), steps, record.rate)
     new = read_labels(given)
     ends = {name: timeline.end for name, timeline in record.learned_timelines.items()}
     if not all(isinstance(one, Timeline) for one in new.values()):
         fresh = number_labels(new, record.samples, record.rate, ends)
         names = [*shown, *(unnamed(number) for number in range(len(shown), fresh.count))]
-        return _whole(StepLabels(_over(before, fresh.rows), names), steps, record.rate)
+        for name, rows in fresh.rows.items():
+            if name in words:
+                words[name] = say_anew(words[name], rows, names, record.rate)
+        return _whole(StepLabels(_over(before, fresh.rows), names, words), steps, record.rate)
     timelines = {name: one.rename(spell(one.steps, shown)) for name, one in new.items() if isinstance(one, Timeline)}
-    old_names = [shown[number] for number in sorted(StepLabels(before).used)]
-    names = usual_order([*timelines.values(), *(record.timelines[name] for name in before)])
+    old_names = [name for name in shown if any(name == one.step for each in words.values() for one in each.spoken())]
+    names = usual_order([*timelines.values(), *(timelines_now[name] for name in words)])
     names = [name for name in names if name in old_names or any(name in one.sequence() for one in timelines.values())]
     fresh = number_labels(timelines, record.samples, record.rate, ends, names)
     said = {step for one in timelines.values() for step in one.sequence()}
@@ -227,18 +229,16 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
         )
     translate = np.array([*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1])
     moved = {name: translate[one] for name, one in before.items()}
-    return _whole(StepLabels(_over(moved, fresh.rows), names), steps, record.rate)
+    return _whole(StepLabels(_over(moved, fresh.rows), names, words | fresh.words), steps, record.rate)
 
 
 def known_rows(record: Record) -> dict[str, Labels]:
     """What a person said of the rows of each video, in numbers of `record.steps`: labels that it was taught, as
     corrected since, and stretches that were set or confirmed; -2 elsewhere. Videos without any are left out."""
-    translate = np.insert(record.shown_steps, -1, OPEN)
     timelines, known = record.timelines, {}
     for name, rows in record.samples.items():
-        labels = record.given.get(name, np.full(rows, OPEN))
-        said = translate[labels]
-        times = _middles(rows, record.rate, timelines[name].end)
+        said = np.full(rows, OPEN)
+        times = middles(rows, record.rate, timelines[name].end)
         shown = timelines[name].labels(times)
         for start, end in record.document.known.get(name, ()):
             inside = (start <= times) & (times < end)
@@ -266,11 +266,12 @@ def _whole(labels: StepLabels, steps: int | None, rate: Fraction) -> StepLabels:
     all_rows = np.concatenate(list(labels.rows.values()))
     if not (all_rows != OPEN).any():
         raise OptionError("labels were given, but all of them are open (-2); label a video, or leave labels out.")
-    for number in sorted(labels.used):
+    said = {one.step for words in labels.words.values() for one in words.spoken()}
+    for number in sorted(labels.used | {names.index(name) for name in said}):
         rows = int((all_rows == number).sum())
         if rows < 2 or rows / float(rate) <= LEAST:
             raise AnnotationError(
                 f"step {names[number]!r} is labelled for {rows / float(rate):g} s in all videos together, which is too "
                 f"little to learn it from; label more than {LEAST:g} s of it, or leave it out."
             )
-    return StepLabels(labels.rows, [*names, *("" for _ in range(count - len(names)))])
+    return replace(labels, names=[*names, *("" for _ in range(count - len(names)))])

@@ -164,7 +164,7 @@ class Procedure(Record):
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has said something of this very video: then that is what is shown."""
         name = features.name
-        if not (name in self.document.known or name in self.given) or self.samples[name] != len(features.rows):
+        if name not in self.document.known or self.samples[name] != len(features.rows):
             return False
         here, path = self.videos[name], features.path
         return here is None or path is None or whole_path(path) == here
@@ -237,10 +237,11 @@ class Procedure(Record):
 
     def _repr_html_(self) -> str:
         """The names on their colours, and the timelines of all videos on one scale, for notebooks."""
-        chips = legend({name: colour(number) for number, name in enumerate(self.steps)})
+        chips = legend(self.colours)
         end = max((timeline.end for timeline in self.timelines.values()), default=0.0)
         bars = "".join(
-            f"<div>{escape(name)}</div>{timeline.to_svg(end=end)}" for name, timeline in self.timelines.items()
+            f"<div>{escape(name)}</div>{timeline.to_svg(self.colours, end)}"
+            for name, timeline in self.timelines.items()
         )
         return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{bars}{draw_axis(end)}</div>"
 

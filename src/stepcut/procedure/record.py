@@ -19,8 +19,9 @@ from stepcut.methods.contract import Labels, Method
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.quality import Quality, not_measured
 from stepcut.order import Orders, ProcedureGraph, graph_of_labels, rank_orders, video_order
-from stepcut.procedure.corrections.document import Document, document_of, is_unnamed
+from stepcut.procedure.corrections.document import Document, Stretches, document_of, is_unnamed
 from stepcut.procedure.corrections.log import Corrections
+from stepcut.procedure.words import middles, stretches_of
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
@@ -45,8 +46,12 @@ class Outline:
     """What a person changed since it was learned."""
     given: dict[str, Labels] = field(default_factory=dict)
     """The labels that it was taught: for some videos (T,), -1 for background, -2 where nobody said anything."""
+    said: dict[str, Stretches] = field(default_factory=dict)
+    """The stretches of those videos that the labels speak of: there the timeline is what a person wrote."""
 
     def __post_init__(self) -> None:
+        rows = {name: rows for name, rows in self.given.items() if name not in self.said}
+        self.said |= {n: stretches_of(one, self.rate, self.learned_timelines[n].end) for n, one in rows.items()}
         if not self.corrections.of:
             self.corrections = replace(self.corrections, of=str(self.config.get("fingerprint", "")))
         self._shown: tuple[Corrections, Document] | None = None
@@ -59,7 +64,7 @@ class Outline:
     @cached_property
     def learned(self) -> Document:
         """What was learned, before anybody corrected it."""
-        return document_of(self.learned_steps, self.learned_timelines)
+        return document_of(self.learned_steps, self.learned_timelines, self.said)
 
     @property
     def document(self) -> Document:
@@ -74,15 +79,20 @@ class Outline:
         return [step.name for step in self.document.steps]
 
     @property
+    def colours(self) -> dict[str, str]:
+        """The colour of each step by its name, #rrggbb, as a person chose it: in the viewer, the report and plots."""
+        return {step.name: step.colour for step in self.document.steps}
+
+    @property
     def timelines(self) -> dict[str, Timeline]:
         """Which step is done when, in seconds, for every video that was learned from, as a person corrected it."""
         return self.document.timelines() if self.corrections.done else self.learned_timelines
 
     @property
     def labels(self) -> dict[str, Labels]:
-        """The step number at each sampled time of each video, (T,), -1 for none."""
+        """The step number of each row of features of each video, (T,), -1 for none: what its middle shows."""
         return {
-            name: timeline.labels(np.arange(self.samples[name]) / float(self.rate))
+            name: timeline.labels(middles(self.samples[name], self.rate, timeline.end))
             for name, timeline in self.timelines.items()
         }
 
@@ -159,8 +169,10 @@ class Record(Outline):
     def graph(self) -> ProcedureGraph:
         """What must precede what, what is optional, what repeats, and what comes next."""
         if any(edit["do"] not in ("rename", "colour", "confirm", "cut") for edit in self.corrections.done):
-            return graph_of_labels(self.labels, float(self.rate), self.steps)
-        return self.expectations.usual.graph.renamed(self.steps)
+            graph = graph_of_labels(self.labels, float(self.rate), self.steps)
+        else:
+            graph = self.expectations.usual.graph.renamed(self.steps)
+        return replace(graph, colours=tuple(self.colours.values()))
 
     def card(self) -> str:
         """README.md: what this is, in the form of a model card."""

@@ -3,7 +3,7 @@
 config.json        every setting, seed and version
 model.safetensors  what the method learned
 steps.json         number, name and colour of each learned step
-timelines.json     which learned step is done when in each video, in seconds
+timelines.json     which learned step is done when in each video, in seconds, and of which stretches a person said it
 orders.json        the ranked orders (for reading; made anew on loading, as is graph.json)
 graph.json         what must precede what
 check.json         what a normal video looks like
@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
 from stepcut.methods.contract import Labels, Method
 from stepcut.plugins import find_saved, is_own, name_of, trusting
+from stepcut.procedure.corrections.document import Stretches
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import (
     BROKEN,
@@ -189,6 +191,7 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
                 "path": outline.videos[name],
                 "duration": timeline.duration,
                 "samples": outline.samples[name],
+                **({"known": outline.said[name]} if name in outline.said else {}),
                 "segments": [
                     {"start": s.start, "end": s.end, "step": number[s.step], "confidence": s.confidence}
                     for s in timeline
@@ -218,6 +221,7 @@ def read_outline(folder: Path) -> Outline:
             rate=rate,
             config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
             given=_read_given(folder / "labels.json", samples, len(steps)),
+            said={name: _read_stretches(entry["known"]) for name, entry in saved.items() if "known" in entry},
         )
     outline.corrections = read_corrections(folder)
     return outline
@@ -236,6 +240,14 @@ def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Tim
     if timeline.overlapping() or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline):
         raise ValueError(f"the timeline of {name}")
     return timeline
+
+
+def _read_stretches(pairs: Any) -> Stretches:
+    """What a person spoke of, checked: stretches in the order of time."""
+    known = tuple((float(start), float(end)) for start, end in pairs)
+    if not all(one <= other for one, other in pairwise(time for pair in known for time in pair)):
+        raise ValueError(f"known stretches {pairs}")
+    return known
 
 
 def _read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str, Labels]:

@@ -18,7 +18,7 @@ from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.canvas import WIDTH, legend, new_figure, save, short, styled
-from stepcut.show.truth import Found, compare, timelines_of
+from stepcut.show.truth import Found, colours_of, compare, timelines_of
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ __all__ = ["choice", "confusion", "embedding", "graph", "hierarchy", "loss", "or
 def timelines(found: Found, truth: Any = None) -> Figure:
     """All videos under one another on one scale; where the truth is given, it stands above what was found."""
     drawn = timelines_of(found)
-    steps = dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps)
+    steps = list(dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps))
     compared = None if truth is None else compare(found, truth)
     rows = len(drawn)
     figure, axes = new_figure(WIDTH, 0.9 + (0.34 if compared else 0.24) * rows)
-    paint = {step: colour(number) for number, step in enumerate(steps)}
+    paint = colours_of(found, steps)
     for row, (name, timeline) in enumerate(drawn.items()):
         true = compared.timelines.get(name) if compared else None
         if true is not None and compared is not None:
@@ -86,8 +86,9 @@ def embedding(
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
     at = PCA(2, random_state=seed).fit_transform(points[chosen])
     figure, (left, right) = new_figure(WIDTH, 3.3, columns=2)
+    paint = [*procedure.colours.values(), BACKGROUND_COLOUR]  # -1, background, is the last
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
-    left.scatter(*at.T, c=[colour(int(step)) for step in steps[chosen]], **dots)
+    left.scatter(*at.T, c=[paint[step] for step in steps[chosen]], **dots)
     right.scatter(*at.T, c=videos[chosen], cmap="viridis", vmin=0, vmax=max(len(names) - 1, 1), **dots)
     for axes, title in ((left, "by step"), (right, "by video")):
         axes.set_title(title)
@@ -95,7 +96,7 @@ def embedding(
         axes.set_yticks([])
         axes.set_xlabel("first two principal components")
         axes.spines[["left", "bottom"]].set_visible(False)
-    legend(figure, {step: colour(number) for number, step in enumerate(procedure.steps)})
+    legend(figure, procedure.colours)
     return figure
 
 
@@ -117,7 +118,7 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
     figure, axes = new_figure(WIDTH, 0.7 + 0.32 * len(ranked))
     for row, (order, _) in enumerate(ranked):
         for place, step in enumerate(order):
-            fill = colour(step)
+            fill = procedure.colours[procedure.steps[step]]
             axes.barh(row, 0.94, left=place + 0.03, height=0.72, color=fill)
             shown = short(procedure.steps[step], 11 if longest > 6 else 16)
             axes.text(place + 0.5, row, shown, ha="center", va="center", color=ink(fill), fontsize=6.5)
@@ -196,7 +197,7 @@ def confusion(found: Found, truth: Any) -> Figure:
     from matplotlib.patches import Rectangle
 
     evaluation = compare(found, truth).evaluation
-    score = evaluation.score
+    score, paint = evaluation.score, colours_of(found, evaluation.clusters)
     counts = np.roll(score.confusion, -1, axis=(0, 1))  # background and no step go last
     names = [score.name(step) for step in range(1, len(counts))]
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -209,7 +210,9 @@ def confusion(found: Found, truth: Any) -> Figure:
     for cluster, step in score.matching.items():
         if cluster >= 0 and step > 0:
             corner = (cluster - 0.46, step - 1.46)
-            axes.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=colour(cluster), linewidth=2))
+            axes.add_patch(
+                Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=paint[evaluation.clusters[cluster]], linewidth=2)
+            )
     found_as = [*(short(name, 16) for name in evaluation.clusters), "no step"]
     axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
     axes.set_yticks(range(len(counts)), [*(short(name, 28) for name in names), "background"])

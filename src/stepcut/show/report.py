@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from stepcut.checking.report import Report
-from stepcut.colours import EMPTY_COLOUR, colour, ink
+from stepcut.colours import EMPTY_COLOUR, ink
 from stepcut.errors import VideoError
 from stepcut.order import ProcedureGraph, graph_of_labels
 from stepcut.order.orders import counted
@@ -111,7 +111,8 @@ def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
             for moment in moments
             if moment.step == number
         )
-        paint = f"background:{colour(number)};color:{ink(colour(number))}"
+        fill = procedure.colours[name]
+        paint = f"background:{fill};color:{ink(fill)}"
         cards.append(
             f'<article><h3 style="{paint}">{number} · {escape(name)}</h3><p>{often}</p><div>{pictures}</div></article>'
         )
@@ -140,8 +141,10 @@ def find_moments(procedure: Procedure, each: int = 4, height: int = 120) -> list
         for name, timeline in procedure.timelines.items():
             mine = [segment for segment in timeline if segment.step == step]
             if mine:
-                best = max(mine, key=lambda segment: (segment.confidence or 0.0, segment.duration))
-                surest.append((-(best.confidence or 0.0), name, (best.start + best.end) / 2))
+                # None: a person set it.
+                sure = {segment: 1.0 if segment.confidence is None else segment.confidence for segment in mine}
+                best = max(mine, key=lambda segment: (sure[segment], segment.duration))
+                surest.append((-sure[best], name, (best.start + best.end) / 2))
         for _, name, time in sorted(surest)[:each]:
             path = procedure.videos[name]
             if path is None or not Path(path).exists():
@@ -160,11 +163,10 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
         above = ""
         if compared is not None and name in compared.timelines:
             above = compared.timelines[name].to_svg(compared.colours, end, height=12, label=f"truth of {name}")
-        rows.append(f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(end=end)}</td></tr>")
+        rows.append(f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(procedure.colours, end)}</td></tr>")
     rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
     legend = "".join(
-        f'<li><span style="background:{colour(number)}"></span>{escape(name)}</li>'
-        for number, name in enumerate(procedure.steps)
+        f'<li><span style="background:{fill}"></span>{escape(name)}</li>' for name, fill in procedure.colours.items()
     )
     note = " The narrow bar above each is the truth, in the colour of the step it was matched with." if compared else ""
     return (
@@ -176,9 +178,8 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
 
 def _checked(procedure: Procedure, check: Report) -> str:
     """The timeline of a checked video, marks beneath it where something was found, and what."""
-    paint = {name: colour(number) for number, name in enumerate(procedure.steps)}
     done = [Segment(start, end, step.name) for step in check.steps for start, end in step.times]
-    drawn = Timeline(done, check.seconds, video=check.video).to_svg(paint)
+    drawn = Timeline(done, check.seconds, video=check.video).to_svg(procedure.colours)
     if check.findings:
         marks = Timeline([Segment(f.start, f.end, f.reason) for f in check.findings], check.seconds)
         drawn += marks.to_svg(dict.fromkeys(marks.steps, FINDING_COLOUR), height=6, label=f"findings in {check.video}")

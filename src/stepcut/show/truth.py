@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,10 @@ def compare(found: Found, truth: Any) -> Compared:
     canonical, _ = merge_names([true[theirs] for _, theirs in pairs])
     timelines = {ours: true[theirs].rename(canonical) for ours, theirs in pairs}
     score, count = evaluation.score, len(evaluation.clusters)
-    matched = {score.name(step): colour(k) for k, step in score.matching.items() if k >= 0 and step > 0}
+    paint = colours_of(found, evaluation.clusters)
+    matched = {
+        score.name(step): paint[evaluation.clusters[k]] for k, step in score.matching.items() if k >= 0 and step > 0
+    }
     alone = [step for step in dict.fromkeys(canonical.values()) if step not in matched]
     colours = {**matched, **{step: colour(count + place) for place, step in enumerate(alone)}}
     counts = score.confusion[1:, 1:]  # without background
@@ -46,6 +49,12 @@ def compare(found: Found, truth: Any) -> Compared:
         if k >= 0 and step > 0 and counts[step - 1, k] == counts[:, k].max() > 0
     }
     return Compared(evaluation, timelines, colours, names)
+
+
+def colours_of(found: Found, steps: Sequence[str]) -> dict[str, str]:
+    """The colours of the `steps` that were found: those that a person chose, or those of their numbers."""
+    chosen = {} if isinstance(found, Mapping) else found.colours
+    return {step: chosen.get(step, colour(number)) for number, step in enumerate(steps)}
 
 
 def timelines_of(found: Found) -> Mapping[str, Timeline]:

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from stepcut.colours import colour
 from stepcut.timeline import Segment, Timeline
 
+Stretches = tuple[tuple[float, float], ...]
+"""Stretches of a video, as (start, end) in seconds, in the order of time; none touch."""
+
 
 class Part(NamedTuple):
     """A segment that knows its step by number, so that a step is renamed in one place; the page takes it as a list."""
@@ -37,8 +40,8 @@ class Document:
     durations: Mapping[str, float]
     fresh: int
     """The number that the next new step gets."""
-    known: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
-    """The stretches of each video, as (start, end), that a person has set or confirmed."""
+    known: Mapping[str, Stretches] = field(default_factory=dict)
+    """The stretches of each video that a person has labelled, set or confirmed."""
     merged: Mapping[int, int | None] = field(default_factory=dict)
     """What became of each step that was merged away: the number of another step, or None for background."""
 
@@ -76,8 +79,10 @@ def is_unnamed(name: str) -> bool:
     return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
-def document_of(steps: Sequence[str], timelines: Mapping[str, Timeline]) -> Document:
-    """The document of learned `steps` and `timelines`, before anybody corrected it."""
+def document_of(
+    steps: Sequence[str], timelines: Mapping[str, Timeline], known: Mapping[str, Stretches] | None = None
+) -> Document:
+    """The document of learned `steps` and `timelines`, of which labels say what is `known`, before any correction."""
     number = {name: k for k, name in enumerate(steps)}
     parts = {
         video: tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
@@ -88,6 +93,7 @@ def document_of(steps: Sequence[str], timelines: Mapping[str, Timeline]) -> Docu
         parts=parts,
         durations={video: timeline.end for video, timeline in timelines.items()},
         fresh=len(steps),
+        known=known or {},
     )
 
 
@@ -104,7 +110,7 @@ def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
     return tuple(joined)
 
 
-def union(known: tuple[tuple[float, float], ...], *more: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+def union(known: Stretches, *more: tuple[float, float]) -> Stretches:
     """The stretches `known` and `more`, each (start, end), together: sorted, those that touch as one."""
     together: list[tuple[float, float]] = []
     for start, end in sorted((*known, *more)):

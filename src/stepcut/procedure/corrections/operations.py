@@ -124,12 +124,13 @@ def _part_at(document: Document, video: str, time: float) -> Part:
 
 
 def _cut(document: Document, edit: Edit) -> Document:
-    """Cut a segment in two at `time`; both keep the step."""
+    """Cut a segment in two at `time`; both keep the step, and count as confirmed: who cuts a segment looked at it."""
     video, time = _video(document, edit), _time(document, edit, "time")
     whole = _part_at(document, video, time)
     halves = (whole._replace(end=time), whole._replace(start=time))
     cut = (half for part in document.parts[video] for half in (halves if part == whole else (part,)))
-    return replace(document, parts={**document.parts, video: tuple(cut)})
+    known = union(document.known.get(video, ()), (whole.start, whole.end))
+    return replace(document, parts={**document.parts, video: tuple(cut)}, known={**document.known, video: known})
 
 
 def _split(document: Document, edit: Edit) -> Document:

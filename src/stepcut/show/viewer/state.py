@@ -22,7 +22,7 @@ from stepcut.procedure.taught import can_take_back, changes, teach_folder
 from stepcut.progress import Hook, silent
 from stepcut.show.film import picture_at
 from stepcut.show.viewer.jobs import Jobs
-from stepcut.timeline import Timeline, runs
+from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 
@@ -123,6 +123,7 @@ class Viewer:
     def state(self) -> dict[str, Any]:
         """All that the page shows."""
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
+        learned = outline.learned
         offered, quality = outline.suggestions, outline.quality
         beside = self.beside.rows(document) if self.beside else {}
         videos = [
@@ -131,8 +132,11 @@ class Viewer:
                 "duration": document.durations[name],
                 "parts": parts,
                 "editable": True,
-                "known": [*self._taught(name), *document.known.get(name, ())],
-                "corrected": bool(document.known.get(name)),
+                "known": document.known.get(name, ()),
+                "corrected": any(
+                    now.get(name) != then.get(name)
+                    for now, then in ((document.parts, learned.parts), (document.known, learned.known))
+                ),
                 "beside": beside.get(name),
             }
             for name, parts in document.parts.items()
@@ -176,15 +180,6 @@ class Viewer:
                 for form in FORMATS.values()
             ],
         }
-
-    def _taught(self, name: str) -> list[tuple[float, float]]:
-        """The stretches of a video, in seconds, that the procedure was taught."""
-        rows, rate = self.edits.outline.given.get(name), float(self.edits.outline.rate)
-        if rows is None:
-            return []
-        duration = self.edits.document.durations[name]
-        known = [(start, end) for said, start, end in runs((rows != OPEN).astype(int)).tolist() if said]
-        return [(start / rate, duration if end == len(rows) else end / rate) for start, end in known]
 
     @property
     def procedure(self) -> Procedure:
