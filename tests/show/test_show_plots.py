@@ -65,7 +65,7 @@ def test_plots_have_the_colours_that_a_person_chose(learned: Path, kitchen: Path
     mine = sc.load(learned)
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
         mine.corrections = mine.corrections.do({"do": "colour", "step": step, "colour": chosen})
-    rows = [np.random.rand(count, *mine.config["shape"]) for count in mine.samples.values()]
+    rows = [np.random.default_rng(0).random((count, *mine.config["shape"])) for count in mine.samples.values()]
     drawn = {
         "timelines": plots.timelines(mine),
         "truth": plots.timelines(mine, kitchen / "annotations"),
