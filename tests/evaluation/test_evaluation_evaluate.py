@@ -300,6 +300,38 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
     assert f"data {Path(true).name} " in record["caption"]
 
 
+def test_the_order_of_the_videos_changes_nothing() -> None:
+    found, true = renamed(truth(12)), truth(12)
+    one, other = (evaluate(videos, true) for videos in (found, dict(reversed(found.items()))))
+    assert one.text() == other.text()
+    assert one.videos == other.videos == list(true)  # v2 before v10
+
+
+def test_rows_are_compared_on_the_videos_that_all_of_them_have() -> None:
+    few = {name: renamed(truth())[name] for name in ("v0", "v1")}
+    table = evaluate({"all": renamed(truth()), "few": few}, truth())
+    assert table.rows == evaluate({"all": few, "few": few}, truth()).rows
+    assert "2 videos are not in every row and were left out of all: v2, v3." in table.notes
+    assert len(evaluate([few, renamed(truth())], truth()).videos) == 2  # seeds of one method too
+    other = {"v3": renamed(truth())["v3"]}
+    with pytest.raises(AnnotationError, match="no video that all rows have"):
+        evaluate({"few": few, "other": other}, truth())
+
+
+def test_rows_may_name_a_video_with_its_folder_or_without() -> None:
+    placed = {f"films/{name}.mp4": timeline for name, timeline in renamed(truth()).items()}
+    table = evaluate({"placed": placed, "plain": renamed(truth())}, truth())
+    assert any("placed is +0.0 F1 from plain on the mean of 4 videos" in note for note in table.notes)
+
+
+def test_rows_of_another_number_of_steps_are_named() -> None:
+    split = {
+        name: Timeline([*t, Segment(0, 0.6, "step 3")], duration=t.duration) for name, t in renamed(truth()).items()
+    }
+    table = evaluate({"three": renamed(truth()), "four": split}, truth())
+    assert "K differs between rows (three 3, four 4); the baselines have that of three." in table.notes
+
+
 OWN = Protocol("all or nothing", match_f1, lambda _, matching: Rates(*[float(len(matching) == 3)] * 4))
 
 

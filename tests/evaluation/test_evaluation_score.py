@@ -113,6 +113,20 @@ def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfec
     assert (one.f1, one.iou) == pytest.approx((other.f1, other.iou))
 
 
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "named"])
+def test_renumbering_clusters_changes_nothing_where_several_matchings_are_best(protocol: str) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        lengths = rng.integers(3, 12, size=rng.integers(1, 4))
+        true = [rng.integers(0, 5, size=length) for length in lengths]
+        true[0][0] = 1
+        pred = [rng.integers(-1, 5, size=length) for length in lengths]
+        numbers = np.append(rng.permutation(5), -1)
+        one, other = (score(each, true, protocol, clusters=5) for each in (pred, [numbers[p] for p in pred]))
+        figures = [(s.f1, s.iou, s.precision, s.recall, s.mof) for s in (one, other)]
+        assert figures[0] == pytest.approx(figures[1])
+
+
 def test_strict_by_hand() -> None:
     # step 1: frames 0-3, step 2: 4-7, background 8-9; cluster 0: 0-3 and 8-9, cluster 1: 4-5, cluster 2: 6-7
     true = [np.array([1] * 4 + [2] * 4 + [0] * 2)]

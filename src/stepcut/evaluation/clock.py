@@ -99,6 +99,26 @@ def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> 
     return shared, notes
 
 
+def share_videos(
+    rows: Sequence[Mapping[str, Timeline]], true: Mapping[str, Timeline]
+) -> tuple[list[dict[str, Timeline]], dict[str, Timeline], list[str]]:
+    """Each of `rows`, and what is `true`, of the videos that all of them have, in natural order; what was left out."""
+    matched = [match_names(found, true) for found in rows]
+    in_all = set.intersection(*({theirs for _, theirs in names} for names, _ in matched))
+    if not in_all:
+        raise AnnotationError(
+            "there is no video that all rows have; evaluate them apart, or give them the same videos."
+        )
+    notes = [note for _, more in matched for note in more]
+    if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
+        notes.append(f"{len(alone)} videos are not in every row and were left out of all: {_some(list(alone))}.")
+    shared = []
+    for found, (names, _) in zip(rows, matched, strict=True):
+        kept = sorted((pair for pair in names if pair[1] in in_all), key=lambda pair: natural(pair[1]))
+        shared.append({ours: found[ours] for ours, _ in kept})
+    return shared, {name: timeline for name, timeline in true.items() if name in in_all}, notes
+
+
 def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
     """One spelling for step names of `timelines` that differ only in case or spaces, and a note for each."""
     spellings: dict[str, list[str]] = {}

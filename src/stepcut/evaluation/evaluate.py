@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from stepcut.errors import OptionError, choose
-from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock
+from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import above_clock, baseline, compare_videos, graph_f1
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
@@ -117,8 +117,8 @@ def evaluate(
 
     proc_or_timelines  a `Procedure`, the path of one, a folder of timeline files, or a dict from video names to
                        timelines. A list of these is the same thing learned with several seeds, and gives means and
-                       standard deviations. A dict from names to any of these gives a row each, and says whether the
-                       first two differ over videos
+                       standard deviations. A dict from names to any of these gives a row each, scored on the videos
+                       that all rows have, and says whether the first two differ over videos
     truth              a folder of annotation files, a dict, a task of a data set, or NAME:DIR of a data set
     protocol           a name of docs/protocols.md, or a `Protocol` of your own
     seeds, seed        how often `random` is drawn, and from which seed on; nothing is learned anew here
@@ -135,7 +135,13 @@ def evaluate(
     given: Any = proc_or_timelines
     if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
         given = {"ours": given}
-    found = {name: _read_row(one, true, clock) for name, one in given.items()}
+    opened = {name: _open_row(one) for name, one in given.items()}
+    shared, scored_truth, left_out = share_videos([one.timelines for row in opened.values() for one in row], true)
+    timelines = iter(shared)
+    found = {
+        name: _pair_row([one._replace(timelines=next(timelines)) for one in row], scored_truth, clock)
+        for name, row in opened.items()
+    }
     first = next(iter(found.values()))
     pair, count = first.pairs[0], len(first.pairs[0].clusters)
     named = chosen.name == "named"
@@ -170,16 +176,21 @@ def evaluate(
     )
     notes = []
     for name, each in scores.items():
-        f1 = [one.f1 for one in each]
-        gap = above_clock(Spread(float(np.mean(f1)), float(np.std(f1))), blind["uniform"][0].f1)
+        by_seed = [one.f1 for one in each]
+        gap = above_clock(Spread(float(np.mean(by_seed)), float(np.std(by_seed))), blind["uniform"][0].f1)
         notes.append(f"{'This' if name == 'ours' else name} is {gap}, a clock that looks at no video.")
     if len(found) > 1:
         two = list(found)[:2]
-        by_video = [zip(found[name].pairs[0].videos, scores[name][0].per_video, strict=True) for name in two]
-        notes.append(compare_videos(two, [{video: one.f1 for video, one in each} for each in by_video]))
+        f1 = {name: [each.f1 for each in scores[name][0].per_video] for name in two}
+        by_video = [dict(zip(short_names(found[name].pairs[0].videos), f1[name], strict=True)) for name in two]
+        notes.append(compare_videos(two, by_video))
     if named:
         notes.append("Baselines name nothing; they are given the names that suit them best.")
-    notes += dict.fromkeys(note for row in found.values() for note in row.notes)
+    counts = {name: len(row.pairs[0].clusters) for name, row in found.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name} {number}" for name, number in counts.items())
+        notes.append(f"K differs between rows ({told}); the baselines have that of {next(iter(counts))}.")
+    notes += dict.fromkeys([*left_out, *(note for row in found.values() for note in row.notes)])
     columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
     scores.update(blind)
     return Evaluation(columns, rows, caption, notes, scores=scores, videos=pair.videos, clusters=pair.clusters)
@@ -194,12 +205,28 @@ class Row(NamedTuple):
     notes: list[str]
 
 
-def _read_row(given: Any, true: Mapping[str, Timeline], clock: float) -> Row:
+class Opened(NamedTuple):
+    """What one run of a method found."""
+
+    timelines: Mapping[str, Timeline]
+    steps: Sequence[str]
+    """The names of all steps, those of no timeline too."""
+    seed: str
+    labelled: set[str]
+    """The videos of which a person said something."""
+
+
+def _open_row(given: Any) -> list[Opened]:
     """One thing to be scored, or the same with several seeds."""
     alone = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
     opened = [_open(one) for one in ([given] if alone else given)]
     if not opened:
         raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
+    return opened
+
+
+def _pair_row(opened: Sequence[Opened], true: Mapping[str, Timeline], clock: float) -> Row:
+    """What was opened beside what is true."""
     pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, *_ in opened]
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
@@ -207,13 +234,13 @@ def _read_row(given: Any, true: Mapping[str, Timeline], clock: float) -> Row:
             f"the procedures have K = {sizes} steps; seeds of one method have the same K. Evaluate apart."
         )
     notes, videos = [], pairs[0].videos
-    if said := [name for name in videos if any(name in labelled for *_, labelled in opened)]:
+    if said := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(
             f"{len(said)} of the {len(videos)} videos show what a person said of them, which is no finding: "
             f"{', '.join(said[:5])}{' ...' if len(said) > 5 else ''}. Leave their truth out to score the others alone."
         )
     notes += [note for pair in pairs for note in pair.notes]
-    return Row(pairs, " ".join(seed for _, _, seed, _ in opened), notes)
+    return Row(pairs, " ".join(one.seed for one in opened), notes)
 
 
 def _score(job: tuple[list[Any], Pair, int, Protocol], background: str) -> Score:
@@ -235,8 +262,7 @@ def spread(values: Sequence[float]) -> Cell:
     return Spread(float(np.mean(known)), float(np.std(known)))
 
 
-def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str, set[str]]:
-    """Timelines by video, the names of all steps, the seed, and the videos that a person labelled or corrected."""
+def _open(found: Any) -> Opened:
     if isinstance(found, str | os.PathLike):
         place = as_path(found)
         if is_procedure(place):  # timelines need no model, and an address is read whole
@@ -244,8 +270,9 @@ def _open(found: Any) -> tuple[Mapping[str, Timeline], Sequence[str], str, set[s
         else:
             found = read_folder(found)
     if isinstance(found, Mapping):
-        return found, (), "unknown", set()
-    return found.timelines, found.steps, str(found.config.get("seed", "unknown")), {*found.given, *found.document.known}
+        return Opened(found, (), "unknown", set())
+    seed = str(found.config.get("seed", "unknown"))
+    return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
 
 
 def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:

@@ -67,19 +67,23 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
     return found
 
 
-def assign(gain: NDArray[Any], rows: Places, columns: Places) -> Matching:
-    """The one-to-one matching of these rows and columns with the highest total gain: as many pairs as there can be."""
+def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) -> Matching:
+    """The one-to-one matching of these rows and columns with the highest total gain: as many pairs as there can be.
+
+    Where several have that gain, the frames in the clusters decide, and not how these are numbered.
+    """
     if not len(rows) or not len(columns):
         return {}
-    part = gain[np.ix_(rows, columns)]
-    i, j = linear_sum_assignment(part, maximize=True)
+    columns = columns[np.lexsort(counts[::-1, columns])]
+    exact = np.round(gain[np.ix_(rows, columns)] * 2**30)  # whole numbers, whose sums are equal where they should be
+    i, j = linear_sum_assignment(exact, maximize=True)
     return {int(columns[b]): int(rows[a]) for a, b in zip(i, j, strict=True)}
 
 
 def match_f1(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that the mean F1 is highest."""
     columns = _present(counts.sum(axis=0), NO_STEP)
-    return _useful(assign(_f1(counts), rows[rows != BACKGROUND], columns), counts)
+    return _useful(assign(_f1(counts), counts, rows[rows != BACKGROUND], columns), counts)
 
 
 def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching:
@@ -91,8 +95,8 @@ def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching
     columns = np.arange(counts.shape[1]) if empty else _present(counts.sum(axis=0))
     clusters = columns[columns != NO_STEP]
     if not counts[:, NO_STEP].any():
-        return assign(_overlap(counts), rows, clusters)
-    return {NO_STEP: BACKGROUND, **assign(_overlap(counts), rows[rows != BACKGROUND], clusters)}
+        return assign(_overlap(counts), counts, rows, clusters)
+    return {NO_STEP: BACKGROUND, **assign(_overlap(counts), counts, rows[rows != BACKGROUND], clusters)}
 
 
 def match_steps(counts: Counts, rows: Places) -> Matching:
@@ -100,7 +104,7 @@ def match_steps(counts: Counts, rows: Places) -> Matching:
     steps = counts.copy()
     steps[BACKGROUND] = 0
     columns = _present(steps.sum(axis=0), NO_STEP)
-    return _useful(assign(_overlap(steps), rows[rows != BACKGROUND], columns), counts)
+    return _useful(assign(_overlap(steps), counts, rows[rows != BACKGROUND], columns), counts)
 
 
 def match_names(counts: Counts, _rows: Places) -> Matching:
