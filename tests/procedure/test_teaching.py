@@ -15,7 +15,7 @@ from stepcut.datasets.toy import toy_features
 from stepcut.errors import AnnotationError, OptionError, OutputError, ProcedureError
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
-from stepcut.formats import write_folder
+from stepcut.formats import read_folder, write_folder
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.lesson import known_rows
 from stepcut.procedure.taught import changes, take_back, teach_folder
@@ -84,6 +84,29 @@ def test_labels_are_taken_for_the_steps_that_are_there_whatever_their_capitals(t
     assert set(taught.steps) <= set(again.steps)
     new = {name.upper() for name in TRUTH[THREE].sequence()} - {name.upper() for name in taught.steps}
     assert len(again.steps) == len(taught.steps) + len(new)
+
+
+def test_labels_of_frames_are_taken_for_the_steps_that_their_words_stand_for(
+    taught: sc.Procedure, tmp_path: Path
+) -> None:
+    write_folder(tmp_path, {THREE: TRUTH[THREE]}, "mstcn", rate=30)
+    written = read_folder(tmp_path, rate=30)
+    assert any("_" in name for name in written[THREE].steps)
+    again = taught.teach(written)
+    assert not any("_" in name for name in again.steps if name in taught.steps)
+    assert len({name.replace("_", " ") for name in again.steps}) == len(again.steps)
+    truths = (written, {THREE: TRUTH[THREE]})
+    frames, seconds = (sc.evaluate(taught, truth, protocol="named").score for truth in truths)
+    assert frames.matching == seconds.matching
+    assert frames.f1 == pytest.approx(seconds.f1, abs=0.05)
+
+
+def test_words_that_may_be_two_steps_are_asked_about() -> None:
+    named = sc.learn(VIDEOS, steps=2, **QUICK)
+    for step, name in enumerate(("add a_b", "add_a b")):  # as edits of an earlier version may have it
+        named.corrections = named.corrections.do({"do": "rename", "step": step, "name": name})
+    with pytest.raises(AnnotationError, match=r"'add_a_b' may be 'add a_b' or 'add_a b'"):
+        named.teach({ONE: Timeline([Segment(0, 20, "add_a_b"), Segment(20, 40, "stir")])})
 
 
 def test_quality_says_how_well_labelled_videos_are_found_when_left_out(taught: sc.Procedure) -> None:

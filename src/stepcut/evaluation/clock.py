@@ -120,12 +120,13 @@ def share_videos(
 
 
 def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
-    """One spelling for step names of `timelines` that differ only in case or spaces, and a note for each."""
+    """One spelling for step names of `timelines` that differ in case, spaces or underscores only, and a note each."""
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys(step for timeline in timelines for step in timeline.steps):
         spellings.setdefault(plain(name), []).append(name)
     notes = [
-        f"the step names {', '.join(map(repr, same))} differ only in case or spaces and were taken as one."
+        f"the step names {', '.join(map(repr, same))} differ only in case or spaces and were taken as one "
+        "(an underscore is a space here)."
         for same in spellings.values()
         if len(same) > 1
     ]

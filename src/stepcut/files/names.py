@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from stepcut.errors import printable
+from stepcut.errors import AnnotationError, printable
 
 VIDEO_SUFFIXES = frozenset((
     ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".mts", ".m2ts", ".vob", ".wmv",
@@ -82,15 +82,25 @@ def safe_name(name: str) -> PurePosixPath:
 
 
 def plain(name: str) -> str:
-    """The `name` of a step as names are compared: capitals and spaces alone make no other step.
+    """The `name` of a step as names are compared: capitals and spaces alone make no other step, nor do underscores,
+    which files of frames write for spaces.
 
-    >>> plain(" Add  jam") == plain("add jam")
+    >>> plain(" Add  jam") == plain("add jam") == plain("add_jam")
     True
     """
-    return " ".join(name.split()).casefold()
+    return " ".join(name.split()).replace("_", " ").casefold()
 
 
 def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
     """How each of these `names` is written among those `known`; one that is not known stays as it is."""
-    written = {plain(name): name for name in reversed(known)}
-    return {name: name if name in known else written.get(plain(name), name) for name in names}
+    written: dict[str, list[str]] = {}
+    for name in known:
+        written.setdefault(plain(name), []).append(name)
+
+    def find(name: str) -> str:
+        found = [name] if name in known else written.get(plain(name), [name])
+        if len(found) > 1:
+            raise AnnotationError(f"the step {name!r} may be {' or '.join(map(repr, found))}. Write it as one of them.")
+        return found[0]
+
+    return {name: find(name) for name in names}

@@ -88,8 +88,8 @@ def number_labels(
         if alike := find_alike(names):
             where = [next((name for name, t in timelines.items() if one in t.steps), "the procedure") for one in alike]
             raise AnnotationError(
-                f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces or capitals "
-                "only. Write them alike where they are one step, or give them names that differ."
+                f"the step names {alike[0]!r} ({where[0]}) and {alike[1]!r} ({where[1]}) differ by spaces, "
+                "underscores or capitals. Write them alike where they are one step, or give them names that differ."
             )
         rows = {n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}
         return StepLabels(rows, names, {n: whole_words(t, ends[n]) for n, t in timelines.items()})
@@ -122,7 +122,7 @@ def _find(name: str, samples: Mapping[str, int]) -> str:
 
 
 def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
-    """Two names that differ by spaces and capitals at most, if there are such.
+    """Two names that differ by spaces, underscores and capitals at most, if there are such.
 
     >>> find_alike(["stir", "pour", "Stir "])
     ('stir', 'Stir ')
