@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
+from stepcut.files.atomic import write_json
 from stepcut.procedure import folder as on_disk
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.edits import Edits
@@ -120,6 +122,49 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Pa
     assert sc.load(place).expectations.severity == said
     sc.load(place).rename({2: "turn it off"}).save(place)
     assert sc.load(place).expectations.severity == said
+
+
+def test_severity_is_undone_and_redone_as_other_corrections_are(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "severity.json").write_text('{"critical": [1], "free": ["step 1"]}')
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 3, "into": 2})
+    edits.set_severity(1, "optional")
+    assert edits.set_severity(2, "critical") == "what a check makes of step 2"
+    now = sc.load(place).expectations.severity
+    assert (now.optional, now.critical, now.free) == ({1}, {2, 3}, frozenset())
+    assert sc.load(place).graph == edits_without(place, "severity")
+    assert edits.undo() == "what a check makes of step 2"
+    assert edits.severity == {1: "optional"}
+    edits.undo()
+    said = sc.load(place).expectations.severity
+    assert (said.optional, said.critical, said.free) == (frozenset(), {1}, {1})  # as it was, both of them
+    edits.redo()
+    edits.redo()
+    assert sc.load(place).expectations.severity == now
+    # Both files, or none.
+    full = OutputError("no space left on the disk")
+
+    def write(path: Path, value: Any) -> None:
+        if path.name == "edits.json":
+            raise full
+        write_json(path, value)
+
+    monkeypatch.setattr("stepcut.procedure.edits.write_json", write)
+    with pytest.raises(OutputError, match="no space left"):
+        edits.set_severity(0, "free")
+    assert sc.load(place).expectations.severity == now
+    monkeypatch.undo()
+    with pytest.raises(OptionError, match="Choose from optional, critical, free"):
+        edits.do({"do": "severity", "step": 0, "severity": "importent"})
+    edits.do({"do": "severity", "step": 0, "severity": "free"})
+    assert edits.severity[0] == "free"
+
+
+def edits_without(place: Path, verb: str) -> Any:
+    """The graph of the procedure without the corrections of one kind."""
+    mine = sc.load(place)
+    mine.corrections = replace(mine.corrections, done=tuple(e for e in mine.corrections.done if e["do"] != verb))
+    return mine.graph
 
 
 @pytest.mark.parametrize(

@@ -303,6 +303,9 @@ def test_corrections_made_after_teaching_are_not_taken_back(place: Path) -> None
     with pytest.raises(OutputError, match="1 corrections were made since"):
         take_back(place)
     assert sc.load(place).steps[0] == "later"
+    Edits(place).undo()
+    take_back(place)
+    assert sc.load(place).corrections.done[-1]["do"] == "confirm"
 
 
 def test_learning_again_does_not_replace_what_was_taught(place: Path, files: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from stepcut.checking.severity import FILE, Severity, read_severity
-from stepcut.errors import OptionError, unknown
-from stepcut.files.atomic import write_json
+from stepcut.errors import OptionError, OutputError, unknown
+from stepcut.files.atomic import write_bytes, write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
 from stepcut.procedure.corrections.operations import Edit, correct, describe
@@ -78,6 +78,8 @@ class Edits:
 
         `edit` is an object with the verb under "do"; `revision` the state that its maker saw, when not this one's.
         """
+        if isinstance(edit, Mapping) and edit.get("do") == "severity":
+            return self.set_severity(edit.get("step", -1), edit.get("severity"), revision)
         return self._change(lambda now: now.do(edit), revision, edit)
 
     def undo(self, revision: str | None = None) -> str:
@@ -93,11 +95,10 @@ class Edits:
         with self._current(revision):
             if edit is not None:
                 correct(self.document, edit)
-            if (self.folder / FILE).exists():  # a name in it may be one that changes now
-                write_json(self.folder / FILE, self._severity().to_json())
             after = change(self.corrections)
             words = self._words(after)
-            write_json(self.path, after.to_json())
+            with self._severity_after(after):
+                write_json(self.path, after.to_json())
             self._stamp = self._stamps()
             self.outline.corrections = after.on_disk()
             return words
@@ -124,9 +125,28 @@ class Edits:
     def _severity(self) -> Severity:
         return read_severity(self.folder / FILE, self.outline.model_steps, self.outline.learned_steps)
 
+    @contextmanager
+    def _severity_after(self, other: Corrections) -> Iterator[None]:
+        """Write what a check makes of the steps when another list of corrections holds; put it back where it does not
+        come to that. It is written in numbers, since a name in it may be one that changes now."""
+        file, said, edit = self.folder / FILE, self._severity().to_json(), self._between(other)[1]
+        if edit["do"] == "severity":
+            which = edit["kinds" if len(other.done) > len(self.corrections.done) else "were"]
+            others = {kind: {*numbers} - {*map(int, which)} for kind, numbers in said.items()}
+            said = {kind: sorted(others[kind] | {int(n) for n in which if kind in which[n]}) for kind in KINDS}
+        before = file.read_bytes() if file.exists() else None
+        if before is not None or any(said.values()):
+            write_json(file, said)
+        try:
+            yield
+        except OutputError:
+            with suppress(OutputError):
+                file.unlink(missing_ok=True) if before is None else write_bytes(file, before)
+            raise
+
     def set_severity(self, step: int, kind: str | None, revision: str | None = None) -> str:
         """Say that a `step` is of a `kind`: critical, optional or free in order; None takes it back. It holds for what
-        was merged into it, too, and is written with numbers, which stay when names change. `revision` as for `do`.
+        was merged into it, too, and is undone like other changes. `revision` as for `do`.
         """
         if kind is not None and kind not in KINDS:
             raise OptionError(unknown("severity", kind, KINDS))
@@ -134,14 +154,21 @@ class Edits:
             mine = [n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step]
             if not mine:
                 raise OptionError(f"step={step!r} is not one that was learned; check knows it after teach.")
-            said = {one: {*steps} - {*mine} for one, steps in self._severity().to_json().items()}
-            write_json(self.folder / FILE, {one: sorted({*said[one], *(mine if one == kind else ())}) for one in KINDS})
-            return "what a check makes of the step"
+            said = self._severity().to_json()
+            were = {str(n): [one for one in KINDS if n in said[one]] for n in mine}
+            kinds = {str(n): [kind] if kind else [] for n in mine}
+            edit = {"do": "severity", "step": step, "severity": kind, "kinds": kinds, "were": were}
+            seen = self.revision
+        return self._change(lambda now: now.do(edit), seen, edit)
 
     def _words(self, other: Corrections) -> str:
         """What lies between the state as it stands and its neighbour, in words."""
+        return describe(*self._between(other))
+
+    def _between(self, other: Corrections) -> tuple[Document, Edit]:
+        """What lies between the state as it stands and its neighbour: the one before it, and the edit."""
         fewer, more = sorted((self.corrections, other), key=lambda each: len(each.done))
-        return describe(fewer.apply(self.outline.learned), more.done[-1])
+        return fewer.apply(self.outline.learned), more.done[-1]
 
     def _stamps(self) -> list[tuple[int, int, int]]:
         """What changes when the corrections or the procedure do."""

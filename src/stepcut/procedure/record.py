@@ -168,7 +168,7 @@ class Record(Outline):
     @property
     def graph(self) -> ProcedureGraph:
         """What must precede what, what is optional, what repeats, and what comes next."""
-        if any(edit["do"] not in ("rename", "colour", "confirm", "cut") for edit in self.corrections.done):
+        if any(edit["do"] not in ("rename", "colour", "confirm", "cut", "severity") for edit in self.corrections.done):
             graph = graph_of_labels(self.labels, float(self.rate), self.steps)
         else:
             graph = self.expectations.usual.graph.renamed(self.steps)

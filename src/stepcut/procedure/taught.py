@@ -61,7 +61,7 @@ def take_back(path: AnyPath) -> None:
     with new_folder(folder) as fresh:
         _copy(_kept(folder, fingerprint), fresh)
         with locked(folder):
-            since = [edit for edit in read_corrections(folder).history if edit["do"] != "colour"]
+            since = [edit for edit in read_corrections(folder).done if edit["do"] != "colour"]
             if read_fingerprint(folder) != fingerprint or since:
                 raise OutputError(
                     f"{folder}: {len(since)} corrections were made since it was taught, which would be lost. Undo them "

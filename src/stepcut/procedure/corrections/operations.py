@@ -1,4 +1,4 @@
-"""What a person may change, one pure function each: rename, colour, add, merge, cut, split, move, mark, confirm.
+"""What a person may change, one pure function each: rename, colour, add, merge, cut, split, move, mark, confirm ...
 
 An edit is a JSON object with the verb under "do". `apply` checks every value before it changes anything.
 """
@@ -62,6 +62,7 @@ def describe(document: Document, edit: Edit) -> str:
         "move": f"move a boundary in {video}",
         "mark": f"mark {name} in {video}",
         "confirm": f"confirm {video}",
+        "severity": f"what a check makes of {name}",
     }
     return words[edit["do"]]
 
@@ -216,6 +217,12 @@ def _confirm(document: Document, edit: Edit) -> Document:
     return replace(document, known={**document.known, video: ((0.0, document.durations[video]),)})
 
 
+def _severity(document: Document, edit: Edit) -> Document:
+    """What a check makes of a step: no part of the document, but in the list, so that it can be undone."""
+    _number(document, edit, "step")
+    return document
+
+
 VERBS: dict[str, Callable[[Document, Edit], Document]] = {
     "rename": _rename,
     "colour": _colour,
@@ -226,6 +233,7 @@ VERBS: dict[str, Callable[[Document, Edit], Document]] = {
     "move": _move,
     "mark": _mark,
     "confirm": _confirm,
+    "severity": _severity,
 }
 
 
