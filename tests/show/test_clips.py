@@ -77,7 +77,9 @@ def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_pat
     assert main(["clips", *words, str(tmp_path / "clips"), "--step", "STEP 0"]) == 0
     assert [one.name for one in (tmp_path / "clips").iterdir() if one.is_dir()] == ["step 0"]
     assert main(["report", *words, str(tmp_path / "r.html"), "--pictures", "1"]) == 0
-    assert "data:image/jpeg" in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert "data:image/jpeg" in page
+    assert "<h1>a</h1>" in page  # the procedure's own name, since no title is given
     assert main(["clips", str(place), "--quiet", "-o", str(tmp_path / "none")]) == 2
     assert main(["clips", str(place), "--videos", str(learned.parent), "--quiet", "-o", str(tmp_path / "none")]) == 2
 

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     print("\n6. Writing a report.")
     page = folder / "report.html"
-    write_text(page, make_report(procedure, kitchen.timelines, checks))
+    write_text(page, make_report(procedure, kitchen.timelines, checks, title="kitchen"))
     print(f"\nDone. Open {page.resolve()} in a browser. Then try:")
     print(offers(place, flawed[-1]))
     return 0

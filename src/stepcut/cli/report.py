@@ -19,7 +19,8 @@ def run(args: argparse.Namespace) -> int:
     procedure = load(args.procedure, trust=args.trust)
     procedure.videos = find_moved(procedure.videos, args.videos)
     checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)
-    page = make_report(procedure, args.truth, [check for _, check in checks], args.pictures, args.title or "")
+    title = args.title or Path(args.procedure).resolve().name.removesuffix(".proc")
+    page = make_report(procedure, args.truth, [check for _, check in checks], args.pictures, title)
     write_text(args.output, page)
     print(f"the report is in {args.output}")
     return 2 if failed else 0

@@ -70,6 +70,8 @@ class ProcedureGraph(Relations):
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" font-family="sans-serif" font-size="12" role="img" '
+            # Smaller where there is less room, but not so small that its words could not be read.
+            f'style="max-width: 100%; min-width: {0.7 * width:.0f}px; height: auto" '
             f'aria-label="{escape(repr(self))}">',
             '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
             '<path d="M0 0 8 4 0 8z" fill="#666"/></marker></defs>',
