@@ -125,3 +125,14 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task: Kitchen, tmp_path: P
 def test_the_network_of_a_procedure_is_the_one_it_was_learned_with(tiny_task: Kitchen) -> None:
     with pytest.raises(OptionError, match="no network is known that makes them of pictures"):
         follow(tiny_task.procedure, "camera")
+
+
+def test_files_of_one_name_and_two_suffixes_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = feature_file(tmp_path, [0, 1, 2, 3])
+    np.savez(tmp_path / "new.npz", np.load(one))
+    videos = [one, str(tmp_path / "new.npz")]
+    assert main(["check", "any.proc", *videos, "--json", "--quiet"]) == 0
+    names = [json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["new.npy", "new.npz"]
+    assert main(["segment", "any.proc", *videos, "--quiet", "-o", str(tmp_path / "out" / "{name}.csv")]) == 0
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["new.npy.csv", "new.npz.csv"]

@@ -15,7 +15,7 @@ from typing import Any
 from stepcut import parallel
 from stepcut.cli import say
 from stepcut.errors import OptionError, StepcutError
-from stepcut.features.find import find_videos
+from stepcut.features.find import find_videos, name_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.addresses import as_path
 from stepcut.files.names import short_names
@@ -88,7 +88,7 @@ def ask_procedure(
 
     `tell` hears each video and its answer as soon as that and those of the videos before it are there.
     """
-    hook, names = progress_hook(args), short_names(videos)
+    hook, names = progress_hook(args), name_videos(videos)
     answers: dict[int, Any] = {}
     done: list[tuple[str, Any]] = []
     errors: list[Exception] = []
@@ -100,8 +100,8 @@ def ask_procedure(
             answer, video, name = answers.pop(first), videos[first], names[first]
             if isinstance(hook, Bar):
                 hook.clear()
-            if not isinstance(answer, Exception):  # of two videos with one name, each is called by its folder, too
-                done.append((video, replace(answer, video=name) if "/" in name else answer))
+            if not isinstance(answer, Exception):  # of two with one name, each is called by its folder or suffix, too
+                done.append((video, answer if name == Path(video).stem else replace(answer, video=name)))
                 tell(*done[-1])
                 continue
             if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError
-from stepcut.files.names import VIDEO_SUFFIXES, safe_name, short_names
+from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import write
 from stepcut.formats.kinds import format_to_write
 from stepcut.timeline import Timeline
@@ -23,9 +23,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.output:
         format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
-    names = short_names(args.video)
-    if args.output and (twice := [name for name in names if names.count(name) > 1]):
-        raise OptionError(f"two of the videos are called {twice[0]!r}; one would overwrite the other. Rename one.")
+    if args.output and (twice := [video for video in args.video if args.video.count(video) > 1]):
+        raise OptionError(f"{twice[0]} is given twice; one timeline would overwrite the other. Give it once.")
 
     def tell(video: str, timeline: Timeline) -> None:
         if args.output:
