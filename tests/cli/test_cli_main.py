@@ -73,6 +73,11 @@ def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
         (["check", "p", "v", "--seed", "3"], "no option --seed"),
         (["check"], "PROCEDURE"),
         (["learn", "x", "--seed", "two"], "two"),
+        (["watch", "x", "-p", "p", "--every", "-1"], "--every: '-1' is no number from 0 up"),
+        (["watch", "x", "-p", "p", "--settle", "nan"], "--settle: 'nan' is no number from 0 up"),
+        (["guide", "p", "camera", "--patience", "-0.5"], "--patience: '-0.5' is no number from 0 up"),
+        (["agree", "a", "b", "--tolerance", "soon"], "--tolerance: 'soon' is no number from 0 up"),
+        (["agree", "a", "b", "--worst", "-1"], "--worst: '-1' is no whole number from 0 up"),
     ],
 )
 def test_a_wrong_word_is_one_line_and_exit_code_2(

@@ -168,3 +168,51 @@ def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -
     run.send_signal(signal.SIGTERM)
     _, error = run.communicate(timeout=60)
     assert (run.returncode, error) == (2, "")  # one could not be checked
+
+
+def test_what_grows_or_goes_while_others_are_checked_is_left_for_later(tmp_path: Path) -> None:
+    for number, name in enumerate("abcd"):
+        old(tmp_path / f"{name}.mp4")
+        os.utime(tmp_path / f"{name}.mp4", (number, number))
+
+    def busy(path: Path) -> dict[str, Any]:
+        if path.stem == "a":  # which takes long
+            (tmp_path / "b.mp4").write_bytes(b"film, and more of it")
+            (tmp_path / "c.mp4").unlink()
+        if path.stem == "d":  # a copy that had stood still goes on
+            path.write_bytes(b"film, and more")
+            raise VideoError(f"{path}: the file is cut short")
+        return check(path)
+
+    watch = Watch(tmp_path, busy, settle=60)
+    assert [record["video"] for record in watch.poll()] == ["a"]
+    assert sorted(path.name for path, _ in watch.waiting()) == ["b.mp4", "d.mp4"]
+
+
+def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path: Path) -> None:
+    for number, name in enumerate("ab"):
+        old(tmp_path / f"{name}.mp4")
+        os.utime(tmp_path / f"{name}.mp4", (number, number))
+
+    def odd(path: Path) -> dict[str, Any]:
+        raise ZeroDivisionError("odd") if path.stem == "a" else OutputError("cache: no space left on the disk.")
+
+    watch = Watch(tmp_path, odd, settle=60)
+    records = watch.poll()
+    assert next(records)["error"] == "ZeroDivisionError: odd"
+    with pytest.raises(OutputError, match="no space left"):
+        next(records)
+    assert [record["video"] for record in Watch(tmp_path, check, settle=60).poll()] == ["b"]  # once there is room
+
+
+def test_one_watch_at_a_time_writes_a_journal(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
+    second: list[int] = []
+    old(tmp_path / "broken.mp4")
+    monkeypatch.setattr("stepcut.cli.watch.post", lambda *_: second.append(main(words)))
+    assert main([*words, "--webhook", "http://x"]) == 2
+    assert second == [2]
+    assert "another watch is at work with this journal" in capsys.readouterr().err
+    assert main(words) == 0

@@ -10,6 +10,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from stepcut.cli.main import main
+from stepcut.errors import OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import elan, read, write
 from stepcut.timeline import Segment, Timeline
@@ -81,3 +82,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))
     assert main(["agree", str(tmp_path / "soup.csv"), str(tmp_path / "apart.json")]) == 2
     assert "no video in common" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tolerance", [-1, float("nan")])
+def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
+    with pytest.raises(OptionError, match=r"tolerance=.*from 0 up"):
+        agree([(ANN, BOB)], tolerance)

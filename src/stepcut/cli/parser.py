@@ -7,7 +7,8 @@
     --log bar|json                               one of these values
     + device engine                              the words of these sections of words/common.txt
 
-A value called N is a whole number, one called S or SHARE a number; "(default X)" at the end of the help is the default.
+A value called N is a whole number and one called S a number, both from 0 up, one called SHARE any number; "(default X)"
+at the end of the help is the default.
 """
 
 from __future__ import annotations
@@ -15,13 +16,33 @@ from __future__ import annotations
 import argparse
 import difflib
 import keyword
+import math
 import re
 from importlib import resources
 from typing import Any, NoReturn
 
 from stepcut.errors import OptionError, unknown
 
-TYPES = {"N": int, "S": float, "SHARE": float}
+
+def whole(text: str) -> int:
+    """The whole number, from 0 up, that a `text` says."""
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 up")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """The number, from 0 up, that a `text` says."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 up")
+    return number
+
+
+TYPES = {"N": whole, "S": seconds, "SHARE": float}
 FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 

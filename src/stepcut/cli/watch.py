@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import stat
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from stepcut.cli import say
-from stepcut.errors import OptionError, OutputError, StepcutError
+from stepcut.errors import OptionError, OutputError, in_words
 from stepcut.features.find import all_files
 from stepcut.files.atomic import output_errors
 from stepcut.files.names import VIDEO_SUFFIXES
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     journal = Path(args.journal) if args.journal else None
     watch, codes = Watch(Path(args.folder), check, args.settle, journal), [0]
-    with suppress(KeyboardInterrupt):  # the only end of a watch
+    with alone(watch.journal), suppress(KeyboardInterrupt):  # the only end of a watch
         while True:
             for record in watch.poll():
                 codes.append(2 if "error" in record else 3 if record["other_task"] else 0 if record["ok"] else 1)
@@ -52,11 +53,38 @@ def run(args: argparse.Namespace) -> int:
     return 2 if 2 in codes else max(codes)
 
 
+@contextmanager
+def alone(journal: Path) -> Iterator[None]:
+    """Inside, no other watch has this `journal`: each would check and tell every video."""
+    with open(journal, "ab") as file:
+        with suppress(ImportError):  # Windows has no such locks
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                told = "another watch is at work with this journal. End it, or name another with --journal FILE"
+                raise OutputError(f"{journal}: {told}.") from error
+            except OSError:
+                pass  # nor have some network disks
+        yield
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Size and time of change of the file at `path`; None where there is none."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return (state.st_size, state.st_mtime_ns) if stat.S_ISREG(state.st_mode) else None
+
+
 class Watch:
     """The videos of a folder as they arrive.
 
     folder   where videos arrive; its sub-folders are looked at too
-    check    what is done with each: gives a report as plain values; a StepcutError is told and the watch goes on
+    check    what is done with each: gives a report as plain values; an error is told and the watch goes on, unless
+             nothing can be written
     settle   seconds for which a file must not have changed
     journal  where the finished ones are written down
     """
@@ -78,11 +106,17 @@ class Watch:
             since = self.seen.setdefault((str(path.absolute()), *stamp), time.monotonic())
             if time.time_ns() - stamp[1] < self.settle * 1e9 and time.monotonic() - since < self.settle:
                 continue
+            if stamp_of(path) != stamp:  # it grew, or went, while others were checked
+                continue
             began = time.monotonic()
             try:
                 found = self.check(path)
-            except StepcutError as error:
-                found = {"video": path.stem, "error": str(error)}
+            except OSError:  # a full disk is not the video's fault
+                raise
+            except Exception as error:
+                if stamp_of(path) != stamp:
+                    continue
+                found = {"video": path.stem, "error": in_words(error)}
             record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
             self.done.add((str(path.absolute()), *stamp))
             with output_errors(self.journal), open(self.journal, "a", encoding="utf-8") as file:
@@ -97,12 +131,8 @@ class Watch:
         for path in map(Path, map(str, all_files(self.folder))):
             if path.suffix.lower() not in VIDEO_SUFFIXES or path.name.startswith("."):
                 continue
-            try:
-                state = path.stat()
-            except OSError:  # gone again
-                continue
-            stamp = (state.st_size, state.st_mtime_ns)
-            if path.is_file() and (str(path.absolute()), *stamp) not in self.done:
+            stamp = stamp_of(path)
+            if stamp is not None and (str(path.absolute()), *stamp) not in self.done:
                 found.append((path, stamp))
         return sorted(found, key=lambda each: each[1][1])
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError
+from stepcut.errors import AnnotationError, OptionError
 from stepcut.files.names import spell
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline
@@ -60,6 +60,9 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
     (0.9, 1.0, 1.0)
     """
     from sklearn.metrics import cohen_kappa_score
+
+    if not tolerance >= 0:
+        raise OptionError(f"tolerance={tolerance}; give seconds from 0 up.")
 
     mass: dict[tuple[str, str], float] = {}
     matched: list[float] = []
