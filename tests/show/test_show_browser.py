@@ -557,6 +557,25 @@ def test_the_list_of_keys_fits_the_window(browser: Any, served: Served, width: i
     tab.close()
 
 
+def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
+    for number, name in ((0, "לחתוך את הלחם לפרוסות דקות (לאט)"), (2, "صب الشاي في الكوب 2 (ساخن)")):
+        name_of(page, number).fill(name)
+        name_of(page, number).press("Enter")
+        wait_saved(page, f"to {name}")
+    blocks = """all => all.map(block => ['.head', '.tail'].map(
+        part => block.querySelector(part).getBoundingClientRect().left))"""
+    places = page.locator(".track .block").evaluate_all(blocks)
+    assert [head > tail for head, tail in places] == [True, False, True]
+    letters = """all => all.map(one => [0, one.textContent.length - 1].map(place => {
+        const range = document.createRange();
+        range.setStart(one.firstChild, place);
+        range.setEnd(one.firstChild, place + 1);
+        return range.getBoundingClientRect().left;
+    }))"""
+    places = page.locator("#stage .segments .what").evaluate_all(letters)
+    assert [first > last for first, last in places] == [True, False, True]  # the bracket at the end stands at the left
+
+
 def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     page.get_by_label("What a check makes of pour tea").select_option("critical")
     wait_saved(page, "Saved: what a check makes")

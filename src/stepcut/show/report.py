@@ -114,7 +114,8 @@ def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
         fill = procedure.colours[name]
         paint = f"background:{fill};color:{ink(fill)}"
         cards.append(
-            f'<article><h3 style="{paint}">{number} · {escape(name)}</h3><p>{often}</p><div>{pictures}</div></article>'
+            f'<article><h3 style="{paint}">{number} · <bdi>{escape(name)}</bdi></h3><p>{often}</p>'
+            f"<div>{pictures}</div></article>"
         )
     return f'<div class="gallery">{"".join(cards)}</div>'
 
@@ -166,7 +167,8 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
         rows.append(f"<tr><th>{escape(name)}</th><td>{above}{timeline.to_svg(procedure.colours, end)}</td></tr>")
     rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
     legend = "".join(
-        f'<li><span style="background:{fill}"></span>{escape(name)}</li>' for name, fill in procedure.colours.items()
+        f'<li><span style="background:{fill}"></span><bdi>{escape(name)}</bdi></li>'
+        for name, fill in procedure.colours.items()
     )
     note = " The narrow bar above each is the truth, in the colour of the step it was matched with." if compared else ""
     return (

@@ -37,6 +37,7 @@ export class Bar {
     const step = stepOf(number);
     const sure = confidence === null ? "set by hand" : `confidence ${Math.round(100 * confidence)} %`;
     const block = el("div", {
+      dir: "auto", // a name from right to left has its beginning at the right
       class: `block${chosen ? " chosen" : ""}${shines(number) ? "" : " dim"}`,
       title: `${step.name}\n${clock(start)} to ${clock(end)}, ${sure}`,
       style: { background: step.colour, color: step.ink },
@@ -48,7 +49,7 @@ export class Bar {
 
   otherBlock([start, end, name, background, color]) {
     const title = `${store.data.beside}: ${name}\n${clock(start)} to ${clock(end)}`;
-    const block = el("div", { class: "block", title, style: { background, color } });
+    const block = el("div", { class: "block", dir: "auto", title, style: { background, color } });
     this.lay(block, start, Math.min(end, this.duration));
     if (this.names) block.append(...twoEnds(name));
     return block;
