@@ -116,6 +116,16 @@ def test_a_table_for_spreadsheets_holds_no_formula(tmp_path: Path, capsys: pytes
     assert (tmp_path / "a.csv").read_text() == "start,end,label\n0,1,'=cmd|' /C calc'!A0\n1,2,-3\n"
 
 
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize("format", ["csv", "tsv", "boris-events"])
+def test_a_name_comes_back_from_a_table_for_spreadsheets(format: str, safe: bool, tmp_path: Path) -> None:
+    names = ["=SUM(1)", "-stir", "'-stir", "''@x", "'quoted'", "-3", "'-3", "+1 egg"]
+    videos = {f"-{k}": Timeline([Segment(k, k + 1, name), Segment(k + 1, 99, "x")]) for k, name in enumerate(names)}
+    write(tmp_path / "a.tsv", videos, format, spreadsheet=safe)
+    back = read_folder(tmp_path / "a.tsv", format)
+    assert {video: timeline.sequence()[0] for video, timeline in back.items()} == dict(zip(videos, names, strict=True))
+
+
 def test_label_studio_takes_the_rate_of_the_video(
     films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ COLUMNS = {
 }  # fmt: skip
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet take a cell for a formula."""
+GUARDED = re.compile("'+(?=[-=+@\t\r])")
+"""How a cell begins that was kept from being one; one that begins so by itself gets one apostrophe more."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
         for cells in reader:
             comment = bool(cells) and cells[0].startswith("#") and not is_timed(cells)
             if "".join(cells).strip() and not comment:
-                rows.append(Row(line, cells))
+                rows.append(Row(line, [cell[1:] if GUARDED.match(cell) else cell for cell in cells]))
             line = reader.line_num + 1
     except csv.Error as error:
         fail(path, f"is not a table: {error}", "Check the quotes", line=line)
@@ -226,10 +229,13 @@ def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", 
     delimiter    what parts them
     spreadsheet  whether a cell that a spreadsheet would take for a formula gets a leading apostrophe
     """
-    if spreadsheet:
-        rows = [[f"'{c}" if c.startswith(FORMULA) and seconds(c) is None else c for c in row] for row in rows]
+
+    def guard(cell: str) -> str:
+        formula = spreadsheet and cell.startswith(FORMULA) and seconds(cell) is None
+        return f"'{cell}" if formula or GUARDED.match(cell) else cell
+
     out = io.StringIO()
-    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([guard(cell) for cell in row] for row in rows)
     write_text(path, out.getvalue())
 
 
