@@ -16,6 +16,7 @@ from stepcut.errors import AnnotationError, OptionError, OutputError, ProcedureE
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.formats import read_folder, write_folder
+from stepcut.formats.elan import write_tiers
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.lesson import known_rows
 from stepcut.procedure.taught import changes, take_back, teach_folder
@@ -150,6 +151,22 @@ def test_labels_from_files_on_the_command_line(files: Path, tmp_path: Path, caps
     assert "2 labelled videos and 3 others" in capsys.readouterr().out
     assert set(sc.load(tmp_path / "p2.proc").steps) == NAMES
     assert sc.load(tmp_path / "p.proc").steps[0] == "step 0"
+
+
+def test_files_of_frames_and_of_several_people_on_the_command_line(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_folder(tmp_path / "frames", {ONE: TRUTH[ONE]}, "mstcn", rate=30)
+    write_tiers(tmp_path / "both" / f"{ONE}.eaf", {"ann": TRUTH[ONE], "bob": TRUTH[ONE].crop(0, 9)})
+    words = ["teach", str(place), "--quiet", "-o", str(tmp_path / "t.proc")]
+    assert main([*words, str(tmp_path / "frames")]) == 2
+    assert main([*words, str(tmp_path / "both")]) == 2
+    assert main([*words, "--rate", "30"]) == 2
+    assert "none were given" in capsys.readouterr().err
+    assert main([*words, str(tmp_path / "frames"), "--rate", "30"]) == 0
+    assert {step.replace("_", " ") for step in sc.load(tmp_path / "t.proc").steps} == set(TRUTH[ONE].sequence())
+    assert main([*words, str(tmp_path / "both"), "--annotator", "ann"]) == 0
+    assert sc.load(tmp_path / "t.proc").timelines[ONE].sequence() == TRUTH[ONE].sequence()
 
 
 # ---------------------------------------------------------------------- corrections

@@ -7,6 +7,7 @@ import shlex
 
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
+from stepcut.formats import read_folder
 from stepcut.procedure.taught import changes, take_back, teach_folder
 
 
@@ -18,8 +19,13 @@ def run(args: argparse.Namespace) -> int:
         take_back(args.procedure)
         print(f"{args.procedure} is as it was before it was taught")
         return 0
+    labels = args.labels
+    if args.rate is not None or args.annotator is not None:
+        if labels is None:
+            raise OptionError("--rate and --annotator are for label files, and none were given. Leave both out.")
+        labels = read_folder(labels, rate=args.rate, annotator=args.annotator)
     before, after = teach_folder(
-        args.procedure, args.labels, args.output, args.steps, args.source, args.trust, progress_hook(args)
+        args.procedure, labels, args.output, args.steps, args.source, args.trust, progress_hook(args)
     )
     print(after)
     taught = f"learned from {len(after.given)} labelled videos and {len(after.samples) - len(after.given)} others"

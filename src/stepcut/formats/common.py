@@ -41,7 +41,8 @@ class Options:
         """The frame rate that was given, or an error that asks for it and says `what` needs it."""
         if self.rate is None:
             asked = "Give it: rate=30 in Python, --rate 30 on the command line (30000/1001 for 29.97)"
-            raise AnnotationError(f"{what}: this format counts frames and no frame rate is known. {asked}.")
+            other = "Where a command does not take it, first: stepcut convert LABELS FOLDER --to json --rate 30"
+            raise AnnotationError(f"{what}: this format counts frames and no frame rate is known. {asked}. {other}.")
         return self.rate
 
     def agreed_rate(self, known: Fraction | None, what: str) -> Fraction:
