@@ -158,15 +158,16 @@ def test_files_of_frames_and_of_several_people_on_the_command_line(
 ) -> None:
     write_folder(tmp_path / "frames", {ONE: TRUTH[ONE]}, "mstcn", rate=30)
     write_tiers(tmp_path / "both" / f"{ONE}.eaf", {"ann": TRUTH[ONE], "bob": TRUTH[ONE].crop(0, 9)})
-    words = ["teach", str(place), "--quiet", "-o", str(tmp_path / "t.proc")]
-    assert main([*words, str(tmp_path / "frames")]) == 2
-    assert main([*words, str(tmp_path / "both")]) == 2
-    assert main([*words, "--rate", "30"]) == 2
+    frames, both, out = str(tmp_path / "frames"), str(tmp_path / "both"), str(tmp_path / "t.proc")
+    words = ["-o", out, "--quiet"]
+    assert main(["teach", str(place), frames, *words]) == 2
+    assert main(["teach", str(place), both, *words]) == 2
+    assert main(["teach", str(place), *words, "--rate", "30"]) == 2
     assert "none were given" in capsys.readouterr().err
-    assert main([*words, str(tmp_path / "frames"), "--rate", "30"]) == 0
-    assert {step.replace("_", " ") for step in sc.load(tmp_path / "t.proc").steps} == set(TRUTH[ONE].sequence())
-    assert main([*words, str(tmp_path / "both"), "--annotator", "ann"]) == 0
-    assert sc.load(tmp_path / "t.proc").timelines[ONE].sequence() == TRUTH[ONE].sequence()
+    assert main(["teach", str(place), frames, *words, "--rate", "30"]) == 0
+    assert {step.replace("_", " ") for step in sc.load(out).steps} == set(TRUTH[ONE].sequence())
+    assert main(["teach", str(place), both, *words, "--annotator", "ann"]) == 0
+    assert sc.load(out).timelines[ONE].sequence() == TRUTH[ONE].sequence()
 
 
 # ---------------------------------------------------------------------- corrections
