@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_labels_of_frames_are_taken_for_the_steps_that_their_words_stand_for(
     frames, seconds = (sc.evaluate(taught, truth, protocol="named").score for truth in truths)
     assert frames.matching == seconds.matching
     assert frames.f1 == pytest.approx(seconds.f1, abs=0.05)
+
+
+def test_accents_may_be_written_in_two_ways() -> None:
+    """As one letter, or as a letter and a mark, which is how names come from a Mac."""
+    one, two = (unicodedata.normalize(form, "éplucher") for form in ("NFC", "NFD"))
+    named = sc.learn({f"{one}-{name}": rows for name, rows in VIDEOS.items()}, steps=6, **QUICK).rename({0: one})
+    step = TRUTH[ONE].steps[0]
+    said = TRUTH[ONE].rename({step: two})
+    taught = named.teach({f"{two}-{ONE}": said})
+    assert one in taught.steps
+    assert two not in taught.steps
+    assert sc.evaluate(named, {f"{two}-{ONE}": said}).score.matching
 
 
 def test_words_that_may_be_two_steps_are_asked_about() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +162,7 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
 def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:
     plain: dict[str, str] = {}
     for name, short in zip(timelines, short_names(list(timelines)), strict=True):
-        key = short.casefold()
+        key = normalize("NFC", short).casefold()
         if key in plain:
             raise AnnotationError(f"two {side} are of one video: {plain[key]!r} and {name!r}. Keep one of them.")
         plain[key] = name

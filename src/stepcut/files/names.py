@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
+from unicodedata import normalize
 
 from stepcut.errors import AnnotationError, printable
 
@@ -41,7 +42,8 @@ def same_video(one: str, other: str) -> bool:
     >>> same_video("films/a.mp4", "a"), same_video("cam1/a", "cam2/a")
     (True, False)
     """
-    return all(a == b for a, b in zip(reversed(_parts(one)), reversed(_parts(other)), strict=False))
+    parts = [reversed(_parts(normalize("NFC", video))) for video in (one, other)]
+    return all(a == b for a, b in zip(*parts, strict=False))
 
 
 def short_names(videos: Sequence[str]) -> list[str]:
@@ -83,12 +85,12 @@ def safe_name(name: str) -> PurePosixPath:
 
 def plain(name: str) -> str:
     """The `name` of a step as names are compared: capitals and spaces alone make no other step, nor do underscores,
-    which files of frames write for spaces.
+    which files of frames write for spaces, nor the two ways of writing an accent.
 
     >>> plain(" Add  jam") == plain("add jam") == plain("add_jam")
     True
     """
-    return " ".join(name.split()).replace("_", " ").casefold()
+    return normalize("NFC", " ".join(name.split()).replace("_", " ")).casefold()
 
 
 def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:

@@ -190,6 +190,6 @@ def fingerprint(
         for name, rows in sorted(lesson.rows.items()):
             digest.update(name.encode() + rows.astype(np.int64).tobytes())
         for name, words in sorted(lesson.words.items()):
-            told = [(one.start, one.end, one.step) for one in words.spoken()]
+            told = [(float(one.start), float(one.end), one.step) for one in words.spoken()]
             digest.update(json.dumps([name, told, words.known]).encode())
     return digest.hexdigest()
