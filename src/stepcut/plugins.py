@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import entry_points
@@ -79,6 +79,23 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
         raise OptionError(
             f"{kind}={name!r}: {error}. Give package.module:Class of something that Python can import from here."
         ) from error
+
+
+def check_part(kind: str, name: object, part: object, needed: Iterable[str], ours: Iterable[str]) -> None:
+    """Refuse a `part` of one's own that lacks some of the names that are `needed` of its `kind`.
+
+    kind    what it is, "method" for example
+    name    how it was given: a name, or the part itself, which must then be an object and no class
+    needed  the names of the contract
+    ours    the parts that come with stepcut, by name
+    """
+    if name is part and isinstance(part, type):
+        raise OptionError(f"{kind}={part.__name__} is a class; hand over an object of it, {part.__name__}(...).")
+    if missing := [each for each in needed if not hasattr(part, each)]:
+        raise OptionError(
+            f"{kind}={name!r} has no {', '.join(missing)}. Give a name ({', '.join(ours)}) or such an object; see "
+            "docs/extend.md."
+        )
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from numbers import Rational
 
 from stepcut.errors import OptionError
 
@@ -22,7 +23,7 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(1, 10))
     """
     try:
-        rate = Fraction(value)
+        rate = Fraction(value if isinstance(value, str | Rational) else float(value))
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         rate = Fraction(0)
     if not 0 < rate <= most:

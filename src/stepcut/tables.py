@@ -24,7 +24,7 @@ class Spread(NamedTuple):
 Cell = str | int | float | Spread | None
 
 
-@dataclass
+@dataclass(repr=False)
 class Table:
     """What was measured, row by row; `notes` are sentences printed beneath.
 
@@ -113,6 +113,9 @@ class Table:
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the figures in full."""
         return data_frame(*self._plain())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.rows)} rows and {len(self.columns)} columns: {self.caption}>"
 
     def __str__(self) -> str:
         return self.text()

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.methods.contract import Method
+from stepcut.methods import METHODS
+from stepcut.methods.contract import VERBS, Method
+from stepcut.plugins import check_part
 
 Array = NDArray[Any]
 
@@ -22,7 +24,10 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
 
     What it does not keep raises an `OptionError` that says what was expected and what came.
     """
+    check_part("method", method, method, VERBS, METHODS)
     videos = made_up_videos() if videos is None else videos
+    if len(videos) < 2:
+        raise OptionError(f"{len(videos)} videos; give at least two, of which the last is tried as a new one.")
     known, new = videos[:-1], videos[-1:]
     kept = []
 
@@ -54,8 +59,12 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
     state = method.state()
     arrays = all(isinstance(array, np.ndarray) and array.dtype != object for array in state.values())
     expect(arrays, "state() gives plain arrays by name", sorted(state))
-    again = type(method).restore(json.loads(json.dumps(method.settings())), state)
-    expect(np.array_equal(again.predict(new)[0], labels), "restore(settings, state) predicts the same", "other labels")
+    again: object
+    try:
+        again = type(method).restore(json.loads(json.dumps(method.settings())), state).predict(new)[0].tolist()
+    except Exception as error:
+        again = error
+    expect(again == labels.tolist(), "restore(settings, state) predicts the same", again)
     return kept
 
 

@@ -52,6 +52,7 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names() -> None:
     assert table.notes[0].startswith("This is ")
     assert " above uniform (100.0 against " in table.notes[0]
     assert len(table.notes) == 1
+    assert repr(table) == f"<Evaluation of 4 rows and 12 columns: {table.caption}>"
 
 
 def test_different_rates_are_compared_in_seconds() -> None:

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+import stepcut as sc
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import choose_device, choose_runtime, load_backbone
 from stepcut.features.backbones.contract import Backbone
@@ -32,6 +33,19 @@ def frames(count: int, seed: int = 0) -> NDArray[np.uint8]:
     coarse = torch.from_numpy(np.random.default_rng(seed).uniform(0, 255, (count, 3, 7, 7)))
     fine = F.interpolate(coarse, size=224, mode="bicubic").clamp(0, 255)
     return fine.permute(0, 2, 3, 1).to(torch.uint8).numpy()
+
+
+class Odd:
+    """A backbone of one's own, with one name that makes no sense."""
+
+    def __init__(self, **odd: Any) -> None:
+        vars(self).update({"name": "odd", "dim": 4, "size": 8, "fingerprint": "odd 1", **odd})
+
+    def extract(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+        return np.zeros((len(frames), 4), dtype=np.float32)
+
+
+NO_BACKBONE: dict[str, Any] = {"backbone": None}
 
 
 def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -217,6 +231,12 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
             lambda: load_backbone("vit"),
             r"backbone='vit' is unknown\. Choose from efficientnet-lite0, resnet50\. Or give",
         ),
+        (lambda: load_backbone(None), "backbone=None has no name, dim"),
+        (lambda: load_backbone(sc.Timeline), "backbone=Timeline is a class; hand over an object"),
+        (lambda: load_backbone(Odd(size="32")), "size='32'.*; dim and size are whole numbers above 0"),
+        (lambda: load_backbone(Odd(dim=0)), "dim=0.*; dim and size are whole numbers above 0"),
+        (lambda: load_backbone(Odd(fingerprint=5)), "fingerprint=5; .* name and fingerprint are words"),
+        (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None has no name, dim"),
         (lambda: load_backbone(3), r"backbone=3 has no name, dim, size, fingerprint, extract\. Give a name"),
         (
             lambda: load_backbone("resnet50"),

@@ -262,6 +262,13 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
 
     with pytest.raises(FeatureError, match=r"backbone mean gave shape \(4,\) for 4 frames; it must give a row each"):
         extract(folder, Flat(), fps=5, cache=tmp_path)
+
+    class Narrow(Mean):
+        def extract(self, frames: NDArray[np.uint8]) -> NDArray[Any]:
+            return super().extract(frames)[:, :1]
+
+    with pytest.raises(FeatureError, match=r"backbone mean gave shape \(4, 1\) for 4 frames; it must give a row each"):
+        extract(folder, Narrow("narrow"), fps=5, cache=tmp_path)
     with pytest.raises(FeatureError, match=r"not finite in half precision \(at most 65504\)\. Scale its features down"):
         extract(folder, Mean(scale=1e6), fps=5, cache=tmp_path)
     assert list((tmp_path / "features").iterdir()) == []

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from stepcut.errors import FeatureError, NotLearned, OptionError
+from stepcut.methods.segmenter import Segmenter
 from stepcut.methods.segmenters import SEGMENTERS
 
 LEARNED = [name for name in SEGMENTERS if name not in ("random", "uniform", "one-cluster")]
@@ -278,3 +279,26 @@ def test_settings_of_its_own(name: str, settings: dict[str, Any], message: str) 
 def test_the_names() -> None:
     assert list(SEGMENTERS) == ["procut", "kmeans", "subset", "asot", "random", "uniform", "one-cluster"]
     assert repr(SEGMENTERS["uniform"](steps=3)) == "Uniform(steps=3, rate=1.0, seed=0)"
+
+
+class Own(Segmenter):
+    """A segmenter of one's own whose memberships are what a test says."""
+
+    LEARNED = ("centres_",)
+
+    def _learn(self, videos: list[Any]) -> None:
+        """It forgets to learn `centres_`."""
+
+    def _memberships(self, rows: Any) -> Any:
+        return np.ones((len(rows), self.steps + 1))
+
+
+def test_a_segmenter_of_ones_own_that_is_wrong_is_told() -> None:
+    own = Own(steps=3).fit(make_videos())
+    for verb in (own.predict, own.memberships):
+        with pytest.raises(
+            OptionError, match=r"Own: memberships of a video of 30 rows are \(30, 4\); they must be \(30, 3\)"
+        ):
+            verb(make_videos())
+    with pytest.raises(OptionError, match="Own: fit did not learn centres_, which LEARNED names"):
+        own.state()

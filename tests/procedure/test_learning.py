@@ -11,6 +11,8 @@ import pytest
 import stepcut as sc
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, OutputError
+from stepcut.methods import StepCut
+from stepcut.methods.segmenters import KMeans
 from stepcut.progress import Event
 
 QUICK: dict[str, Any] = {"restarts": 2}
@@ -99,11 +101,61 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray]
         ({"names": ["a", "b", "c", "a"]}, "all different"),
         ({"names": ["a", "b", "c", " A"]}, "all different"),
         ({"names": ["a", "b", "c", ""]}, "all different"),
+        ({"names": ["a", "b", "c", 4]}, "give one name for each"),
+        ({"names": "abcd"}, "give one name for each"),
+        ({"method": np}, r"method=<module 'numpy'.* has no fit, embed"),
+        ({"method": KMeans}, "method=KMeans is a class; hand over an object of it"),
+        ({"method": KMeans(steps=4)}, "has no embed, novelty, online. Give a name"),
+        ({"method": "collections:OrderedDict"}, "method='collections:OrderedDict'.* has no fit, embed"),
+        ({"method": "json:decoder"}, "method=.json:decoder. has no fit, embed"),
+        ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
+        ({**PAPER, "segmenter": 5}, "segmenter=5 has no fit, predict"),
+        ({**PAPER, "train": "x"}, "train='x'; give settings by name"),
     ],
 )
 def test_settings_that_make_no_sense(videos: list[np.ndarray], wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(OptionError, match=sentence):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
+
+
+def test_numbers_of_numpy_are_numbers(videos: list[np.ndarray], tmp_path: Path) -> None:
+    plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)
+    given: dict[str, Any] = {
+        "seed": np.int64(1),
+        "rate": np.float32(2),
+        "restarts": np.int32(2),
+        "background": np.float64(0.5),
+    }
+    same = sc.learn(videos, steps=np.int64(4), output=tmp_path / "a.proc", **given)
+    assert same == plain == sc.load(tmp_path / "a.proc")
+    assert same.config["fingerprint"] == plain.config["fingerprint"]
+    own = StepCut(steps=np.int64(4), seed=np.int64(1), restarts=np.int32(2))
+    sc.learn(videos, method=own, output=tmp_path / "own.proc")
+    assert sc.load(tmp_path / "own.proc").method.settings()["seed"] == 1
+
+
+def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Path) -> None:
+    assert sc.learn((rows for rows in videos), steps=4, **QUICK) == sc.learn(videos, steps=4, **QUICK)
+    for number, rows in enumerate(videos):
+        np.save(tmp_path / f"{number}.npy", rows)
+    assert len(sc.learn(sorted(tmp_path.glob("*.npy")), steps=4, **QUICK).timelines) == 4
+    assert len(sc.learn(tmp_path.glob("*.npy"), steps=4, **QUICK).timelines) == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (None, "source=None; give a folder, files or globs"),
+        (3, "source=3; give a folder, files or globs"),
+        ("", "source=''; give a folder, files or globs"),
+        ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths; give all of one kind"),
+        ([[[1, 2], [3]]] * 2, r"video 0: it is no array \(.*inhomogeneous.*give numbers of shape \(T, d\)"),
+        (np.ones((9, 2)), r"video 0: shape \(2,\).*list of such arrays"),
+    ],
+)
+def test_what_is_no_video_is_told(source: Any, sentence: str) -> None:
+    with pytest.raises((OptionError, FeatureError), match=sentence):
+        sc.learn(source, steps=2, **QUICK)
 
 
 def test_one_video_has_nothing_to_share(videos: list[np.ndarray]) -> None:

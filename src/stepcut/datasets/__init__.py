@@ -55,7 +55,7 @@ def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) 
     for place in roots:
         if not place.is_dir() and name != "toy":  # whose reader says how to film one there
             raise DataError(
-                f"{place}: no such folder. Give the folder of {name} (stepcut data info {name} shows its tree)."
+                f"{place}: no such folder. Give the root of data set {name} (stepcut data info {name} shows its tree)."
             )
         READERS[name](place, part := Loaded(), **options)
         loaded.add(part)

@@ -42,7 +42,7 @@ BASELINES = ("random", "uniform", "one-cluster")
 FIGURES = ("F1", "IoU", "precision", "recall", "MoF", "edit", "F1@10", "F1@25", "F1@50", "tau", "lengths")
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation(Table):
     """A table of figures in percent (tau -1 to 1, lengths 0 to 1), and the scores behind each row."""
 

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from stepcut.errors import OptionError
-from stepcut.evaluation.metrics import Rates, rates
+from stepcut.evaluation.metrics import Rates as Rates  # named by protocols of one's own
+from stepcut.evaluation.metrics import rates
 from stepcut.plugins import find
 
 Counts = NDArray[np.int64]

@@ -76,7 +76,7 @@ def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = No
         pictures = make_clips(pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps))
     for frames in _batches(pictures, batch_size(backbone), samples.close):
         rows = np.asarray(backbone.extract(frames))
-        if rows.ndim < 2 or len(rows) != len(frames):
+        if rows.ndim not in (2, 4) or rows.shape[:2] != (len(frames), backbone.dim):
             what = f"backbone {backbone.name} gave shape {rows.shape} for {len(frames)} frames"
             raise FeatureError(f"{what}; it must give a row each: ({len(frames)}, {backbone.dim}) or (..., h, w).")
         yield rows

@@ -78,12 +78,20 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray
     name   what an error calls it
     kinds  how many dimensions it may have: 2 for vectors, 4 for maps
     """
-    array = np.asarray(rows)
+    try:
+        array = np.asarray(rows)
+    except (
+        ValueError,
+        TypeError,
+        RuntimeError,
+    ) as error:  # rows of several lengths; a tensor elsewhere, or in training
+        raise FeatureError(f"{name}: it is no array ({error}); give numbers of shape (T, d).") from error
     if array.dtype.kind not in "fiu":
         raise FeatureError(f"{name}: values of type {array.dtype}, not numbers. Save them as float16 or float32.")
     if array.ndim not in kinds:
         wanted = " or ".join({2: "(T, d) vectors", 4: "(T, C, h, w) maps"}[kind] for kind in kinds)
-        raise FeatureError(f"{name}: shape {array.shape}; features are {wanted}, one row per time step. Reshape them.")
+        advice = "Give a list of such arrays" if array.ndim == 1 else "Reshape them"
+        raise FeatureError(f"{name}: shape {array.shape}; features are {wanted}, one row per time step. {advice}.")
     if array.size == 0:
         raise FeatureError(f"{name}: empty, shape {array.shape}; at least one row of one number is needed.")
     for at in range(0, len(array), 1024):  # in pieces, so that a memory-mapped file stays on the disk

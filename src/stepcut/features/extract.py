@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -34,7 +34,7 @@ from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate
 
 Array = NDArray[Any]
-Source = AnyPath | Sequence[AnyPath] | Sequence[Array] | Mapping[str, Array]
+Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
 PIECE = 600.0
 """Seconds: a video of twice this length or more is split, so that several workers see it at once."""
 
@@ -158,6 +158,7 @@ def read_source(
 
     `cache`, `strict`, `progress`, `engine` and `device` are those of `extract`.
     """
+    source = as_source(source)
     places = find_places(source)
     if places is None:
         return _from_arrays(source, rate), []
@@ -220,10 +221,21 @@ def read_like(
     return features
 
 
+def as_source(source: Source) -> Source:
+    """The same `source`, known to be one; what can be gone through once only (`folder.glob("*.mp4")`) is a list."""
+    if (isinstance(source, str) and not source) or not isinstance(source, str | os.PathLike | Address | Iterable):
+        raise OptionError(
+            f"source={source!r}; give a folder, files or globs of videos, feature files, or (T, d) arrays."
+        )
+    return list(source) if isinstance(source, Iterator) else source
+
+
 def find_places(source: Source) -> list[AnyPath] | None:
     """The files and folders that a `source` names; None where it is arrays."""
     listed = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
     places = [one for one in listed if isinstance(one, str | os.PathLike | Address)]
+    if places and len(places) < len(listed):
+        raise OptionError(f"{len(listed) - len(places)} arrays and {len(places)} paths; give all of one kind.")
     return places if len(places) == len(listed) and not isinstance(source, Mapping) else None
 
 
@@ -232,7 +244,7 @@ def _from_arrays(source: Any, rate: Rate) -> list[Features]:
     if not named:
         raise FeatureError("no video was given: there are no arrays. Give at least two, each (T, d).")
     per_second = as_rate(rate, "rate")
-    checked = {str(name): check_rows(one, str(name)) for name, one in named.items()}
+    checked = {str(name): check_rows(one, f"video {name}") for name, one in named.items()}
     features = [Features(rows, per_second, len(rows) / float(per_second), name) for name, rows in checked.items()]
     check_alike(features)
     return features

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.contract import Array, Labels, Method, part
+from stepcut.methods.contract import Array, Labels, Method, kept_settings, part
+from stepcut.methods.segmenter import check_shares
 from stepcut.progress import Hook, silent
 
 
@@ -57,7 +58,7 @@ class BaseMethod(Method):
         """`shares` of every video."""
         if not hasattr(self, "steps_"):
             raise NotLearned("this method has not been fitted; call fit(features) first.")
-        return [self.shares(rows) for rows in features]
+        return [check_shares(self.shares(rows), len(rows), self.steps, self) for rows in features]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
         """The step with the largest share of each row."""
@@ -69,7 +70,7 @@ class BaseMethod(Method):
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
-        return {name: getattr(self, name) for name in list(inspect.signature(type(self)).parameters)}
+        return kept_settings(self, list(inspect.signature(type(self)).parameters))
 
     def state(self) -> dict[str, Array]:
         """Everything learned: the arrays whose names end in `_`, and the labels of the videos learned from."""

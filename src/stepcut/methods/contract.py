@@ -42,6 +42,10 @@ def as_step_count(steps: Any) -> StepCount:
     return (int(counts[0]), int(counts[1])) if pair else int(counts[0])
 
 
+VERBS = ("fit", "embed", "memberships", "predict", "novelty", "online", "settings", "state", "restore")
+"""What a method can do; see `stepcut.methods`."""
+
+
 class Online(Protocol):
     """Memberships from the past alone: what guidance listens to."""
 
@@ -176,9 +180,28 @@ def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
     return maker(**settings)
 
 
+def plain_numbers(settings: Any) -> Any:
+    """The same settings, in lists and dicts too, with plain numbers in place of numpy's, which JSON cannot hold."""
+    if isinstance(settings, Mapping):
+        return {name: plain_numbers(value) for name, value in settings.items()}
+    if isinstance(settings, list | tuple):
+        return type(settings)(map(plain_numbers, settings))
+    return settings.item() if isinstance(settings, np.generic) else settings
+
+
 def part(state: Mapping[str, T], prefix: str) -> dict[str, T]:
     """What of a `state` has a name that begins with `prefix`, by the rest of its name."""
     return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+
+
+def kept_settings(method: object, names: Sequence[str]) -> dict[str, Any]:
+    """What the `__init__` of a part of somebody's own was given: its attributes of these names."""
+    for name in names:
+        if not hasattr(method, name):
+            raise OptionError(
+                f"{type(method).__name__}: __init__ takes {name} and does not store it; write self.{name} = {name}."
+            )
+    return {name: getattr(method, name) for name in names}
 
 
 class Window:

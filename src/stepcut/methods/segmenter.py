@@ -25,11 +25,14 @@ from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, NotLearned, OptionError
 from stepcut.features.contract import check_rows
+from stepcut.methods.contract import kept_settings
 
 Labels = NDArray[np.int64]
 Rows = NDArray[np.float32]
 Videos = Sequence[NDArray[Any]]
 
+SLACK = 1e-3
+"""By how much memberships of a row may miss a sum of 1: they may be float16."""
 BLOCK = 65_536
 """Frames looked at together, so that a check of a long video needs little memory."""
 
@@ -100,17 +103,18 @@ class Segmenter(ABC):
 
     def memberships(self, videos: Videos) -> list[Rows]:
         """How much every frame belongs to every step, per video: (T, steps), rows sum to 1."""
-        return [self._memberships(rows) for rows in self._check_learned(videos)]
+        return [self._checked_memberships(rows) for rows in self._check_learned(videos)]
 
     def settings(self) -> dict[str, Any]:
         """The settings, as `__init__` takes them and JSON can hold them."""
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        values = {name: getattr(self, name) for name in names}
+        values = kept_settings(self, list(inspect.signature(type(self)).parameters))
         return {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What was learned, as arrays."""
         self._check_learned([])
+        if missing := [name for name in self.LEARNED if not hasattr(self, name)]:
+            raise OptionError(f"{type(self).__name__}: fit did not learn {', '.join(missing)}, which LEARNED names.")
         learned = {name: np.asarray(getattr(self, name)) for name in self.LEARNED}
         return {"dimension_": np.asarray(self.dimension_, dtype=np.int64), **learned}
 
@@ -139,7 +143,10 @@ class Segmenter(ABC):
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
         """The step of every frame of one video."""
-        return strongest(self._memberships(rows))
+        return strongest(self._checked_memberships(rows))
+
+    def _checked_memberships(self, rows: NDArray[Any]) -> Rows:
+        return check_shares(self._memberships(rows), len(rows), self.steps, self)
 
     def _check_settings(self) -> None:
         """Say what is wrong with a setting. Here and not in `__init__`, which only stores."""
@@ -177,6 +184,20 @@ def check_videos(videos: Videos, dimension: int | None = None, kinds: tuple[int,
             )
         checked.append(rows)
     return checked
+
+
+def check_shares(shares: Any, frames: int, steps: int, whose: object) -> NDArray[Any]:
+    """Memberships of a video, known to be (`frames`, `steps`) with rows that sum to 1; `whose` an error names."""
+    array, name = np.asarray(shares), type(whose).__name__
+    if array.shape != (frames, steps):
+        raise OptionError(
+            f"{name}: memberships of a video of {frames} rows are {array.shape}; they must be ({frames}, {steps}): a "
+            "column for each step."
+        )
+    sums = array.sum(axis=1)
+    if len(wrong := np.flatnonzero(~(np.abs(sums - 1) < SLACK))):
+        raise OptionError(f"{name}: memberships of row {wrong[0]} sum to {sums[wrong[0]]:g}; they must sum to 1.")
+    return array
 
 
 def fingerprint(rows: NDArray[Any]) -> tuple[int, bytes]:

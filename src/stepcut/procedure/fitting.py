@@ -16,9 +16,10 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.features.contract import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
-from stepcut.methods.contract import Array, Labels, LeftOut, Method, complete
+from stepcut.methods.contract import Array, Labels, LeftOut, Method, complete, plain_numbers
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
+from stepcut.methods.segmenter import check_shares
 from stepcut.procedure.lesson import StepLabels
 from stepcut.procedure.naming import Ingredient, Namer, carry_names, fit_recipe, words_of_features, words_of_namer
 from stepcut.procedure.record import Record
@@ -56,13 +57,15 @@ def fit(
     rows = [one.rows for one in features]
     taught = {} if lesson is None else {"labels": [lesson.rows.get(one.name) for one in features]}
     method = complete(method.fit(rows, progress=progress, checkpoint=checkpoint, **taught))
-    config["settings"] = method.settings()
+    config["settings"] = plain_numbers(method.settings())
     quality, tree = _assess(method, rows, taught.get("labels"), progress)
     config |= {"quality": None if quality is None else quality.to_json(), "hierarchy": tree.to_json()}
     reliability = 1.0 if quality is None else quality.reliability
     cuts = {one.name: cut for one, cut in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
-        memberships, left_out = method.memberships(rows), leave_out(method, rows)
+        pairs = zip(method.memberships(rows), rows, strict=True)
+        memberships = [check_shares(share, len(one), method.steps_, method) for share, one in pairs]
+        left_out = leave_out(method, rows)
         per_second = features[0].rate
         # A video without any step, of one frame or of something else, is no normal one, and would hide what is not.
         normal = [place for place, cut in enumerate(method.labels_) if (cut >= 0).any()] or list(range(len(rows)))

@@ -11,19 +11,20 @@ from typing import Any
 
 from stepcut.checking.calibrate import check_false_alarms
 from stepcut.errors import OptionError, OutputError
+from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
-from stepcut.features.extract import Source, find_places, read_source
+from stepcut.features.extract import Source, as_source, find_places, read_source
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS
-from stepcut.methods.contract import Method, StepCount, as_step_count, build
+from stepcut.methods.contract import VERBS, Method, StepCount, as_step_count, build, plain_numbers
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine
 from stepcut.parallel.ranks import first_process_first, is_first_process
-from stepcut.plugins import find, name_of
+from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.lesson import Given, find_alike, first_lesson, read_labels
@@ -94,20 +95,23 @@ def learn(
     (60,)
     """
     progress = default_hook() if progress is None else progress
+    source = as_source(source)
     if output is not None:
         check_output(output)
     if isinstance(method, str):
-        find("method", method, METHODS)
-    elif output is not None:
-        check_keepable(method, output)
+        find_method(method)
+    else:
+        check_part("method", method, method, VERBS, METHODS)
+        if output is not None:
+            check_keepable(method, output)
     steps = check_steps(steps, names, not isinstance(method, str))
     said = None if labels is None else read_labels(labels)
     known = None if recipe is None else read_recipe(recipe)
     check_false_alarms(false_alarms)
     if known is not None and (names is not None or said is not None):
         raise OptionError("a recipe was given beside names or labels; give one of them.")
+    own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
-    own = None if isinstance(backbone, str | FeatureSpec) else backbone
     with open_engine(engine, workers, address) as where, first_process_first():
         features, failures = read_source(
             source, rate, spec, cache, strict, progress, where, device=device, backbone=own
@@ -123,8 +127,8 @@ def learn(
     places = find_places(source)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
-        "settings": made.settings(),
-        "seed": seed,
+        "settings": plain_numbers(made.settings()),
+        "seed": plain_numbers(seed),
         "rate": str(features[0].rate),
         "backbone": features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
         "shape": list(features[0].rows.shape[1:]),
@@ -152,6 +156,13 @@ def learn(
     return procedure
 
 
+def find_method(method: str) -> type[Method]:
+    """The class that the name of a `method` stands for."""
+    maker = find("method", method, METHODS)
+    check_part("method", method, maker, VERBS, METHODS)
+    return maker
+
+
 def make_method(
     method: str | Method,
     steps: StepCount,
@@ -167,8 +178,7 @@ def make_method(
     options  settings of a method by name
     """
     if isinstance(method, str):
-        maker = find("method", method, METHODS)
-        return build(maker, {"steps": steps, "rate": rate, "seed": seed, **options})
+        return build(find_method(method), {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
     if options:
         raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
     made, own = copy.copy(method), method.settings().get("steps")
@@ -204,7 +214,9 @@ def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) 
     if names is not None:
         if not isinstance(count, int) and not (named_elsewhere and count == "auto"):
             raise OptionError(f"{len(names)} names, but steps={count}; say how many steps there are, as one number.")
-        if (count != "auto" and len(names) != count) or "" in map(plain, names) or find_alike(names):
+        written = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+        fits = count == "auto" or len(names) == count
+        if not written or not fits or "" in map(plain, names) or find_alike(names):
             raise OptionError(
                 f"{len(names)} names for {count} steps, {', '.join(map(repr, names))}; give one name for each, all "
                 "different."

@@ -17,6 +17,7 @@ edits.json         what a person corrected since, beside what was learned and ne
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +37,7 @@ from stepcut.features.spec import FeatureSpec, find_files
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
-from stepcut.methods.contract import Labels, Method
+from stepcut.methods.contract import Labels, Method, plain_numbers
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.corrections.document import Stretches
 from stepcut.procedure.corrections.log import Corrections, settle
@@ -88,6 +89,13 @@ def check_keepable(method: Method, target: AnyPath) -> None:
             f"{target}: method {type(method).__name__} is an object of your own whose class cannot be imported "
             f"({name}), so it could not be loaded again. Put the class at the top of a module."
         )
+    try:
+        json.dumps(plain_numbers(method.settings()))
+    except TypeError as error:
+        raise OutputError(
+            f"{target}: a setting of method {type(method).__name__} cannot be written down and loaded again "
+            f"({error}). Give it as numbers and words."
+        ) from error
 
 
 def _keep_corrections(record: Record, target: Path | Address, fresh: Path) -> Corrections:

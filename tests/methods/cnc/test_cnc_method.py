@@ -53,6 +53,22 @@ def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(
     np.testing.assert_array_equal(loaded.method.predict(rows)[0], learned.method.predict(rows)[0])
 
 
+def test_a_segmenter_object_is_left_alone_and_follows_the_method(videos: dict[str, np.ndarray]) -> None:
+    own = KMeans(steps=7)
+    learned = sc.learn(videos, steps=3, rate=2, method="cnc", segmenter=own, train=QUICK)
+    assert len(learned.steps) == 3
+    assert isinstance(learned.method, CnC)
+    assert learned.method.segmenter_.rate == 2
+    assert vars(own) == vars(KMeans(steps=7))  # neither fitted nor changed
+
+
+def test_numbers_of_numpy_are_saved(videos: dict[str, np.ndarray], tmp_path: Path) -> None:
+    counts: dict[str, Any] = {"steps": np.int64(3), "dim": np.int32(8)}
+    method = CnC(**counts, train={**QUICK, "iterations": np.int64(3)})
+    learned = sc.learn(videos, method=method, output=tmp_path / "p.proc")
+    assert sc.load(tmp_path / "p.proc") == learned
+
+
 def test_a_segmenter_by_its_place(videos: dict[str, np.ndarray]) -> None:
     method = CnC(steps=2, segmenter=f"{__name__}:Halves", train=QUICK).fit(list(videos.values()))
     assert method.labels_[0].tolist() == [0] * 18 + [1] * 18

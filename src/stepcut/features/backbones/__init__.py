@@ -7,7 +7,9 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from stepcut.errors import ExtraNeeded, OptionError, unknown
 from stepcut.features.backbones import lite0, resnet50
@@ -16,7 +18,7 @@ from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import load_file
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.contract import Engine, Held
-from stepcut.plugins import find, is_own
+from stepcut.plugins import check_part, find, is_own
 from stepcut.rate import Rate
 
 BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
@@ -113,11 +115,13 @@ def _own(spec: FeatureSpec) -> Backbone:
 
 
 def _checked(backbone: object) -> Backbone:
-    if isinstance(backbone, Backbone):
-        return backbone
-    missing = [n for n in ("name", "dim", "size", "fingerprint", "extract") if not hasattr(backbone, n)]
-    names = ", ".join(BACKBONES)
-    raise OptionError(f"backbone={backbone!r} has no {', '.join(missing)}. Give a name ({names}) or such an object.")
+    check_part("backbone", backbone, backbone, ("name", "dim", "size", "fingerprint", "extract"), BACKBONES)
+    own = cast(Backbone, backbone)
+    whole = all(isinstance(number, int | np.integer) and number > 0 for number in (own.dim, own.size))
+    if not (whole and isinstance(own.name, str) and isinstance(own.fingerprint, str)):
+        seen = ", ".join(f"{name}={getattr(own, name)!r}" for name in ("name", "dim", "size", "fingerprint"))
+        raise OptionError(f"backbone {seen}; dim and size are whole numbers above 0, name and fingerprint are words.")
+    return own
 
 
 def choose_device(device: str = "auto") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import Array, Curve, Labels, Method, build, part
+from stepcut.methods.contract import Array, Curve, Labels, Method, as_step_count, build, part, plain_numbers
 from stepcut.methods.segmenter import Segmenter
 from stepcut.methods.segmenters import SEGMENTERS
-from stepcut.plugins import find, find_saved, name_of, needs
+from stepcut.plugins import check_part, find, find_saved, name_of, needs
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ AS_PUBLISHED: dict[str, dict[str, Any]] = {
 """The paper's own text where ours departs from it; docs/cnc.md has the table. The temperature is 1 / dim besides, so
 that distances in TCC are neither divided by the dimension nor by a temperature."""
 
+VERBS_OF_A_CUT = ("fit", "predict", "memberships", "settings", "state", "restore")
 LOSS_SETTINGS = ("weight", "temperature", "variance_weight", "window", "margin", "gamma", "gamma_time")
 """The settings of an embedder that are those of its loss."""
 
@@ -67,7 +69,7 @@ class CnC(Method):
         """Train the embedder, then cluster and cut all videos together. It takes no `labels`."""
         if labels is not None:
             raise OptionError("method='cnc' does not learn from labels; leave them out, or use method='stepcut'.")
-        if not isinstance(self.steps, int):
+        if not isinstance(as_step_count(self.steps), int):
             raise OptionError(f"steps={self.steps!r}: method 'cnc' needs a number, for example steps=7 (-k 7).")
         self.segmenter_ = self._make_segmenter()  # a wrong setting is told before anything is learned
         self.embedder_ = self._make_embedder()
@@ -81,21 +83,31 @@ class CnC(Method):
         with needs("cnc"):
             from stepcut.methods.cnc.embedder import Embedder
 
-        given = dict(self.train or {})
+        given = self._group("train")
         if "steps" in given:
             raise OptionError(f"train: steps={given['steps']!r} is now called iterations; write train.iterations.")
-        named = {"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed}
+        named = plain_numbers({"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed})
         published = {"temperature": 1 / self.dim, **AS_PUBLISHED["train"]} if self.as_published else {}
         return build(Embedder, {**named, **published, **given})
 
     def _make_segmenter(self) -> Segmenter:
         if not isinstance(self.segmenter, str):
-            return cast(Segmenter, self.segmenter)
+            check_part("segmenter", self.segmenter, self.segmenter, VERBS_OF_A_CUT, SEGMENTERS)
+            own = copy.copy(cast(Segmenter, self.segmenter))  # it stays as it was given, and cuts what it is asked to
+            own.steps, own.rate = int(cast(int, self.steps)), self.rate
+            return own
         maker = find("segmenter", self.segmenter, SEGMENTERS)
         named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
         published = {name: value for name, value in AS_PUBLISHED["cut"].items() if self.as_published and name in takes}
-        return build(maker, {**named, **published, **(self.cut or {})})
+        return build(maker, {**named, **published, **self._group("cut")})
+
+    def _group(self, name: str) -> dict[str, Any]:
+        """The settings of the embedder (`train`) or of the segmenter (`cut`)."""
+        group = getattr(self, name) or {}
+        if not isinstance(group, Mapping):
+            raise OptionError(f"{name}={group!r}; give settings by name, {{name: value}}.")
+        return dict(plain_numbers(group))
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
         """Where each frame lies, (T, dim) per video."""
@@ -128,8 +140,8 @@ class CnC(Method):
             **{each.name: getattr(self, each.name) for each in fields(self)},
             "segmenter": name_of("segmenter", self.segmenter, SEGMENTERS) if own else self.segmenter,
             # A backbone is an object; it is described beside the embedder's weights. A device is the machine's.
-            "train": {key: value for key, value in (self.train or {}).items() if key not in ("backbone", "device")},
-            "cut": self.segmenter.settings() if own else dict(self.cut or {}),
+            "train": {key: value for key, value in self._group("train").items() if key not in ("backbone", "device")},
+            "cut": self._make_segmenter().settings() if own else self._group("cut"),
         }
 
     def state(self) -> dict[str, Array]:
@@ -199,7 +211,7 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
 
 def _json_array(value: Any) -> NDArray[np.uint8]:
     """JSON as bytes, so that it lies beside the arrays it belongs to."""
-    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
+    return np.frombuffer(json.dumps(plain_numbers(value)).encode(), dtype=np.uint8)
 
 
 def _measure(embeddings: Sequence[Array], labels: Sequence[Labels], steps: int) -> tuple[NDArray[np.float64], float]:
