@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from show_kit import parts_of
 
 from stepcut.errors import OptionError, ProcedureError
+from stepcut.procedure.corrections.document import document_of
 from stepcut.procedure.corrections.log import StaleEdit
-from stepcut.procedure.corrections.operations import LEAST
+from stepcut.procedure.corrections.operations import LEAST, apply
 from stepcut.procedure.edits import Edits
+from stepcut.timeline import Segment, Timeline
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -72,6 +74,15 @@ def test_a_boundary_next_to_background_moves_alone_and_stops_at_the_neighbour(pl
     edits.do({"do": "move", "video": "two", "part": 0, "edge": "start", "time": 0})
     edits.do({"do": "move", "video": "two", "part": 1, "edge": "end", "time": 99})
     assert parts_of(edits, "two") == [(0.0, 3.0, 0), (3.0, 6.0, 2)]
+
+
+def test_an_instant_inside_a_segment_is_no_neighbour() -> None:
+    timeline = Timeline([Segment(4, 14, "pour"), Segment(5.5, 5.5, "ring"), Segment(14, 20, "stir")], 30)
+    learned = document_of(["pour", "ring", "stir"], {"v": timeline})
+    ended = apply(learned, {"do": "move", "video": "v", "part": 0, "edge": "end", "time": 12.5})
+    assert [part[:3] for part in ended.parts["v"]] == [(4, 12.5, 0), (5.5, 5.5, 1), (12.5, 20, 2)]
+    begun = apply(learned, {"do": "move", "video": "v", "part": 2, "edge": "start", "time": 12.5})
+    assert begun.parts == ended.parts
 
 
 def test_marking_cuts_what_is_there_and_joins_what_becomes_one(place: Path) -> None:

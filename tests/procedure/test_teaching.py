@@ -393,6 +393,7 @@ LAST = TRUTH[ONE].end
         ({ONE: numbers(ONE) - 5}, "steps are counted from 0"),
         ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "nothing|open"),
         ({}, "labels="),
+        ({ONE: Timeline([], LAST)}, "no step is labelled"),
     ],
 )
 def test_labels_that_make_no_sense(learned: sc.Procedure, labels: Any, words: str) -> None:

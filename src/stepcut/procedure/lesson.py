@@ -266,6 +266,8 @@ def _whole(labels: StepLabels, steps: int | None, rate: Fraction) -> StepLabels:
     all_rows = np.concatenate(list(labels.rows.values()))
     if not (all_rows != OPEN).any():
         raise OptionError("labels were given, but all of them are open (-2); label a video, or leave labels out.")
+    if not count:
+        raise OptionError("no step is labelled in these labels, and steps are learned from them; label one at least.")
     said = {one.step for words in labels.words.values() for one in words.spoken()}
     for number in sorted(labels.used | {names.index(name) for name in said}):
         rows = int((all_rows == number).sum())

@@ -172,7 +172,9 @@ def _move(document: Document, edit: Edit) -> Document:
         raise OptionError(f"part={place!r} is not a segment of {video}; it has {len(parts)}, counted from 0.")
     if edge not in ("start", "end"):
         raise OptionError(unknown("edge", edge, ("start", "end")))
-    left, right = (place - 1, place) if edge == "start" else (place, place + 1)
+    solid = [k for k, part in enumerate(parts) if part.start < part.end or k == place]  # an instant is no neighbour
+    around, at = [-1, *solid, len(parts)], solid.index(place) + 1
+    left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
     here, known = getattr(parts[place], edge), document.known.get(video, ())
     touching = left >= 0 and right < len(parts) and abs(parts[left].end - parts[right].start) < 1e-6
     ends, starts = edge == "end" or touching, edge == "start" or touching

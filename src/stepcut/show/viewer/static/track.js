@@ -152,8 +152,8 @@ export class Track {
     if (edge === "start") this.bar.lay(blocks[place], time, end);
     else {
       this.bar.lay(blocks[place], start, time);
-      const next = video.parts[place + 1];
-      if (next && Math.abs(next[0] - end) < 1e-6) this.bar.lay(blocks[place + 1], time, next[1]);
+      const next = video.parts.findIndex((part) => part[0] < part[1] && Math.abs(part[0] - end) < 1e-6);
+      if (next >= 0) this.bar.lay(blocks[next], time, video.parts[next][1]);
     }
   }
 }
@@ -161,9 +161,10 @@ export class Track {
 // Every place where something begins or ends, once: the end of a segment, and a start that touches no end.
 export function boundaries(video) {
   const least = 0.04;
-  return video.parts.flatMap(([start, end], place) => {
-    const before = video.parts[place - 1];
-    const after = video.parts[place + 1];
+  const solid = video.parts.map((part, place) => [...part.slice(0, 2), place]).filter(([start, end]) => start < end); // an instant has no boundary
+  return solid.flatMap(([start, end, place], at) => {
+    const before = solid[at - 1];
+    const after = solid[at + 1];
     const touches = after && Math.abs(after[0] - end) < 1e-6;
     const high = touches ? after[1] - least : after ? after[0] : video.duration;
     const found = [{ place, edge: "end", time: end, low: start + least, high }];
