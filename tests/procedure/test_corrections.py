@@ -143,6 +143,22 @@ def test_what_a_person_touched_or_confirmed_is_known(place: Path) -> None:
     assert edits.document.known["two"] == ((5.0, 5.5),)
 
 
+def test_a_merge_says_nothing_of_videos_without_the_step(place: Path) -> None:
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 1, "into": 0})
+    assert edits.document.known == {"one": ((2.0, 4.0),)}  # the second video has no such step
+
+
+@pytest.mark.parametrize("name", ["می\u200cپزد", "👩\u200d🍳 cooks", "קמח\u200f 2"])
+def test_names_may_hold_what_joins_letters_and_emoji(place: Path, name: str) -> None:
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 0, "name": name})
+    assert Edits(place).document.steps[0].name == name
+    for hidden in ("\u202eevil", "a\x07", "\u200d"):
+        with pytest.raises(OptionError, match="printable"):
+            edits.do({"do": "rename", "step": 0, "name": hidden})
+
+
 def test_names_can_be_exchanged_at_once(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "names": {"0": "pour tea", "2": "slice bread"}})

@@ -20,6 +20,8 @@ Edit = Mapping[str, Any]
 LEAST = 0.04
 """The shortest segment that an edit leaves behind, in seconds: one frame at 25 a second."""
 LONGEST_NAME = 200
+JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
+"""Not seen, but part of words: what joins or parts letters and emoji (Persian, 👩‍🍳), and marks of direction."""
 
 
 def apply(document: Document, edit: Edit) -> Document:
@@ -102,7 +104,8 @@ def _merge(document: Document, edit: Edit) -> Document:
         raise OptionError(f"step={number} cannot be merged into itself; choose another one.")
     parts, known = {}, dict(document.known)
     for video, mine in document.parts.items():
-        known[video] = union(known.get(video, ()), *((part.start, part.end) for part in mine if part.step == number))
+        if touched := [(part.start, part.end) for part in mine if part.step == number]:
+            known[video] = union(known.get(video, ()), *touched)
         kept = [part for part in mine if part.step != number or into is not None]
         edges = {time for part in kept if part.step == number for time in (part.start, part.end)}
         new = (part._replace(step=into) if part.step == number and into is not None else part for part in kept)
@@ -257,7 +260,7 @@ def _number(document: Document, edit: Edit, key: str) -> int:
 def _name(value: object) -> str:
     """A step's name: plain text of one line."""
     name = " ".join(value.split()) if isinstance(value, str) else ""
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+    if not (seen := name.translate(JOINERS)) or len(name) > LONGEST_NAME or not seen.isprintable():
         raise OptionError(f"name={value!r} is not allowed; give 1 to {LONGEST_NAME} printable characters.")
     return name
 
