@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -158,6 +159,24 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(place: Path, mon
         edits.do({"do": "severity", "step": 0, "severity": "importent"})
     edits.do({"do": "severity", "step": 0, "severity": "free"})
     assert edits.severity[0] == "free"
+
+
+def test_a_disk_that_takes_nothing_is_told_for_every_change(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 1, "name": "turn it off"})
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("unlink", "write_bytes"):
+        monkeypatch.setattr(Path, name, refuse)
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    for change in (edits.undo, lambda: edits.set_severity(0, "critical"), lambda: edits.do({"do": "add", "name": "x"})):
+        with pytest.raises(OutputError, match="not permitted"):
+            change()
+    monkeypatch.undo()
+    assert Edits(place).document.steps[1].name == "turn it off"
+    assert not Edits(place).severity
 
 
 def edits_without(place: Path, verb: str) -> Any:

@@ -135,13 +135,15 @@ class Edits:
             others = {kind: {*numbers} - {*map(int, which)} for kind, numbers in said.items()}
             said = {kind: sorted(others[kind] | {int(n) for n in which if kind in which[n]}) for kind in KINDS}
         before = file.read_bytes() if file.exists() else None
-        if before is not None or any(said.values()):
-            write_json(file, said)
+        if before is None and not any(said.values()):
+            yield
+            return
+        write_json(file, said)
         try:
             yield
         except OutputError:
-            with suppress(OutputError):
-                file.unlink(missing_ok=True) if before is None else write_bytes(file, before)
+            with suppress(OSError):
+                file.unlink() if before is None else write_bytes(file, before)
             raise
 
     def set_severity(self, step: int, kind: str | None, revision: str | None = None) -> str:
