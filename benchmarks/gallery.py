@@ -150,7 +150,10 @@ def gallery(toy: Procedure, args: argparse.Namespace) -> str:
         "The same step has the same colour everywhere.",
         "",
         "```python",
+        "import stepcut",
         "from stepcut.show import plots",
+        "",
+        'proc = stepcut.load("kitchen.proc")',
         'plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")',
         "```",
     ]

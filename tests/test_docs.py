@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 from pathlib import Path
 from typing import Any
@@ -28,3 +30,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_code_uses_no_name_that_its_page_does_not_make(page: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    known = set(dir(builtins))
+    for node in ast.walk(ast.parse("\n".join(blocks))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            known |= {(each.asname or each.name).split(".")[0] for each in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            known.add(node.name)
+        elif isinstance(node, ast.arg):
+            known.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            known.add(node.id)
+    used = {node.id for node in ast.walk(ast.parse("\n".join(blocks))) if isinstance(node, ast.Name)}
+    assert used <= known, used - known

@@ -302,3 +302,12 @@ def test_a_segmenter_of_ones_own_that_is_wrong_is_told() -> None:
             verb(make_videos())
     with pytest.raises(OptionError, match="Own: fit did not learn centres_, which LEARNED names"):
         own.state()
+
+
+@every
+def test_the_same_numbers_of_another_type_give_the_same_labels(name: str) -> None:
+    videos = [rows.astype(np.float16).astype(np.float32) for rows in make_videos()]
+    once = SEGMENTERS[name](steps=4, seed=1).fit_predict(videos)
+    for kind in (np.float16, np.float64, ">f4"):
+        assert same(once, SEGMENTERS[name](steps=4, seed=1).fit_predict([rows.astype(kind) for rows in videos])), kind
+    assert same(once, SEGMENTERS[name](steps=4, seed=1).fit_predict([rows.tolist() for rows in videos]))

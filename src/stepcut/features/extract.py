@@ -20,7 +20,8 @@ from stepcut.features.backbones import open_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import batch_size, clip_length
 from stepcut.features.contract import Failure, Features, check_alike, check_rows
-from stepcut.features.files import clear_leftovers, load_features, read_rows, save_rows
+from stepcut.features.files import clear_leftovers, read_rows, save_rows
+from stepcut.features.files import load_features as load_features  # both ways to features stand in one place
 from stepcut.features.find import Source as Videos
 from stepcut.features.find import feature_files, find_videos, name_videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error

@@ -33,7 +33,7 @@ class Random(Baseline):
     """
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
-        content = int.from_bytes(fingerprint(rows)[1])
+        content = int.from_bytes(fingerprint(rows.astype(np.float32))[1])
         return np.random.default_rng([self.seed, content]).integers(self.steps, size=len(rows))
 
 

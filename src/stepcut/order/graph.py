@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from stepcut.colours import colour, ink
 from stepcut.errors import choose
+from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import write_text
 from stepcut.order.relations import Relations
 
@@ -26,7 +26,7 @@ class ProcedureGraph(Relations):
     def _colour(self, step: int) -> str:
         return self.colours[step] if step < len(self.colours) else colour(step)
 
-    def save(self, path: str) -> None:
+    def save(self, path: AnyPath) -> None:
         """Write it to `path` as `.dot`, `.graphml`, `.json` or `.svg`; the suffix decides."""
         forms: dict[str, Callable[[ProcedureGraph], str]] = {
             ".dot": to_dot,
@@ -34,7 +34,7 @@ class ProcedureGraph(Relations):
             ".json": lambda g: json.dumps(g.to_json(), indent=1, ensure_ascii=False) + "\n",
             ".svg": ProcedureGraph._repr_svg_,
         }
-        write_text(path, choose("suffix", Path(path).suffix.lower(), forms)(self))
+        write_text(path, choose("suffix", as_path(path).suffix.lower(), forms)(self))
 
     def __repr__(self) -> str:
         return f"<ProcedureGraph {len(self.steps)} steps, {len(self.edges)} edges, from {self.videos} videos>"

@@ -72,7 +72,7 @@ def close_order(edges: Bools) -> Bools:
 
 
 def first_in(orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None) -> Floats:
-    """`(V, K, K)`: whether a comes before b in each of `orders` (distinct steps), times the mean of their `weights`."""
+    """`(V, K, K)`: is a before b in each of `orders` (distinct steps), times the geometric mean of their `weights`."""
     place, weight = np.full((len(orders), steps), np.inf), np.zeros((len(orders), steps))
     for video, order in enumerate(orders):
         place[video, list(order)] = np.arange(len(order))
