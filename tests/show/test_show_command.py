@@ -110,6 +110,9 @@ def test_labels_alone_are_shown_beside_others(
     shown[0].viewer.edits.do({"do": "rename", "step": 0, "name": "another name"})
     assert main(words) == 0
     assert shown[1].viewer.state()["steps"][0]["name"] == "another name"  # found again
+    told = capsys.readouterr().err
+    assert f"1 corrections of {labels} are kept in {shown[1].folder}" in told
+    assert "Export" in told
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")
     assert main([*words[:3], str(tmp_path / "others")]) == 2

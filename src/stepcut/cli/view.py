@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from urllib.parse import quote
 
+from stepcut.cli import say
 from stepcut.cli.common import find_films, find_moved, progress_hook, read_timelines
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import short_names
@@ -41,4 +42,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.no_browser:
         open_browser(address)
     running.run()
+    if folder != Path(args.procedure) and (made := len(running.viewer.edits.corrections.done)):
+        say(
+            f"{made} corrections of {args.procedure} are kept in {folder}, and shown again as long as these labels "
+            "stay as they are. Export writes them to label files."
+        )
     return 0
