@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from kitchen_kit import STEPS, Echo, Kitchen, film, shares
 
+import stepcut as sc
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.cli.guide import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.guidance.guide import Guide, State
+from stepcut.methods import CnC, Method, StepCut
+from stepcut.testing import made_up_videos
 
 
 def guide(tiny_task: Kitchen) -> Guide:
@@ -49,6 +52,18 @@ def test_the_past_alone_decides(tiny_task: Kitchen) -> None:
     common = len(beginning)
     assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), other)[:common]
     assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), beginning)
+
+
+@pytest.mark.parametrize("method", [StepCut(steps=3, restarts=2), CnC(steps=3, train={"iterations": 2})])
+def test_an_array_may_be_used_again_for_the_next_row(method: Method) -> None:
+    videos = made_up_videos()
+    procedure = sc.learn(videos[:-1], method=method)
+    rows, again = videos[-1], np.empty(8)
+    guide, states = procedure.guide(), []
+    for time, row in enumerate(rows):
+        again[:] = row
+        states.append(guide.push(time, again))
+    assert states == walk(procedure.guide(), rows)
 
 
 def test_memory_does_not_grow(tiny_task: Kitchen) -> None:

@@ -2,8 +2,8 @@
 
 The current step is the most probable one of the newest frame, by memberships from the past alone. A step counts as done
 once it was the current one for a quarter of its usual time. It may raise alarms after half of its usual time, so that a
-short mistake of the cut raises none. Memory does not grow: what is kept is the current step, a clock and a count per
-step, the window of the method's online object, and as many of the newest rows as a usual video has.
+short mistake of the cut raises none. Memory does not grow: kept are the current step, a clock and a count per step, the
+window of the method's online object, and as many of the newest rows as a usual video has.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from stepcut.checking.calibrate import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.task import RARE
-from stepcut.errors import FeatureError, OptionError, unknown
-from stepcut.files.names import spell
+from stepcut.errors import FeatureError, OptionError
 from stepcut.methods.contract import Array, Online
-from stepcut.order.orders import name_of
+from stepcut.order.orders import name_of, number_of
 from stepcut.order.relations import END, next_weights
 
 ENOUGH = 0.25
@@ -144,9 +143,10 @@ class Guide:
         """
         if not math.isfinite(time) or time <= self.time:
             raise OptionError(f"time={time!r} s after {self.time:g} s; times must be finite and grow.")
-        if self.shape not in (None, np.shape(row)):
-            raise FeatureError(f"a row has shape {np.shape(row)}; this procedure was learned from {self.shape}.")
-        if not np.isfinite(row).all():
+        row = np.array(row)  # a copy: whoever gave it may use the array again for the next one
+        if self.shape not in (None, row.shape):
+            raise FeatureError(f"a row has shape {row.shape}; this procedure was learned from {self.shape}.")
+        if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
             raise FeatureError(f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity).")
         passed = 1 / self.rate if self.now < 0 else time - self.time
         # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
@@ -158,7 +158,7 @@ class Guide:
         state = State(
             time=time,
             step=self.now,
-            name=name_of(self.now, self.steps),
+            name=self._name(self.now),
             confidence=float(belief[self.now]),
             done=tuple(self.done),
             next=tuple(self._upcoming()),
@@ -245,9 +245,9 @@ class Guide:
     def _unknown(self, row: Array) -> list[Alert]:
         """Whether the newest rows, as many as a usual video has, show another task; looked at every tenth of them."""
         room = self.rows.maxlen or 2
-        if self.embed is None or room * np.asarray(row).nbytes > MEMORY:
+        if self.embed is None or room * row.nbytes > MEMORY:
             return []
-        self.rows.append(np.asarray(row))
+        self.rows.append(row)
         self.pushed += 1
         if self.pushed < room or (self.pushed - room) % max(room // 10, 1):
             return []
@@ -284,18 +284,9 @@ class Guide:
         """What may come after the current step."""
         done = [*(s for s in self.done if s != self.now), self.now]
         weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
-        likely = {s: w for s, w in weights.items() if s != self.now and w > 0}
-        total = sum(likely.values())
-        return sorted(((s, w / total) for s, w in likely.items() if s != END), key=lambda p: (-p[1], p[0]))
+        total = sum(weight for step, weight in weights.items() if step != self.now)
+        likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]
+        return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
     def _name(self, step: int) -> str:
         return name_of(step, self.steps)
-
-
-def number_of(step: int | str, steps: Sequence[str]) -> int:
-    """The number of a `step` of these `steps`, given by number or by name, whatever its capitals."""
-    if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
-        return steps.index(name)
-    if isinstance(step, int | np.integer) and 0 <= step < len(steps):
-        return int(step)
-    raise OptionError(unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}.")

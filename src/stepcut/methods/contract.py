@@ -216,6 +216,6 @@ class Window:
 
     def push(self, row: Array) -> NDArray[np.float64]:
         """Take the next feature row; give its memberships (K,)."""
-        self.rows.append(np.asarray(row))
+        self.rows.append(np.array(row))  # a copy: the array may be used again for the next row
         last: NDArray[np.float64] = self.method.memberships([np.stack(self.rows)])[0][-1]
         return last

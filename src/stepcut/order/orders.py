@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, unknown
+from stepcut.files.names import spell
 from stepcut.timeline import BACKGROUND
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
@@ -116,6 +117,15 @@ def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = ()) 
 def name_of(step: int, names: Sequence[str]) -> str:
     """The name of a `step` in `names`, or `step 3` where it has none."""
     return names[step] if 0 <= step < len(names) else f"step {step}"
+
+
+def number_of(step: int | str, steps: Sequence[str]) -> int:
+    """The number of a `step` of these `steps`, given by number or by name, whatever its capitals."""
+    if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
+        return steps.index(name)
+    if isinstance(step, int | np.integer) and 0 <= step < len(steps):
+        return int(step)
+    raise OptionError(unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}.")
 
 
 def counted(videos: int) -> str:

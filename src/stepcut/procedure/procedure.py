@@ -19,10 +19,11 @@ from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, whole_path
-from stepcut.guidance.guide import Guide, number_of
+from stepcut.guidance.guide import Guide
 from stepcut.methods import StepCut
 from stepcut.methods.contract import OPEN, Array, Method, build
 from stepcut.methods.default.suggest import suggest
+from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
