@@ -557,6 +557,29 @@ def test_the_list_of_keys_fits_the_window(browser: Any, served: Served, width: i
     tab.close()
 
 
+def test_keys_work_on_keyboards_of_other_letters(page: Any, place: Path) -> None:
+    def press(key: str, code: str, ctrl: bool = False) -> None:
+        page.evaluate(
+            """([key, code, ctrlKey]) => document.body.dispatchEvent(
+                new KeyboardEvent('keydown', { key, code, ctrlKey, bubbles: true }))""",
+            [key, code, ctrl],
+        )
+
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    press("ف", "KeyT")  # nothing to learn yet
+    press("\u06f2", "Digit2")  # a Persian 2: the second step
+    wait_saved(page, "mark spread butter")
+    press("я", "KeyZ", ctrl=True)
+    wait_saved(page, "Undone")
+    press("х", "BracketRight")  # to the next boundary
+    until(page, "document.querySelector('#stage video').currentTime === 2")
+    press("ы", "KeyS")  # on it: there is nothing to split
+    press("é", "Digit2")  # no digit on a French keyboard
+    press("и", "KeyB")
+    wait_saved(page, "mark background")
+    assert [edit["do"] for edit in Edits(place).corrections.done] == ["mark"]
+
+
 def test_names_from_right_to_left_begin_at_the_right(page: Any) -> None:
     for number, name in ((0, "לחתוך את הלחם לפרוסות דקות (לאט)"), (2, "صب الشاي في الكوب 2 (ساخن)")):
         name_of(page, number).fill(name)

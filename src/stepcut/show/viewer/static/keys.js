@@ -26,12 +26,22 @@ const KEYS = {
 };
 let begun = null;
 
+// The key by its letter; on a keyboard of other letters, by its place on a Latin one.
+const PLACES = { Comma: ",", Period: ".", BracketLeft: "[", BracketRight: "]", Slash: "/" };
+function letterOf({ key, code }) {
+  if (key.length > 1) return key;
+  if (key <= "\x7f") return key.toLowerCase();
+  if (/^\p{Nd}$/u.test(key) && code.startsWith("Digit")) return code.slice(5);
+  return PLACES[code] || (code.startsWith("Key") ? code.slice(3).toLowerCase() : key);
+}
+
 export function listen() {
   document.addEventListener("keydown", async (event) => {
     if (document.querySelector("dialog[open]")) return;
-    const { key, target } = event;
+    const { target } = event;
+    const key = letterOf(event);
     const typing = target.matches("input, select, textarea");
-    if ((event.ctrlKey || event.metaKey) && !typing && ["z", "Z", "y"].includes(key)) {
+    if ((event.ctrlKey || event.metaKey) && !typing && ["z", "y"].includes(key)) {
       event.preventDefault();
       if (store.pending) await store.pending();
       if (key === "y" || event.shiftKey) redo();
@@ -44,7 +54,7 @@ export function listen() {
       if (key === "Escape") leaveCompare();
       return;
     }
-    const act = /^[1-9]$/.test(key) ? () => giveTo(Number(key) - 1) : KEYS[key.length === 1 ? key.toLowerCase() : key];
+    const act = /^[1-9]$/.test(key) ? () => giveTo(Number(key) - 1) : KEYS[key];
     if (!act) return;
     event.preventDefault();
     if (store.pending) await store.pending();
