@@ -28,3 +28,26 @@ def test_one_video_two_videos_and_very_many_steps(tmp_path: Path, capsys: pytest
 def test_what_is_said_is_one_line_and_names_keep_their_spaces(capsys: pytest.CaptureFixture[str]) -> None:
     say("the names 'cut bread' and 'cut  bread' differ.\n  Write them alike.")
     assert capsys.readouterr().err == "stepcut: the names 'cut bread' and 'cut  bread' differ. Write them alike.\n"
+
+
+def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(0)
+    for number in range(4):
+        np.save(tmp_path / f"v{number}.npy", random.normal(size=(30, 4)))
+    np.save(tmp_path / "v1.npy", np.full((30, 4), np.nan))
+    (tmp_path / "v2.npy").write_bytes(b"no array")
+    words = ["learn", str(tmp_path), "-k", "2", "--quiet", "-o", str(tmp_path / "p.proc")]
+    assert main([*words, "--strict"]) == 2
+    assert "v1.npy: row 0 holds NaN" in capsys.readouterr().err
+    assert not (tmp_path / "p.proc").exists()
+    assert main(words) == 2
+    told = capsys.readouterr().out
+    assert "2 steps from 2 videos" in told
+    assert "left out: v1:" in told
+    assert "left out: v2:" in told
+    for number in (0, 3):
+        (tmp_path / f"v{number}.npy").write_bytes(b"")
+    assert main(words) == 2
+    assert "v0.npy" in capsys.readouterr().err  # where none is left, the first is told

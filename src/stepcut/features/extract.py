@@ -167,7 +167,8 @@ def read_source(
     if any(given) and not all(given):
         raise OptionError(f"{places[given.index([])]} holds no features, and others do; give all of one kind.")
     if any(given):
-        return load_features([file for files in given for file in files], rate), []
+        failures: list[Failure] = []
+        return load_features([file for files in given for file in files], rate, None if strict else failures), failures
     videos = find_videos(places)
     spec = need_spec(spec)
     features, failures = extract(videos, backbone or spec, spec.fps, cache, progress, strict, device, engine)

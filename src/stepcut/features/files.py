@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import FeatureError, OptionError
-from stepcut.features.contract import Features, check_alike, check_rows
+from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.find import FEATURE_SUFFIXES, Source, find_features, name_videos, unique_names
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
@@ -166,19 +166,28 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     return np.memmap(file, dtype, "r", 8 + length + entry["data_offsets"][0], shape), metadata
 
 
-def load_features(paths: Source, rate: Rate | None = None) -> list[Features]:
+def load_features(paths: Source, rate: Rate | None = None, failures: list[Failure] | None = None) -> list[Features]:
     """Read given features, one row per time step; all must have the same dimension.
 
-    paths  `.npy`, `.npz` or `.safetensors` files, or folders of them
-    rate   rows per second, for files that do not say it themselves as those of `stepcut features` do
+    paths     `.npy`, `.npz` or `.safetensors` files, or folders of them
+    rate      rows per second, for files that do not say it themselves as those of `stepcut features` do
+    failures  is given what cannot be used, unless that is all; left out, the first raises its error
     """
     files = find_features(paths)
     given = None if rate is None else as_rate(rate, "rate")
-    paths = name_videos(files)
-    loaded = [_load_one(file, name, given) for file, name in zip(files, paths, strict=True)]
-    check_alike(loaded)
-    names = unique_names([[one.name for one in loaded], paths])
-    return [replace(one, name=name) for one, name in zip(loaded, names, strict=True)]
+    loaded: dict[str, Features] = {}
+    for file, name in zip(files, name_videos(files), strict=True):
+        try:
+            loaded[name] = _load_one(file, name, given)
+        except FeatureError as error:
+            if failures is None:
+                raise
+            failures.append(Failure(name, str(file), error))
+    if failures and not loaded:
+        raise failures[0].error
+    check_alike(list(loaded.values()))
+    names = unique_names([[one.name for one in loaded.values()], list(loaded)])
+    return [replace(one, name=name) for one, name in zip(loaded.values(), names, strict=True)]
 
 
 def spec_of(file: AnyPath) -> FeatureSpec | None:
