@@ -154,3 +154,15 @@ def test_a_damaged_safetensors_header_is_told(change: tuple[bytes, bytes], tmp_p
     (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(48))
     with pytest.raises(FeatureError, match=r"x\.safetensors: "):
         load_features(tmp_path / "x.safetensors", rate=1)
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.npz", "v.safetensors"])
+def test_a_file_that_may_not_be_read_is_told_as_such(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).write_bytes(b"rows")
+
+    def shut(file: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    monkeypatch.setattr("builtins.open", shut)  # whoever runs this may be allowed to read everything
+    with pytest.raises(FeatureError, match=rf"{name}: cannot be read \(Permission denied\). Check its permissions"):
+        load_features(tmp_path / name, 1)

@@ -152,7 +152,7 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     """The rows of the safetensors file at `path`, memory-mapped, not to be changed, and its metadata."""
     file = local(path)
     try:
-        with safe_open(file, "np"), open(file, "rb") as opened:  # the one checks the header, the other reads it
+        with open(file, "rb") as opened, safe_open(file, "np"):  # the second checks the header
             length = int.from_bytes(opened.read(8), "little")
             header = json.loads(opened.read(length))
         metadata: dict[str, str] = header.pop("__metadata__", None) or {}
@@ -201,6 +201,8 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
         rows, metadata = _read(local(file))
     except FileNotFoundError as error:
         raise FeatureError(f"{file}: no such file. Check the address, and that you may read it.") from error
+    except PermissionError as error:
+        raise FeatureError(f"{file}: cannot be read ({error.strerror}). Check its permissions.") from error
     check_rows(rows, str(file))
     try:
         rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given
@@ -227,7 +229,7 @@ def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
             warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
             packed = opened.read(2) == b"PK"  # numpy would leave an archive open that turns out to be none
             return _read_npz(file) if packed else np.load(file, "r", allow_pickle=False), {}
-    except FeatureError:
+    except (FeatureError, PermissionError):
         raise
     except Exception as error:  # whatever a damaged file leads to
         what = "not readable as an array (empty, damaged, or full of Python objects)"
