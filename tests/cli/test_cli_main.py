@@ -12,6 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stepcut.cli
@@ -221,3 +222,19 @@ def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
     os.close(into)
     assert run.returncode in (0, 141)
     assert run.stderr == b""
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "p.proc", ""], ["learn", ""], ["features", "", "-o", "out"], ["report", "", "-o", "x.html"]]
+)
+def test_a_name_of_nothing_is_not_the_folder_one_is_in(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [np.repeat(np.eye(2, 4), 10, axis=0) for _ in range(2)]
+    learn(rows, steps=2, output="p.proc")
+    for number in range(2):
+        np.save(f"v{number}.npy", rows[number])
+    assert main(words) == 2
+    assert "an empty name was given" in capsys.readouterr().err
+    assert sorted(os.listdir()) == ["p.proc", "v0.npy", "v1.npy"]

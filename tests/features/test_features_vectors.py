@@ -157,7 +157,9 @@ def test_a_damaged_safetensors_header_is_told(change: tuple[bytes, bytes], tmp_p
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.npz", "v.safetensors"])
-def test_a_file_that_may_not_be_read_is_told_as_such(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read_is_told_as_such(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / name).write_bytes(b"rows")
 
     def shut(file: Path, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.output:
         format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
-    if args.output and (twice := [video for video in args.video if args.video.count(video) > 1]):
+    if args.output and (twice := [video for video, count in Counter(args.video).items() if count > 1]):
         raise OptionError(f"{twice[0]} is given twice; one timeline would overwrite the other. Give it once.")
 
     def tell(video: str, timeline: Timeline) -> None:

@@ -33,6 +33,8 @@ def as_path(where: AnyPath) -> Path | Address:
     if isinstance(where, Address):
         return where
     text = os.fspath(where)
+    if not text:  # as of a variable of a shell that is not set; it would stand for the folder one is in
+        raise OptionError("an empty name was given; give a file, a folder or an address.")
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         return Path(text)
     if text.startswith(("file://", "local://")):
