@@ -6,6 +6,7 @@ from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.methods.default.change_points import find_change_points
@@ -16,6 +17,7 @@ from stepcut.methods.default.leave_one_out import leave_one_out
 from stepcut.methods.default.restarts import choose_sigma
 from stepcut.methods.default.slow_features import centre, refined_axes, slow_axes, smooth, soft_normalise
 from stepcut.methods.default.step_count import score_counts, usual_count
+from stepcut.methods.segmenter import normalised_times
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -155,6 +157,41 @@ def test_estimate_counts_every_video_once() -> None:
     steps = estimate(videos, [np.ones((100, 1)), np.ones((10, 1))], 2)
     assert steps.centres[0, 0] == pytest.approx(2.0)
     assert steps.times[0] == pytest.approx(0.5)
+
+
+def test_em_over_all_rows_at_once_is_em_video_by_video() -> None:
+    def estimate_slowly(shares: list[NDArray[np.float64]]) -> Steps:
+        centres, times, off = np.zeros((3, 4)), np.zeros(3), 0.0
+        for step in range(3):
+            own = [share[:, step] / max(share[:, step].sum(), 2.0) for share in shares]  # two rows count fully
+            weight = sum(one.sum() for one in own)
+            centres[step] = sum(one @ rows for one, rows in zip(own, videos, strict=True)) / weight
+            times[step] = sum(one @ clock for one, clock in zip(own, clocks, strict=True)) / weight
+            for rows, share in zip(videos, shares, strict=True):
+                off += sum(
+                    part * ((row - centres[step]) ** 2).sum() for row, part in zip(rows, share[:, step], strict=True)
+                )
+        return Steps(centres, times, off / sum(share.sum() for share in shares) / 4)
+
+    rng = np.random.default_rng(3)
+    videos = [rng.normal(size=(length, 4)) for length in (1, 7, 30, 12, 25)]
+    clocks = [normalised_times(len(rows)) for rows in videos]
+    starts = [rng.dirichlet(np.ones(3), size=len(rows)) for rows in videos]
+    bonus, shares = np.zeros((5, 3)), starts
+    for _ in range(4):
+        steps = estimate_slowly(shares)
+        seen = [log_likelihood(rows, clock, steps, 2.0, 0.7) for rows, clock in zip(videos, clocks, strict=True)]
+        extra = np.column_stack([bonus, np.zeros(5)])  # none for background
+        shares = [forward_backward(rows + extra[video])[:, :3] for video, rows in enumerate(seen)]
+        for video, share in enumerate(shares):
+            wanted = max(share.sum(), 1) / 3
+            bonus[video] = (bonus[video] + 0.2 * np.log(wanted / (share.sum(axis=0) + 0.01 * wanted))).clip(-3, 3)
+    found, at_once = run_em(videos, starts, 4, 2.0, 0.7, 2.0, 0.2)
+    assert all(map(np.allclose, at_once, shares))
+    slowly = estimate_slowly(shares)
+    assert np.allclose(found.centres, slowly.centres)
+    assert np.allclose(found.times, slowly.times)
+    assert found.spread == pytest.approx(slowly.spread)
 
 
 def test_the_prior_never_forbids_a_step() -> None:

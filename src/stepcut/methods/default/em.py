@@ -74,19 +74,47 @@ def estimate(videos: Sequence[Floats], memberships: Sequence[Floats], shortest: 
     Every video counts once in the centre of a step that it shows, so that a long recording is no more a model of the
     step than a short one; one that shows it for fewer than `shortest` rows counts less.
     """
-    steps, dim = memberships[0].shape[1], videos[0].shape[1]
-    centres, times, weight = np.zeros((steps, dim)), np.zeros(steps), np.zeros(steps)
-    for rows, share in zip(videos, memberships, strict=True):
-        mass = share.sum(axis=0)
-        once = share / np.maximum(mass, shortest)
-        centres += once.T @ rows
-        times += once.T @ normalised_times(len(rows))
-        weight += once.sum(axis=0)
-    weight = np.maximum(weight, 1e-9)
-    centres /= weight[:, None]
-    off = sum(float((s * squared_distances(x, centres)).sum()) for x, s in zip(videos, memberships, strict=True))
-    inside = sum(float(share.sum()) for share in memberships)
-    return Steps(centres, times / weight, max(off / max(inside, 1e-9) / dim, 1e-6))
+    return _estimate(Joined.of(videos), np.concatenate(memberships), shortest)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Videos put end to end, so that numpy works on all rows at once."""
+
+    rows: Floats
+    """(N, p)"""
+    times: Floats
+    """(N,), normalised"""
+    video: NDArray[np.int64]
+    """(N,), the number of each row's video"""
+    starts: NDArray[np.int64]
+    """Where each video begins."""
+
+    @classmethod
+    def of(cls, videos: Sequence[Floats]) -> Joined:
+        """`videos` (T, p) of at least a row each."""
+        lengths = [len(rows) for rows in videos]
+        times = np.concatenate([normalised_times(length) for length in lengths])
+        starts = np.cumsum([0, *lengths[:-1]])
+        return cls(np.concatenate(videos), times, np.repeat(np.arange(len(videos)), lengths), starts)
+
+    def total(self, rows: Floats) -> Floats:
+        """The sum (V, K) over each video of `rows` (N, K)."""
+        return np.asarray(np.add.reduceat(rows, self.starts, axis=0))
+
+    def split(self, rows: Floats) -> list[Floats]:
+        """`rows` (N, K), per video again."""
+        return np.split(rows, self.starts[1:])
+
+
+def _estimate(joined: Joined, share: Floats, shortest: float) -> Steps:
+    """`estimate`, with the memberships `share` (N, K) of all rows."""
+    once = share / np.maximum(joined.total(share), shortest)[joined.video]
+    weight = np.maximum(once.sum(axis=0), 1e-9)
+    centres = once.T @ joined.rows / weight[:, None]
+    off = float((share * squared_distances(joined.rows, centres)).sum())
+    variance = off / max(float(share.sum()), 1e-9) / joined.rows.shape[1]
+    return Steps(centres, once.T @ joined.times / weight, max(variance, 1e-6))
 
 
 def run_em(
@@ -111,17 +139,16 @@ def run_em(
 
     Returns the steps and the memberships (T, K) that they were estimated from.
     """
-    current = list(memberships)
-    count = memberships[0].shape[1]
+    joined, share = Joined.of(videos), np.concatenate(memberships)
+    count = share.shape[1]
     bonus = np.zeros((len(videos), count))
     for _ in range(iterations):
-        steps = estimate(videos, current, shortest)
-        for i, rows in enumerate(videos):
-            seen = log_likelihood(rows, normalised_times(len(rows)), steps, prior, background)
-            seen[:, :count] += bonus[i]
-            current[i] = forward_backward(seen)[:, :count]
-            mass = current[i].sum(axis=0)
-            wanted = max(float(mass.sum()), 1.0) / count
-            bonus[i] += balance * np.log(wanted / (mass + 0.01 * wanted))
+        steps = _estimate(joined, share, shortest)
+        seen = log_likelihood(joined.rows, joined.times, steps, prior, background)
+        seen[:, :count] += bonus[joined.video]
+        share = np.concatenate([forward_backward(evidence) for evidence in joined.split(seen)])[:, :count]
+        mass = joined.total(share)
+        wanted = np.maximum(mass.sum(axis=1, keepdims=True), 1.0) / count
+        bonus += balance * np.log(wanted / (mass + 0.01 * wanted))
         np.clip(bonus, -MOST, MOST, out=bonus)
-    return estimate(videos, current, shortest), current
+    return _estimate(joined, share, shortest), joined.split(share)
