@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError
+from stepcut.formats import read, write
 from stepcut.timeline import Segment, Timeline, clock
 
 
@@ -22,6 +25,18 @@ def test_a_segment_that_ends_before_it_starts_is_refused() -> None:
 def test_a_segment_needs_finite_seconds(bad: float) -> None:
     with pytest.raises(AnnotationError, match="finite"):
         Segment(0, bad, "stir")
+
+
+def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path: Path) -> None:
+    sure: Any = np.float32(0.5)
+    found = Timeline([Segment(np.float32(0.25), np.int64(2), "a", sure)])
+    assert type(found.segments[0].start) is float
+    write(tmp_path / "a.json", found)
+    assert read(tmp_path / "a.json") == found
+    odd: list[Any] = ["0", 1, "a", 0, 1, 3]
+    for three in (odd[:3], odd[3:]):
+        with pytest.raises(AnnotationError, match="must be finite seconds, and the step a name"):
+            Segment(*three)
 
 
 def test_segments_are_sorted_and_the_vocabulary_follows_time() -> None:

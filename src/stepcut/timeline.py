@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,14 @@ class Segment:
     confidence: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.start) and math.isfinite(self.end)):
-            raise AnnotationError(
-                f"segment {self.step!r}: start {self.start} and end {self.end} must be finite seconds."
-            )
+        for name in ("start", "end", "confidence"):
+            if isinstance(value := getattr(self, name), np.generic):  # which JSON could not hold
+                object.__setattr__(self, name, value.item())
+        given: tuple[Any, ...] = (self.start, self.end)
+        seconds = all(isinstance(time, Real) and math.isfinite(time) for time in given)
+        if not seconds or not isinstance(self.step, str):
+            what = f"start {self.start!r} and end {self.end!r} must be finite seconds, and the step a name"
+            raise AnnotationError(f"segment {self.step!r}: {what}.")
         if self.end < self.start:
             raise AnnotationError(
                 f"segment {self.step!r}: it ends at {self.end:g} s, before it starts at {self.start:g} s."

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -249,6 +250,20 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
     extra = {name: Timeline(duration=1) for name in ("v10", "²", "v9")}
     notes = evaluate({**truth(), **extra}, truth()).notes
     assert "3 predicted videos have no truth and were left out: v9, v10, ²." in notes
+
+
+@pytest.mark.parametrize(
+    ("found", "true", "words"),
+    [
+        (None, truth(), "None cannot be evaluated; give a procedure"),
+        ({"a": [1, 2]}, truth(), "1 cannot be evaluated; give a procedure"),
+        (truth(), 3, "truth=3 holds no timelines; give a folder"),
+        (truth(), {"v0": [1, 2]}, r"truth of v0 is a list; give a stepcut.Timeline"),
+    ],
+)
+def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        evaluate(found, true)
 
 
 def test_nothing_to_evaluate() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepcut.errors import OptionError
-from stepcut.evaluation import PROTOCOLS, score
+from stepcut.evaluation import PROTOCOLS, Protocol, score
 
 Arrays = list[np.ndarray]
 
@@ -259,6 +260,11 @@ def test_repr_names_the_protocol() -> None:
     assert repr(score([np.array([0])], [np.array([1])])) == "<Score strict: F1 100.0, IoU 100.0, MoF 100.0>"
 
 
+NO_MATCHING: Any = Protocol("own", lambda _counts, _rows: None, PROTOCOLS["strict"].rate)
+FAR_MATCHING = Protocol("own", lambda _counts, _rows: {99: 99}, PROTOCOLS["strict"].rate)
+NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matching: (1, 1))
+
+
 @pytest.mark.parametrize(
     ("pred", "true", "options", "words"),
     [
@@ -272,6 +278,14 @@ def test_repr_names_the_protocol() -> None:
         ([[0]], [[-1]], {}, r"true\[0\] holds -1; .*the lowest 0 \(background\)"),
         ([[0.5]], [[1]], {}, r"pred\[0\] holds float64 of shape .*whole number per frame"),
         ([[0, 1]], [[0, 0]], {}, "true holds background only"),
+        ([[0, 10**9]], [[1, 2]], {}, r"pred\[0\] holds 1000000000; number .* without gaps"),
+        ([[0, 1]], [[1, 10**12]], {}, r"true\[0\] holds 1000000000000; number .* without gaps"),
+        ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names for true steps up to 2; give one for each"),
+        ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x' is not allowed; give a whole number"),
+        ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0 is not allowed; give a number above 0"),
+        ([[0]], [[1]], {"protocol": NO_MATCHING}, "protocol 'own': match gave None; .*dict from column to row"),
+        ([[0]], [[1]], {"protocol": FAR_MATCHING}, r"protocol 'own': match gave \{99: 99\}; .*dict from column to row"),
+        ([[0]], [[1]], {"protocol": NO_RATES}, r"protocol 'own': rate gave \(1, 1\); .*precision, recall, f1, iou"),
         ([[0, 1]], [[0, 0]], {"background": "drop"}, "true holds background only"),
     ],
 )

@@ -219,7 +219,7 @@ class Opened(NamedTuple):
 def _open_row(given: Any) -> list[Opened]:
     """One thing to be scored, or the same with several seeds."""
     alone = isinstance(given, str | os.PathLike | Mapping) or hasattr(given, "timelines")
-    opened = [_open(one) for one in ([given] if alone else given)]
+    opened = [_open(one) for one in (given if isinstance(given, Iterable) and not alone else [given])]
     if not opened:
         raise OptionError("nothing was given to evaluate; give a procedure, its path, or timelines.")
     return opened
@@ -271,6 +271,8 @@ def _open(found: Any) -> Opened:
             found = read_folder(found)
     if isinstance(found, Mapping):
         return Opened(found, (), "unknown", set())
+    if not hasattr(found, "timelines"):
+        raise OptionError(f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video.")
     seed = str(found.config.get("seed", "unknown"))
     return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
 
@@ -287,6 +289,11 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
         return dict(zip(names, (timeline for _, timeline in tasks), strict=True)), kind
     if isinstance(truth, str | os.PathLike):
         return read_folder(truth), Path(truth).name or str(truth)
-    if isinstance(truth, Mapping):
-        return truth, "given"
-    return truth.timelines, str(truth.name)
+    if not isinstance(truth, Mapping):
+        if not hasattr(truth, "timelines"):
+            raise OptionError(f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task.")
+        return truth.timelines, str(truth.name)
+    for name, one in truth.items():
+        if not isinstance(one, Timeline):
+            raise OptionError(f"truth of {name} is a {type(one).__name__}; give a stepcut.Timeline.")
+    return truth, "given"

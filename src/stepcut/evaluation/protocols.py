@@ -68,6 +68,24 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
     return found
 
 
+def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
+    """What a `protocol`, which may be somebody's own, matches of these `rows` of `counts`."""
+    matching = protocol.match(counts, rows)
+    steps, clusters = map(range, counts.shape)
+    if not isinstance(matching, dict) or any(k not in clusters or s not in steps for k, s in matching.items()):
+        raise OptionError(f"protocol {protocol.name!r}: match gave {matching!r}; it must be a dict from column to row.")
+    return matching
+
+
+def find_rates(protocol: Protocol, counts: Counts, matching: Matching) -> Rates:
+    """The figures of a `protocol`, which may be somebody's own, from `counts` and a `matching`."""
+    figures = protocol.rate(counts, matching)
+    if not isinstance(figures, tuple) or len(figures) != len(Rates._fields):
+        wanted = ", ".join(Rates._fields)
+        raise OptionError(f"protocol {protocol.name!r}: rate gave {figures!r}; it must be Rates({wanted}).")
+    return figures
+
+
 def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) -> Matching:
     """The one-to-one matching of these rows and columns with the highest total gain: as many pairs as there can be.
 

@@ -20,12 +20,17 @@ from stepcut.evaluation.protocols import (
     Matching,
     Protocol,
     each_step,
+    find_matching,
     find_protocol,
+    find_rates,
     harmonic,
     mean_rates,
 )
+from stepcut.methods.segmenter import check_number
 from stepcut.order import video_order
 
+LARGEST = 10_000
+"""The highest number of a step or a cluster: frames are counted for every pair of them."""
 BACKGROUNDS = {"count": False, "drop": True}
 
 
@@ -79,8 +84,8 @@ class Score:
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
-        self._matched = [(counts, protocol.match(counts, rows)) for counts in groups]
-        each = [protocol.rate(counts, matching) for counts, matching in self._matched]
+        self._matched = [(counts, find_matching(protocol, counts, rows)) for counts in groups]
+        each = [find_rates(protocol, counts, matching) for counts, matching in self._matched]
         figures = harmonic(mean_rates(each)) if protocol.per_video else each[0]
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
@@ -193,7 +198,7 @@ class Score:
         for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
             mapped = self.mapped(i)
             mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
-            p, r, f1, iou = (100 * value for value in self._protocol.rate(counts, self._matching(i)))
+            p, r, f1, iou = (100 * value for value in find_rates(self._protocol, counts, self._matching(i)))
             # Here 0 is background and less than that a cluster without a step; `video_order` leaves -1 out.
             found, actual = (video_order(np.where(steps > BACKGROUND, steps, -1)) for steps in (mapped, true))
             tau = metrics.kendall(found, actual)
@@ -253,6 +258,12 @@ def score(
         kept = [t != BACKGROUND for t in actual]
         found = [p[keep] for p, keep in zip(found, kept, strict=True) if keep.any()]
         actual = [t[keep] for t, keep in zip(actual, kept, strict=True) if keep.any()]
+    check_number("rate", rate, 0, above=True)
+    if clusters is not None:
+        check_number("clusters", clusters, 0, whole=True)
+    last = max(int(t.max()) for t in actual) if actual else 0
+    if names is not None and len(names) < last:
+        raise OptionError(f"{len(names)} names for true steps up to {last}; give one for each.")
     if not any(t.any() for t in actual):
         raise OptionError("true holds background only, so there is nothing to score; number the true steps from 1.")
     return Score(found, actual, chosen, names, rate, clusters)
@@ -267,6 +278,10 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
             raise OptionError(
                 f"{what}[{i}] {held}; it must be one whole number per frame, the lowest {lowest} "
                 f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), leave empty videos out."
+            )
+        if array.max() > LARGEST:
+            raise OptionError(
+                f"{what}[{i}] holds {array.max()}; number steps and clusters one after another, without gaps."
             )
     if not arrays:
         raise OptionError(f"{what} holds no video; give a list with one array of labels per video.")
