@@ -225,7 +225,7 @@ def read_like(
 
 def as_source(source: Source) -> Source:
     """The same `source`, known to be one; what can be gone through once only (`folder.glob("*.mp4")`) is a list."""
-    if (isinstance(source, str) and not source) or not isinstance(source, str | os.PathLike | Address | Iterable):
+    if not isinstance(source, str | os.PathLike | Address | Iterable):
         raise OptionError(
             f"source={source!r}; give a folder, files or globs of videos, feature files, or (T, d) arrays."
         )
