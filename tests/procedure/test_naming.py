@@ -124,3 +124,5 @@ def test_layout_rows_give_the_words_of_the_pooled_features_they_begin_with() -> 
     ]
     assert len(words[0]) == 2
     assert words[0] == words[1]
+    narrow = Features(pooled[:, :64], Fraction(2), 20.0, "a", spec=FeatureSpec())
+    assert words_of_features([narrow], cut, 2) == {}  # a file that bears the backbone's name, and is of another

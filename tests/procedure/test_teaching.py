@@ -150,6 +150,8 @@ def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned: sc.Procedure) 
     some = Timeline([s for s in TRUTH[ONE] if s.step != TRUTH[ONE].steps[2]], TRUTH[ONE].duration)
     taught = learned.teach({ONE: some}, steps=6)
     assert taught.steps[5] == "step 5 (no name yet)"
+    with pytest.raises(OptionError, match=r"steps=6\.7 .*whole number"):
+        learned.teach({ONE: some}, steps=6.7)
     assert learned.teach({ONE: some}).steps == list(dict.fromkeys(some.sequence()))
 
 

@@ -208,6 +208,8 @@ def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels]
     if spec.layer is not None:  # a layout row begins with the pooled features, divided
         weight = weight / LAYOUT["head"]
     wide = weight.shape[1]
+    if features[0].rows.shape[1] < wide:  # a file that says the backbone's name, and holds something else
+        return {}
     total, rows = np.zeros((count, wide)), np.zeros(count)
     for one in features:
         mine = (labels[one.name][:, None] == np.arange(count)).astype(np.float64)

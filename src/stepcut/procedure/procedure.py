@@ -23,6 +23,7 @@ from stepcut.guidance.guide import Guide
 from stepcut.methods import StepCut
 from stepcut.methods.contract import OPEN, Array, Method, build
 from stepcut.methods.default.suggest import suggest
+from stepcut.methods.segmenter import check_number
 from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import correct
@@ -76,6 +77,8 @@ class Procedure(Record):
         progress  hears how far the work is; left out, a notebook shows a bar
         """
         progress = default_hook() if progress is None else progress
+        if steps is not None:
+            check_number("steps", steps, 1, whole=True)
         said = lesson(self, labels, None if steps is None else int(steps))
         features = self._find_features(source, progress)
         settings = {**self.method.settings(), "steps": len(said.names)}
