@@ -84,6 +84,23 @@ def test_carries_a_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_gradient_is_the_same_each_time(name: str) -> None:
+    random = torch.Generator().manual_seed(0)
+    given, times = torch.randn(12, 32, 64, generator=random), torch.linspace(0, 1, 32).expand(12, 32)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)  # which may sum in any order
+    try:
+        gradients = []
+        for _ in range(10):
+            u = given.clone().requires_grad_()
+            call(name, u, times, torch.full((12,), 60.0)).backward()
+            gradients.append(u.grad)
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(one, gradients[0]) for one in gradients)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_order_of_the_videos_does_not_matter(name: str) -> None:
     u, t, d, mask = make(videos=4)
     p = torch.tensor([2, 0, 3, 1])

@@ -52,9 +52,10 @@ def tcc(
         # |u_i - v_j|^2 = |u_i|^2 - 2 u_i.v_j + |v_j|^2, and a softmax over j does not see |u_i|^2. A padded frame is
         # infinitely far; a video of padding alone has no weight at all.
         norms = u.square().sum(2).masked_fill(~real & real.any(1, keepdim=True), torch.inf)
-        alpha = torch.softmax((2 * u[a] @ u[b].mT - norms[b][:, None]) * scale, dim=2)  # (P, T, T)
-        nearest = alpha @ u[b]
-        beta = torch.softmax((2 * nearest @ u[a].mT - norms[a][:, None]) * scale, dim=2)
+        first, second = _take(u, a), _take(u, b)
+        alpha = torch.softmax((2 * first @ second.mT - _take(norms, b)[:, None]) * scale, dim=2)  # (P, T, T)
+        nearest = alpha @ second
+        beta = torch.softmax((2 * nearest @ first.mT - _take(norms, a)[:, None]) * scale, dim=2)
         mu = (beta @ t[a][:, :, None])[:, :, 0]
         var = (beta * (t[a][:, None] - mu[:, :, None]).square()).sum(2).clamp_min(variance_floor)
         each = (t[a] - mu).square() / var + variance_weight * var.log()  # (P, T)
@@ -151,7 +152,7 @@ def alignment(embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gam
         order = (~real).to(torch.uint8).argsort(dim=1, stable=True)  # real frames first, in their order
         u = u.gather(1, order[:, :, None].expand_as(u))
         a, b = torch.triu_indices(len(u), len(u), offset=1, device=u.device)  # soft-DTW is symmetric: each pair once
-        cost = torch.cdist(u[a], u[b], compute_mode="donot_use_mm_for_euclid_dist").square()
+        cost = torch.cdist(_take(u, a), _take(u, b), compute_mode="donot_use_mm_for_euclid_dist").square()
         frames = real.sum(1)
         lengths = torch.stack([frames[a], frames[b]], dim=1)
         filled = (lengths > 0).all(1)
@@ -164,6 +165,15 @@ def unit(embeddings: Tensor) -> Tensor:
     with _full_precision(embeddings):
         u = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
         return u / u.square().sum(-1, keepdim=True).clamp_min(1e-12).sqrt()
+
+
+def _take(videos: Tensor, places: Tensor) -> Tensor:
+    """`videos[places]`, with a gradient that is summed in the same order each time: the same seed, the same result.
+
+    The threads of a CPU sum the gradient of an index in any order, that of `index_select` in one; on a GPU it is the
+    other way round.
+    """
+    return videos.index_select(0, places) if videos.device.type == "cpu" else videos[places]
 
 
 def _mean_of_means(each: Tensor, real: Tensor) -> Tensor:
