@@ -398,6 +398,7 @@ def small_network(tmp_path_factory: pytest.TempPathFactory) -> FeatureSpec:
     return FeatureSpec("resnet50", fps=Fraction(1), weights=str(path), layer="conv2a", family="v1.5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maps", ["half", "stream"])
 def test_maps_can_be_made_to_take_less_disk(
     small_network: FeatureSpec, tmp_path: Path, maps: str, caplog: pytest.LogCaptureFixture

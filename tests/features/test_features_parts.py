@@ -119,6 +119,7 @@ def test_a_worker_killed_in_the_middle_costs_one_piece(films: Path, tmp_path: Pa
     assert seen(tmp_path / "log") == sum(len(f.rows) for f in features)  # it died before its first batch
 
 
+@pytest.mark.slow
 def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
     kill_and_run_again(films, tmp_path, "local")
 
