@@ -403,6 +403,7 @@ def mutated(data: bytes, random: np.random.Generator) -> bytes:
     return data[:at] + b" " + words[int(random.integers(len(words)))] + data[end:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["config", "steps", "timelines", "check", "edits", "model", "graph", "orders"])
 def test_a_damaged_folder_is_refused_or_right(place: Path, file: str, videos: list[np.ndarray]) -> None:
     move(place)
