@@ -74,9 +74,22 @@ def test_each_result_is_told_when_it_is_there_and_a_broken_file_loses_none(
     monkeypatch.setattr(Local, "map", map_here)
     code = main([words[0], "any.proc", *videos, "--quiet", *words[1:]])
     assert code == 2
-    assert told[2] == ((True, True) if "--workers" in words else (False, True))
+    assert told[2] == (bool({"--workers", "--json"} & set(words)), True)  # JSON has a line for the broken one, too
     assert told[1] == ((False, False) if "--workers" in words else (True, False))
     assert capsys.readouterr().out
+
+
+def test_machines_are_told_of_a_video_that_cannot_be_checked_in_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = feature_file(tmp_path, [0, 1, 2, 3])
+    assert main(["check", "any.proc", str(tmp_path / "absent.mp4"), good, "--json", "--quiet"]) == 2
+    said = capsys.readouterr()
+    failed, fine = map(json.loads, said.out.splitlines())
+    assert failed["video"] == "absent"
+    assert "absent.mp4" in failed["error"]
+    assert "absent.mp4" in said.err
+    assert fine["ok"]
 
 
 def test_guide_prints_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +19,10 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.cli.watch import JOURNAL, Watch, post
+from stepcut.cli.watch import JOURNAL, Latest, Watch, post
 from stepcut.errors import OptionError, OutputError, VideoError
+from stepcut.procedure.edits import Edits
+from stepcut.procedure.folder import put_in_place
 from stepcut.procedure.learning import learn
 
 
@@ -61,6 +64,46 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
     os.utime(tmp_path / "good.mp4", (3, 3))
     assert [record["video"] for record in again.poll()] == ["good"]
     assert list(Watch(tmp_path, check, settle=60).poll()) == []
+
+
+def replace_contents(path: Path) -> None:
+    path.write_bytes(b"FILM")
+    os.utime(path, (1, 1))  # of the same length and date, as a copy may be
+
+
+@pytest.mark.parametrize("change", [lambda path: path.chmod(0o640), replace_contents])
+def test_a_failure_is_tried_again_when_rights_or_contents_change(change: Any, tmp_path: Path) -> None:
+    for name in ("good.mp4", "broken.mp4"):
+        old(tmp_path / name)
+    watch = Watch(tmp_path, check, settle=60)
+    assert sorted(record["video"] for record in watch.poll()) == ["broken", "good"]
+    assert list(watch.poll()) == list(Watch(tmp_path, check, settle=60).poll()) == []
+    for name in ("good.mp4", "broken.mp4"):
+        change(tmp_path / name)
+    assert [path.stem for path, _ in Watch(tmp_path, check, settle=60).waiting()] == ["broken"]
+    assert [record["video"] for record in watch.poll()] == ["broken"]
+    assert list(watch.poll()) == list(Watch(tmp_path, check, settle=60).poll()) == []
+
+
+def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
+    latest = Latest(str(place), trust=False)
+    assert latest.open() is latest.open()
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 0, "name": "pour"}, edits.revision)
+    assert latest.open().steps[0] == "pour"
+    assert latest.open() is latest.open()
+    (place / "config.json").rename(tmp_path / "config.json")
+    assert latest.open().steps[0] == "pour"  # as it was, until it can be read again
+    assert "not a procedure" in capsys.readouterr().err
+    assert latest.open().steps[0] == "pour"
+    assert capsys.readouterr().err == ""  # told once
+    (tmp_path / "config.json").rename(place / "config.json")
+    learn([np.random.default_rng(n).normal(size=(30, 6)) for n in range(4)], steps=3, output=tmp_path / "q.proc")
+    put_in_place(tmp_path / "q.proc", place)
+    assert len(latest.open().steps) == 3
 
 
 def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from stepcut.checking.report import Report
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure
+from stepcut.errors import in_words
 from stepcut.procedure.storage import read_outline
 
 
@@ -25,7 +26,11 @@ def run(args: argparse.Namespace) -> int:
         text = str(report).removesuffix(f"\n  ({report.note})")
         print(json.dumps(report.to_json(), ensure_ascii=False) if args.json else text, flush=True)
 
-    reports, failed = ask_procedure(args, "check", args.video, tell)
+    def tell_failed(name: str, error: Exception) -> None:
+        if args.json:
+            print(json.dumps({"video": name, "error": in_words(error)}, ensure_ascii=False), flush=True)
+
+    reports, failed = ask_procedure(args, "check", args.video, tell, tell_failed)
     for note in dict.fromkeys(report.note for _, report in reports if report.note and not args.json):
         print(note)
     return 2 if failed else max((report.exit_code for _, report in reports), default=0)

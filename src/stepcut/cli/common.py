@@ -82,11 +82,16 @@ def open_engine(args: argparse.Namespace, always: bool = False) -> AbstractConte
 
 
 def ask_procedure(
-    args: argparse.Namespace, verb: str, videos: Sequence[str], tell: Callable[[str, Any], None] = lambda *_: None
+    args: argparse.Namespace,
+    verb: str,
+    videos: Sequence[str],
+    tell: Callable[[str, Any], None] = lambda *_: None,
+    tell_failed: Callable[[str, Exception], None] = lambda *_: None,
 ) -> tuple[list[tuple[str, Any]], bool]:
     """What a procedure's verb gives for each video, and whether some could not be done, which are told.
 
-    `tell` hears each video and its answer as soon as that and those of the videos before it are there.
+    `tell` hears each video and its answer as soon as that and those of the videos before it are there, and
+    `tell_failed` the name of one that could not be done and why.
     """
     hook, names = progress_hook(args), name_videos(videos)
     answers: dict[int, Any] = {}
@@ -106,6 +111,7 @@ def ask_procedure(
                 continue
             if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):
                 say(str(answer))
+            tell_failed(name, answer)
             errors.append(answer)
         stage.advance(item=videos[place])
 

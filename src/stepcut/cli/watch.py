@@ -15,27 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.cli import say
-from stepcut.errors import OptionError, OutputError, in_words
+from stepcut.errors import OptionError, OutputError, StepcutError, in_words
 from stepcut.features.find import all_files
+from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.atomic import output_errors
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.procedure.procedure import load
+from stepcut.procedure.procedure import Procedure, load
 
 JOURNAL = ".stepcut-watch.jsonl"
 """What has been checked, in the folder itself, so that a watch that starts again begins where it ended."""
-Stamp = tuple[int, int]  # size in bytes, time of change in nanoseconds
+Stamp = tuple[int, int, int]
+"""Bytes; in nanoseconds the time of change, and that of a change of rights, or of contents under an old date."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, check, tell; the exit code is that of `stepcut check` of the same videos."""
     if args.webhook is not None and not args.webhook.startswith(("http://", "https://")):
         raise OptionError(f"--webhook {args.webhook!r} is no web address; it begins with http:// or https://.")
-    procedure = load(args.procedure, trust=args.trust)
-    if procedure.untaught:
-        say(procedure.untaught)
+    latest = Latest(args.procedure, args.trust)
 
     def check(path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = procedure.check(path, args.device).to_json()
+        found: dict[str, Any] = latest.open().check(path, args.device).to_json()
         return found
 
     journal = Path(args.journal) if args.journal else None
@@ -51,6 +51,35 @@ def run(args: argparse.Namespace) -> int:
                 break
             time.sleep(args.every)
     return 2 if 2 in codes else max(codes)
+
+
+class Latest:
+    """The procedure at `place`, with `trust` as `load` has it, opened again once its files have changed."""
+
+    def __init__(self, place: str, trust: bool) -> None:
+        self.place, self.trust = as_path(place), trust
+        self.stamps, self.procedure = self._look(), load(place, trust=trust)
+        self._tell()
+
+    def open(self) -> Procedure:
+        """As it was taught and corrected last; where it cannot be read now, that is told, and what was read stays."""
+        if self.stamps != (stamps := self._look()):
+            self.stamps = stamps
+            try:
+                self.procedure = load(self.place, trust=self.trust)
+                self._tell()
+            except StepcutError as error:
+                say(f"{error} Until it can be read again, it is used as it was.")
+        return self.procedure
+
+    def _look(self) -> list[Any]:
+        if isinstance(self.place, Address):
+            return [version(file) for file in files_below(self.place)]
+        return [(file.name, stamp_of(file)) for file in sorted(self.place.glob("*"))]
+
+    def _tell(self) -> None:
+        if self.procedure.untaught:
+            say(self.procedure.untaught)
 
 
 @contextmanager
@@ -71,12 +100,12 @@ def alone(journal: Path) -> Iterator[None]:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Size and time of change of the file at `path`; None where there is none."""
+    """Size, time of change, and time of any change at all, of the file at `path`; None where there is none."""
     try:
         state = path.stat()
     except OSError:
         return None
-    return (state.st_size, state.st_mtime_ns) if stat.S_ISREG(state.st_mode) else None
+    return (state.st_size, state.st_mtime_ns, state.st_ctime_ns) if stat.S_ISREG(state.st_mode) else None
 
 
 class Watch:
@@ -96,7 +125,7 @@ class Watch:
             raise OptionError(f"{folder}: there is no such folder to watch. Make it first.")
         self.folder, self.check, self.settle = folder, check, settle
         self.journal = journal or folder / JOURNAL
-        self.seen: dict[tuple[str, int, int], float] = {}
+        self.seen: dict[tuple[str, int, int, int], float] = {}
         self.done = {tuple(entry["stamp"]) for entry in self._read()}
 
     def poll(self) -> Iterator[dict[str, Any]]:
@@ -118,9 +147,11 @@ class Watch:
                     continue
                 found = {"video": path.stem, "error": in_words(error)}
             record = {**found, "path": str(path), "took": round(time.monotonic() - began, 3)}
-            self.done.add((str(path.absolute()), *stamp))
+            # One that failed is tried again when anything of it changes, as its rights.
+            done = (str(path.absolute()), *(stamp if "error" in record else stamp[:2]))
+            self.done.add(done)
             with output_errors(self.journal), open(self.journal, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"stamp": [str(path.absolute()), *stamp], **record}) + "\n")
+                file.write(json.dumps({"stamp": done, **record}) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             yield record
@@ -132,7 +163,8 @@ class Watch:
             if path.suffix.lower() not in VIDEO_SUFFIXES or path.name.startswith("."):
                 continue
             stamp = stamp_of(path)
-            if stamp is not None and (str(path.absolute()), *stamp) not in self.done:
+            whole = (str(path.absolute()), *(stamp or ()))
+            if stamp is not None and self.done.isdisjoint((whole, whole[:3])):
                 found.append((path, stamp))
         return sorted(found, key=lambda each: each[1][1])
 
@@ -150,7 +182,7 @@ class Watch:
         for line in text.splitlines():
             try:
                 entry = json.loads(line)
-                if len(entry["stamp"]) == 3:
+                if len(entry["stamp"]) in (3, 4):
                     yield entry
             except (ValueError, KeyError, TypeError):
                 continue  # half a line, or none of ours
