@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,23 @@ def test_breakdowns_name_steps_and_videos() -> None:
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
 
 
+def test_breakdowns_of_named_steps_call_each_by_its_own_name() -> None:
+    order = ("serve", "taste", "pour")
+    found = {
+        name: Timeline([s for s in t.rename({"stir": "taste"}) if s.step in order], t.duration, order)
+        for name, t in truth().items()
+    }
+    table = evaluate(found, truth(), protocol="named")
+    counts = {row[0]: dict(zip(table.confusion().columns, row, strict=True)) for row in table.confusion().rows}
+    assert counts["pour"]["pour"] > 0
+    assert counts["serve"]["serve"] > 0
+    assert counts["stir"]["taste"] > 0
+    assert counts["pour"]["serve"] == counts["stir"]["pour"] == 0
+    assert [row[:2] for row in table.per_step().rows] == [[step, step] for step in STEPS]
+    alone = {name: Timeline([Segment(0, 3, "taste")], t.duration) for name, t in truth().items()}
+    assert [row[2] for row in evaluate(alone, truth(), protocol="named").per_step().rows] == [0, 0, 0]
+
+
 def test_graph_edges_are_scored_where_the_true_graph_is_known() -> None:
     true = truth(6)
     table = evaluate(true, true, graph=[("pour", "stir"), ("stir", "serve")])
@@ -129,6 +147,7 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     table = evaluate(renamed(truth()), task)
     assert table.columns[-1] == "graph F1"
     assert "data tea " in table.caption
+    assert "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption  # a toy kitchen
 
 
 def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
@@ -238,7 +257,8 @@ def test_two_truths_of_one_video_are_refused() -> None:
     [
         ({"protocol": "papr"}, "did you mean 'paper'"),
         ({"seeds": 0}, "seeds=0 is not allowed"),
-        ({"clock": 0}, "clock=0 ticks a second"),
+        ({"clock": 0}, "clock=0 is not allowed; give a number above 0"),
+        ({"clock": float("inf")}, "clock=inf is not allowed; give a number above 0"),
     ],
 )
 def test_wrong_settings(options: dict, words: str) -> None:
@@ -259,6 +279,8 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
         ({"a": [1, 2]}, truth(), "1 cannot be evaluated; give a procedure"),
         (truth(), 3, "truth=3 holds no timelines; give a folder"),
         (truth(), {"v0": [1, 2]}, r"truth of v0 is a list; give a stepcut.Timeline"),
+        (Task("tea", [], STEPS), truth(), "Task tea: 0 videos, 3 steps> cannot be evaluated; give a procedure"),
+        ({"random": [truth()]}, truth(), "row is called 'random', as a baseline .* Give it another name"),
     ],
 )
 def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> None:
@@ -269,6 +291,8 @@ def test_what_holds_no_timelines_is_told(found: Any, true: Any, words: str) -> N
 def test_nothing_to_evaluate() -> None:
     with pytest.raises(OptionError, match="nothing was given"):
         evaluate([], truth())
+    with pytest.raises(AnnotationError, match="no step was found in any video"):
+        evaluate({name: Timeline(duration=t.duration) for name, t in truth().items()}, truth())
 
 
 # ---------------------------------------------------------------------- the command
@@ -334,8 +358,8 @@ def test_rows_are_compared_on_the_videos_that_all_of_them_have() -> None:
         evaluate({"few": few, "other": other}, truth())
 
 
-def test_rows_may_name_a_video_with_its_folder_or_without() -> None:
-    placed = {f"films/{name}.mp4": timeline for name, timeline in renamed(truth()).items()}
+def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals() -> None:
+    placed = {f"films/{name.upper()}.mp4": timeline for name, timeline in renamed(truth()).items()}
     table = evaluate({"placed": placed, "plain": renamed(truth())}, truth())
     assert any("placed is +0.0 F1 from plain on the mean of 4 videos" in note for note in table.notes)
 

@@ -9,9 +9,10 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError
+from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
 from stepcut.files.names import plain, short_names
+from stepcut.methods.segmenter import check_number
 from stepcut.timeline import Timeline
 
 CLOCK = 2.0
@@ -51,8 +52,7 @@ def put_on_one_clock(
     What the prediction does not reach counts as "no step", what the truth does not cover as background. `all_found`
     names found steps that no timeline may hold, so that K is right.
     """
-    if not clock > 0:
-        raise OptionError(f"clock={clock!r} ticks a second; it must be above zero, for example 2.")
+    check_number("clock", clock, 0, above=True)
     names, notes = match_names(found, true)
     canonical, more = merge_names([true[theirs] for _, theirs in names])
     notes += more
@@ -85,7 +85,7 @@ def put_on_one_clock(
 
 def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> tuple[list[tuple[str, str]], list[str]]:
     """Pairs of names in `found` and `true` of one video (suffix, folder and case aside), and what was left over."""
-    ours, theirs = _plain_names(found, "predictions"), _plain_names(true, "truth")
+    ours, theirs = _by_name(found, "predictions"), _by_name(true, "truth")
     shared = [(ours[name], theirs[name]) for name in ours if name in theirs]
     if not shared:
         raise AnnotationError(
@@ -143,7 +143,7 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
             f"{video}: the truth has labels until {last:.1f} s, but the video ends at {found.duration:.1f} s; "
             "what lies beyond counts as missed."
         )
-    elif true.duration is not None and abs(true.duration - found.end) > SLACK and found.duration is not None:
+    elif found.duration is not None and true.duration is not None and abs(true.duration - found.duration) > SLACK:
         notes.append(
             f"{video}: it is {true.duration:.1f} s long in the truth and {found.duration:.1f} s in the prediction."
         )
@@ -159,14 +159,18 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
     return notes
 
 
-def _plain_names(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:
-    plain: dict[str, str] = {}
-    for name, short in zip(timelines, short_names(list(timelines)), strict=True):
-        key = normalize("NFC", short).casefold()
-        if key in plain:
-            raise AnnotationError(f"two {side} are of one video: {plain[key]!r} and {name!r}. Keep one of them.")
-        plain[key] = name
-    return plain
+def plain_names(videos: Sequence[str]) -> list[str]:
+    """The names of `videos` as they are compared: suffix, folder and case aside."""
+    return [normalize("NFC", short).casefold() for short in short_names(videos)]
+
+
+def _by_name(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, key in zip(timelines, plain_names(list(timelines)), strict=True):
+        if key in found:
+            raise AnnotationError(f"two {side} are of one video: {found[key]!r} and {name!r}. Keep one of them.")
+        found[key] = name
+    return found
 
 
 def _some(names: Mapping[str, Timeline] | list[str]) -> str:

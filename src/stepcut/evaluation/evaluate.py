@@ -8,14 +8,13 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepcut.errors import OptionError, choose
-from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
+from stepcut.errors import AnnotationError, OptionError, choose
+from stepcut.evaluation.clock import CLOCK, Pair, plain_names, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import above_clock, baseline, compare_videos, graph_f1
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
@@ -50,6 +49,7 @@ class Evaluation(Table):
     """Row -> one score for every seed."""
     videos: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
+    """The names of the found steps by their numbers in the scores; under `named` the true steps come first."""
 
     @property
     def score(self) -> Score:
@@ -74,8 +74,7 @@ class Evaluation(Table):
         """The figures of every true step."""
         rows: list[list[Cell]] = []
         for s in self.score.per_step:
-            matched = None if s.cluster is None else self._cluster(s.cluster)
-            found = s.name if self.score.protocol == "named" else matched
+            found = None if s.cluster is None else self._cluster(s.cluster)
             rows.append([s.name, found, s.f1, s.iou, s.precision, s.recall, s.frames])
         columns = ["step", "found as", "F1", "IoU", "precision", "recall", "ticks"]
         return Table(columns, rows, f"{self.caption}; per step")
@@ -90,13 +89,13 @@ class Evaluation(Table):
     def confusion(self) -> Table:
         """How many ticks of every true step were given to every found one; the first row's, of its first seed."""
         counts = self.score.confusion
-        found = ["no step", *self.clusters, *(f"cluster {k}" for k in range(len(self.clusters), counts.shape[1] - 1))]
-        shown = np.flatnonzero(counts.sum(axis=0))
+        shown = np.flatnonzero(counts.sum(axis=0)).tolist()
         rows: list[list[Cell]] = [
             [self.score.name(step), *(int(counts[step, k]) for k in shown)]
             for step in np.flatnonzero(counts.sum(axis=1)).tolist()
         ]
-        return Table(["true step", *(found[k] for k in shown)], rows, f"{self.caption}; confusion, in ticks")
+        found = [self._cluster(k - 1) for k in shown]
+        return Table(["true step", *found], rows, f"{self.caption}; confusion, in ticks")
 
     def _cluster(self, number: int) -> str:
         return "no step" if number < 0 else self.clusters[number]
@@ -135,43 +134,49 @@ def evaluate(
     given: Any = proc_or_timelines
     if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
         given = {"ours": given}
+    if taken := [name for name in given if name in BASELINES]:
+        raise OptionError(f"a row is called {taken[0]!r}, as a baseline of every table is. Give it another name.")
     opened = {name: _open_row(one) for name, one in given.items()}
     shared, scored_truth, left_out = share_videos([one.timelines for row in opened.values() for one in row], true)
     timelines = iter(shared)
-    found = {
-        name: _pair_row([one._replace(timelines=next(timelines)) for one in row], scored_truth, clock)
-        for name, row in opened.items()
-    }
-    first = next(iter(found.values()))
-    pair, count = first.pairs[0], len(first.pairs[0].clusters)
+    found: dict[str, list[Pair]] = {}
+    for name, row in opened.items():
+        found[name] = [put_on_one_clock(next(timelines), scored_truth, clock, one.steps) for one in row]
+        left_out += _look_at_row(row, found[name])
+    first = next(iter(found))
+    pair, count = found[first][0], len(found[first][0].clusters)
+    if not count:
+        raise AnnotationError("no step was found in any video, so there is nothing to score. Check the timelines.")
     named = chosen.name == "named"
     # What looks at no video names nothing: under `named` it is given the best names, those of strict.
     blindly = find_protocol("strict") if named else chosen
     numbers = {row: random if row == "random" else random[:1] for row in BASELINES}
-    todo = [
-        (one.by_name() if named else one.pred, one, len(one.clusters), chosen)
+    todo: list[tuple[Any, ...]] = [
+        (one.by_name() if named else one.pred, one.true, chosen, background, one.steps, clock, len(one.clusters))
         for row in found.values()
-        for one in row.pairs
+        for one in row
     ]
     todo += [
-        (baseline(row, pair.true, count, number), pair, count, blindly) for row in BASELINES for number in numbers[row]
+        (baseline(row, pair.true, count, number), pair.true, blindly, background, pair.steps, clock, count)
+        for row in BASELINES
+        for number in numbers[row]
     ]
-    work = partial(_score, background=background)
-    answers = [work(one) for one in todo] if engine is None else engine.map(work, todo)
+    answers = [_score(one) for one in todo] if engine is None else engine.map(_score, todo)
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
     scored: Any = iter(answers)
-    scores: dict[str, list[Score]] = {name: [next(scored) for _ in row.pairs] for name, row in found.items()}
+    scores: dict[str, list[Score]] = {name: [next(scored) for _ in row] for name, row in found.items()}
     blind: dict[str, list[Score]] = {row: [next(scored) for _ in numbers[row]] for row in BASELINES}
     rows: list[list[Cell]] = []
     for name, each in [*scores.items(), *blind.items()]:
         rows.append([name, *(spread([one.figures[figure] for one in each]) for figure in FIGURES)])
         if edges is not None:
             rows[-1].append(spread([graph_f1(one, edges) for one in each]))
+    learned = " ".join(one.seed for one in opened[first])
     caption = (
         f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, K = {count}, "
-        f"{len(pair.videos)} videos, data {origin} {fingerprint(true)}, seeds {first.seeds} (random: {random[0]} to "
+        f"{len(pair.videos)} videos, data {origin} {fingerprint(true)}, seeds {learned} (random: {random[0]} to "
         f"{random[-1]}), clock {clock:g} Hz, stepcut {__version__}"
     )
     notes = []
@@ -182,27 +187,18 @@ def evaluate(
     if len(found) > 1:
         two = list(found)[:2]
         f1 = {name: [each.f1 for each in scores[name][0].per_video] for name in two}
-        by_video = [dict(zip(short_names(found[name].pairs[0].videos), f1[name], strict=True)) for name in two]
+        by_video = [dict(zip(plain_names(found[name][0].videos), f1[name], strict=True)) for name in two]
         notes.append(compare_videos(two, by_video))
     if named:
         notes.append("Baselines name nothing; they are given the names that suit them best.")
-    counts = {name: len(row.pairs[0].clusters) for name, row in found.items()}
+    counts = {name: len(row[0].clusters) for name, row in found.items()}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{name} {number}" for name, number in counts.items())
-        notes.append(f"K differs between rows ({told}); the baselines have that of {next(iter(counts))}.")
-    notes += dict.fromkeys([*left_out, *(note for row in found.values() for note in row.notes)])
+        notes.append(f"K differs between rows ({told}); the baselines have that of {first}.")
+    notes += dict.fromkeys(left_out)
     columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
-    scores.update(blind)
-    return Evaluation(columns, rows, caption, notes, scores=scores, videos=pair.videos, clusters=pair.clusters)
-
-
-class Row(NamedTuple):
-    """What was found by one method, with one seed or several, beside the truth."""
-
-    pairs: list[Pair]
-    """One for every seed, all of one K."""
-    seeds: str
-    notes: list[str]
+    clusters = [*pair.steps, *pair.clusters] if named else pair.clusters
+    return Evaluation(columns, rows, caption, notes, scores=scores | blind, videos=pair.videos, clusters=clusters)
 
 
 class Opened(NamedTuple):
@@ -225,9 +221,8 @@ def _open_row(given: Any) -> list[Opened]:
     return opened
 
 
-def _pair_row(opened: Sequence[Opened], true: Mapping[str, Timeline], clock: float) -> Row:
-    """What was opened beside what is true."""
-    pairs = [put_on_one_clock(found, true, clock, all_found=steps) for found, steps, *_ in opened]
+def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
+    """What is odd about what was opened, one thing with several seeds, beside what is true."""
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         raise OptionError(
@@ -239,13 +234,11 @@ def _pair_row(opened: Sequence[Opened], true: Mapping[str, Timeline], clock: flo
             f"{len(said)} of the {len(videos)} videos show what a person said of them, which is no finding: "
             f"{', '.join(said[:5])}{' ...' if len(said) > 5 else ''}. Leave their truth out to score the others alone."
         )
-    notes += [note for pair in pairs for note in pair.notes]
-    return Row(pairs, " ".join(one.seed for one in opened), notes)
+    return notes + [note for pair in pairs for note in pair.notes]
 
 
-def _score(job: tuple[list[Any], Pair, int, Protocol], background: str) -> Score:
-    labels, pair, count, protocol = job
-    return score(labels, pair.true, protocol, background, pair.steps, pair.clock, count)
+def _score(given: tuple[Any, ...]) -> Score:
+    return score(*given)
 
 
 def fingerprint(timelines: Mapping[str, Timeline]) -> str:
@@ -271,7 +264,7 @@ def _open(found: Any) -> Opened:
             found = read_folder(found)
     if isinstance(found, Mapping):
         return Opened(found, (), "unknown", set())
-    if not hasattr(found, "timelines"):
+    if not hasattr(found, "config"):
         raise OptionError(f"{found!r} cannot be evaluated; give a procedure, its path, or timelines by video.")
     seed = str(found.config.get("seed", "unknown"))
     return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
@@ -292,7 +285,7 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
     if not isinstance(truth, Mapping):
         if not hasattr(truth, "timelines"):
             raise OptionError(f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task.")
-        return truth.timelines, str(truth.name)
+        return truth.timelines, str(getattr(truth, "name", "given"))
     for name, one in truth.items():
         if not isinstance(one, Timeline):
             raise OptionError(f"truth of {name} is a {type(one).__name__}; give a stepcut.Timeline.")

@@ -101,8 +101,7 @@ def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) ->
 
 def match_f1(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that the mean F1 is highest."""
-    columns = _present(counts.sum(axis=0), NO_STEP)
-    return _useful(assign(_f1(counts), counts, rows[rows != BACKGROUND], columns), counts)
+    return _useful(assign(_f1(counts), counts, rows[rows != BACKGROUND], _clusters(counts)), counts)
 
 
 def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching:
@@ -111,8 +110,7 @@ def match_overlap(counts: Counts, rows: Places, empty: bool = False) -> Matching
     Pairs without a common frame stay in: such a class counts as matched, with 0 (so the published figures come out).
     With `empty`, clusters that hold no frame take part, and a class that falls to one of them is matched too.
     """
-    columns = np.arange(counts.shape[1]) if empty else _present(counts.sum(axis=0))
-    clusters = columns[columns != NO_STEP]
+    clusters = np.arange(NO_STEP + 1, counts.shape[1]) if empty else _clusters(counts)
     if not counts[:, NO_STEP].any():
         return assign(_overlap(counts), counts, rows, clusters)
     return {NO_STEP: BACKGROUND, **assign(_overlap(counts), counts, rows[rows != BACKGROUND], clusters)}
@@ -122,8 +120,7 @@ def match_steps(counts: Counts, rows: Places) -> Matching:
     """Steps to clusters so that most frames agree; background takes no part."""
     steps = counts.copy()
     steps[BACKGROUND] = 0
-    columns = _present(steps.sum(axis=0), NO_STEP)
-    return _useful(assign(_overlap(steps), counts, rows[rows != BACKGROUND], columns), counts)
+    return _useful(assign(_overlap(steps), counts, rows[rows != BACKGROUND], _clusters(steps)), counts)
 
 
 def match_names(counts: Counts, _rows: Places) -> Matching:
@@ -197,9 +194,9 @@ def _useful(matching: Matching, counts: Counts) -> Matching:
     return {cluster: step for cluster, step in matching.items() if counts[step, cluster]}
 
 
-def _present(frames: NDArray[Any], without: int | None = None) -> Places:
-    places = np.flatnonzero(frames)
-    return places if without is None else places[places != without]
+def _clusters(counts: Counts) -> Places:
+    """The columns of the clusters that hold a frame."""
+    return np.flatnonzero(counts[:, NO_STEP + 1 :].sum(axis=0)) + NO_STEP + 1
 
 
 PROTOCOLS: dict[str, Protocol] = {
