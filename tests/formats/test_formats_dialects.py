@@ -256,3 +256,42 @@ def test_rates_are_fractions(tmp_path: Path) -> None:
         {"start": 1, "end": 30000}
     ]
     assert read(tmp_path / "x.json").segments[0].end == 1001.0
+
+
+def frames(*ranges: tuple[int, int]) -> str:
+    """Tasks of Label Studio at 25 frames a second, which say first and last frame."""
+    regions = [
+        {"type": "timelinelabels", "value": {"ranges": [{"start": a, "end": b}], "timelinelabels": [f"step {a}"]}}
+        for a, b in ranges
+    ]
+    return json.dumps([{"data": {"name": "v", "fps": 25}, "annotations": [{"result": regions}]}])
+
+
+def samples(*ranges: tuple[int, int]) -> str:
+    """A sample of FiftyOne at 25 frames a second."""
+    found = [{"label": f"step {first}", "support": [first, last]} for first, last in ranges]
+    field = {"_cls": "TemporalDetections", "detections": found}
+    return json.dumps({"samples": [{"filepath": "v.mp4", "metadata": {"frame_rate": 25}, "steps": field}]})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rate", "ends"),
+    [
+        ("a.csv", "0,2.033,pour\n2,3,stir\n", 30, [2.0, 3.0]),
+        ("a.csv", "0,2.033,pour\n2,3,stir\n", None, [2.033, 3.0]),  # nothing says how long a frame is
+        ("a.csv", "0,2.034,pour\n2,3,stir\n", 30, [2.034, 3.0]),  # more than a frame
+        ("a.csv", "0,9,pour\n2,2.01,stir\n", 30, [9.0, 2.01]),  # short, and seven seconds would be lost
+        ("a.csv", "2,2.02,pour\n2,3,stir\n", 30, [2.02, 3.0]),  # nothing would be left of the first
+        ("a.csv", "0,2.01,pour\n2,2,tap\n2,3,stir\n", 30, [2.0, 2.0, 3.0]),
+        ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.001\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.0, 3.0]),
+        ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.002\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.002, 3.0]),
+        ("a.json", frames((1, 51), (51, 75)), None, [2.0, 3.0]),
+        ("a.json", frames((1, 52), (51, 75)), None, [2.08, 3.0]),
+        ("a.json", samples((1, 51), (51, 75)), None, [2.0, 3.0]),
+    ],
+)  # fmt: skip
+def test_neighbours_that_overlap_by_rounding_touch(
+    name: str, text: str, rate: int | None, ends: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert [segment.end for segment in read(tmp_path / name, rate=rate)] == ends

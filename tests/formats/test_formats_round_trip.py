@@ -56,6 +56,7 @@ def sure(timeline: Timeline) -> list[float]:
 
 def round_trip(name: str, timeline: Timeline, rate: Fraction = RATE) -> None:
     form, options = FORMATS[name], Options(rate)
+    counted = rate if form.capabilities.times == "frames" else None  # given, it also makes neighbours touch
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{form.suffix}"
         try:
@@ -65,14 +66,14 @@ def round_trip(name: str, timeline: Timeline, rate: Fraction = RATE) -> None:
             assert not path.exists()
             assert ("be named" in refused) or ("no segments" in refused) or ("no length" in refused)
             return
-        again = read(path, name, rate)
+        again = read(path, name, counted)
         expected = as_read_back(timeline, form.capabilities, "file", options)
         assert again == expected
         assert sure(again) == sure(expected)
         same = again == replace(timeline, video=again.video) and sure(again) == sure(timeline)
         if form.capabilities.overlaps:  # else frames of one step that touch become one segment, which is no loss
             assert same == (losses([timeline], name, rate) == [])
-        guessed = read(path, rate=rate)  # suffix and content lead to the same format
+        guessed = read(path, rate=counted)  # suffix and content lead to the same format
         assert guessed == again
 
 

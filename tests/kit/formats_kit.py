@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import Capabilities, as_written, per_frame, rounded
+from stepcut.formats.capabilities import UNIT, Capabilities, as_written, per_frame, rounded, touching
 from stepcut.formats.common import NONE, Options
 from stepcut.timeline import Timeline
 
@@ -18,10 +18,13 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
     options  with which it is written and read
     """
     timeline = as_written(timeline, can)
+    if can.times in UNIT:
+        timeline = touching(timeline, UNIT[can.times])
     if not can.overlaps:
         timeline = per_frame(timeline, options.frame_rate("frames"))
     elif can.times == "frames":
-        timeline = rounded(timeline, options.frame_rate("frames"), can.instants)
+        rate = options.frame_rate("frames")
+        timeline = touching(rounded(timeline, rate, can.instants), rate)
     segments = [segment if can.confidence else replace(segment, confidence=None) for segment in timeline]
     occurring = Timeline(segments).steps
     vocabulary = timeline.steps

@@ -21,7 +21,7 @@ from pathlib import Path
 from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
 from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, same_video, short_names, video_name
-from stepcut.formats.capabilities import as_written, check_writable, stated_losses
+from stepcut.formats.capabilities import UNIT, as_written, check_writable, stated_losses, touching
 from stepcut.formats.common import Options, as_columns, frame_rate, refusals
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
 from stepcut.rate import Rate
@@ -43,9 +43,11 @@ def read(
 ) -> Timeline:
     """Read the timeline in a file.
 
+    Segments that overlap by no more than a frame, or than the millisecond to which a format rounds, touch afterwards.
+
     path       the label file
     format     one of `FORMATS`; None: found out by suffix and content
-    rate       frames per second, for formats that count frames
+    rate       frames per second, for formats that count frames, and to say how long a frame is
     annotator  whose labels, where a file holds several people's
     video      which video, where a file holds several
     columns    what a table calls its columns: "start=t0,end=t1,step=label", or a dict
@@ -80,7 +82,9 @@ def read_all(
         raise OptionError(f"{place}: columns={columns!r} is for tables, and this is {chosen.title}. Leave it out.")
     with refusals(place, chosen.title):
         assert chosen.read is not None
-        return chosen.read(content, place, options)
+        timelines = chosen.read(content, place, options)
+        unit = options.rate or UNIT.get(chosen.capabilities.times)
+        return [touching(each, unit) for each in timelines] if unit else timelines
 
 
 def read_folder(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -69,6 +70,22 @@ def whole_units(segment: Segment, unit: int | Fraction, instants: bool = True) -
     return first, last if instants else max(last, first + 1)
 
 
+def touching(timeline: Timeline, unit: int | Fraction) -> Timeline:
+    """The `timeline`; a segment that ends at most one unit, 1 / unit seconds, after the next one starts ends there.
+
+    So much is the rounding of who wrote it; segments that overlap by more stay as they are.
+
+    >>> touching(Timeline([Segment(0, 2.04, "pour"), Segment(2, 3, "stir")]), 25).segments[0].end
+    2
+    """
+    starts = sorted({segment.start for segment in timeline})
+    next_start = dict(pairwise([*starts, math.inf]))
+    segments = [
+        replace(s, end=next_start[s.start]) if 0 < (s.end - next_start[s.start]) * unit < 1.001 else s for s in timeline
+    ]
+    return replace(timeline, segments=tuple(segments))
+
+
 def without_overlap(timeline: Timeline) -> list[list[Segment]]:
     """The segments of a `timeline` in as few rows as do not overlap, each in the order of time; at least one row."""
     rows: list[list[Segment]] = [[]]
@@ -122,9 +139,10 @@ def stated_losses(can: Capabilities, timeline: Timeline | None = None, rate: Fra
     }
     t = Timeline() if timeline is None else timeline
     unit = UNIT.get(can.times, rate)  # without one it cannot be measured
+    moved = unit is None or touching(rounded(t, unit), unit) != t
     short = unit is not None and any(whole_units(s, unit) != whole_units(s, unit, False) for s in t)
     losses = [
-        (f"times are rounded to {times.get(can.times)}", can.times != "exact", unit is None or rounded(t, unit) != t),
+        (f"times are rounded to {times.get(can.times)}", can.times != "exact", moved),
         (names.get(can.names, ""), can.names != "any", any(written_name(step, can) != step for step in t.steps)),
         ("steps that do not occur are lost", can.steps == "order", set(t.steps) != set(t.sequence())),
         (

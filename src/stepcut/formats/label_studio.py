@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
-from stepcut.formats.capabilities import Capabilities, whole_units
+from stepcut.formats.capabilities import Capabilities, touching, whole_units
 from stepcut.formats.common import NONE, Options, build_segment, fail, frame_rate, number, optional
 from stepcut.timeline import Segment, Timeline
 
@@ -109,7 +109,8 @@ def _timeline(task: Mapping[str, Any], options: Options, path: Path) -> Timeline
     for region in _regions(task, options, f"{path}, task of {name}"):
         segments += _segments(region, known, path)
     length = optional(data.get("duration"))
-    return Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)
+    timeline = Timeline(segments, length, [str(step) for step in data.get("steps") or ()], name)
+    return touching(timeline, rate) if rate else timeline
 
 
 def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapping[str, Any]]:

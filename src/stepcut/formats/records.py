@@ -14,7 +14,7 @@ from typing import Any
 
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import Capabilities
+from stepcut.formats.capabilities import Capabilities, touching
 from stepcut.formats.common import NONE, Options, build_segment, fail, frame_rate, number, optional
 from stepcut.timeline import Segment, Timeline
 
@@ -165,4 +165,5 @@ def _sample(sample: Mapping[str, Any], options: Options, path: Path) -> Timeline
     fields = [each for each in sample.values() if isinstance(each, dict) and each.get("_cls") == "TemporalDetections"]
     detections = fields[0]["detections"] if fields else ()
     segments = [_detection(detection, (), known, path) for detection in detections]
-    return Timeline(segments, optional(metadata.get("duration")), (), video_name(str(sample["filepath"])))
+    timeline = Timeline(segments, optional(metadata.get("duration")), (), video_name(str(sample["filepath"])))
+    return touching(timeline, rate) if rate else timeline

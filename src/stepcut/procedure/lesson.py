@@ -135,13 +135,19 @@ def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
-def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: Fraction, end: float) -> Labels:
+def refuse_overlaps(name: str, timeline: Timeline) -> None:
+    """Refuse the labels of the video `name` where two steps of its `timeline` share time."""
     if pairs := timeline.overlapping():
         one, other = pairs[0]
         raise AnnotationError(
-            f"{name}: at {max(one.start, other.start):g} s it is labelled both {one.step!r} and {other.step!r}; "
-            "one step at a time can be learned. Shorten one of the two."
+            f"{name}: at {max(one.start, other.start):g} s it is labelled both {one.step!r} and {other.step!r}; one "
+            "step at a time can be learned and shown. Shorten one of the two; where all overlap by a frame at most: "
+            "stepcut convert LABELS FOLDER --to json --rate 30"
         )
+
+
+def _rows(name: str, timeline: Timeline, names: Sequence[str], rows: int, rate: Fraction, end: float) -> Labels:
+    refuse_overlaps(name, timeline)
     last = max((segment.end for segment in timeline), default=0.0)
     if last > end + max(1.0, 1 / float(rate)):
         raise AnnotationError(

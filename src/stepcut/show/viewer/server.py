@@ -19,9 +19,10 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stepcut.errors import AnnotationError, OptionError
+from stepcut.errors import OptionError
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
+from stepcut.procedure.lesson import refuse_overlaps
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import LABELS, write_outline
@@ -145,9 +146,7 @@ def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str], title:
     """
     plain = dict(zip(short_names(list(labels)), labels.values(), strict=True))
     for name, timeline in plain.items():
-        if pairs := timeline.overlapping():
-            one, other = pairs[0]
-            raise AnnotationError(f"{name}: {one.step!r} and {other.step!r} overlap; one step at a time can be shown.")
+        refuse_overlaps(name, timeline)
     steps = list(dict.fromkeys(step for timeline in plain.values() for step in timeline.steps))
     return Outline(
         learned_steps=steps,
