@@ -61,7 +61,7 @@ def test_every_experiment_has_the_clock_and_known_rows() -> None:
 
 def test_the_plan_of_steps_crosses_rows_k_and_seeds() -> None:
     rows = choose_rows(EXPERIMENTS["steps"], ["uniform", "tc3i + procut"])
-    cells = plan(rows, [("", "tea")], {"tea": (7, 10, 12, 15)}, range(3))
+    cells = plan(rows, {("", "tea"): (7, 10, 12, 15)}, range(3))
     assert len(cells) == 4 * (1 + 3)  # the clock needs no seed
     assert {cell.steps for cell in cells} == {7, 10, 12, 15}
     assert len({cell.key for cell in cells}) == len(cells)
@@ -287,6 +287,7 @@ def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: 
         ({"rows": ["proqut"]}, OptionError, "row='proqut' is unknown"),
         ({"jobs": 0}, OptionError, "jobs=0 is not allowed"),
         ({"name": "views"}, OptionError, "'folder' has one camera only"),
+        ({"data": "toy", "toy": {"durtion": 5}}, OptionError, "toy='durtion' is unknown; did you mean 'duration'"),
     ],
 )
 def test_wrong_settings_are_answered(
@@ -328,6 +329,8 @@ def test_the_command_runs_keeps_and_makes_again(data: Path, tmp_path: Path, caps
     assert "holds 'steps', not 'main'" in capsys.readouterr().err
     assert main(["experiment", "main"]) == 2
     assert "--data is missing" in capsys.readouterr().err
+    assert main(["experiment", "main", "--data", "toy", "--protocol", "strickt"]) == 2  # before any work
+    assert "did you mean 'strict'?" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "updates"]) == 2
     assert "'updates' has no '='; write it as NAME=VALUE" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "cut.smothness=5"]) == 2
@@ -404,15 +407,15 @@ def test_maps_can_be_made_to_take_less_disk(
     small_network: FeatureSpec, tmp_path: Path, maps: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     small = {"videos": 2, "duration": 5.0}
-    options = {"steps": 2, "seeds": 1, "jobs": 1, "toy": small, "rows": ["kmeans"], "spec": small_network}
-    results = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, **options)
+    options = {"steps": 2, "seeds": 1, "toy": small, "rows": ["kmeans"], "spec": small_network}
+    results = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=2, **options)
     assert "frames take up to 0.0 GB" in caplog.text
     kept = list((tmp_path / maps / "maps").rglob("*.safetensors")) if maps == "half" else []
     assert [load_file(path)["rows"].shape[1:] for path in kept] == [(256, 28, 28)] * len(kept)
     if maps == "stream":
         assert not (tmp_path / maps / "maps").exists()
     assert results.record["features"].startswith("resnet50 conv2a maps")
-    again = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, **options)
+    again = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=1, **options)
     assert again.record["cells"] == results.record["cells"]
 
 

@@ -111,14 +111,12 @@ def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[str
     return [*(row for row in experiment.rows if names is None or row in names or row == "uniform"), *own]
 
 
-def plan(
-    rows: Sequence[str], tasks: Sequence[tuple[str, str]], numbers: Mapping[str, Sequence[int]], seeds: Sequence[int]
-) -> list[Cell]:
-    """All cells of `rows` and `seeds`: `tasks` as (view, name), `numbers[name]` the numbers of steps for a task."""
+def plan(rows: Sequence[str], steps: Mapping[tuple[str, str], Sequence[int]], seeds: Sequence[int]) -> list[Cell]:
+    """All cells of `rows` and `seeds`; `steps` are the numbers of steps for each view and task."""
     return [
         Cell(task, row, number, seed, view)
-        for view, task in tasks
-        for number in numbers[task]
+        for (view, task), numbers in steps.items()
+        for number in numbers
         for row in rows
         for seed in (seeds[:1] if row in ("uniform", "one-cluster") else seeds)
     ]

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from stepcut.datasets import DATASETS, Task, TaskVideo, examine, load
 from stepcut.datasets.egoprocel import TASKS, VIEWS
 from stepcut.datasets.toy import make_kitchen
-from stepcut.errors import DataError, OptionError, StepcutError, unknown
+from stepcut.datasets.toy.script import DEFAULTS
+from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
 from stepcut.evaluation.evaluate import fingerprint
 from stepcut.features.contract import Failure, Features
 from stepcut.features.files import content_hash, load_features, spec_of
@@ -52,18 +52,19 @@ class Material:
     """What the features are, in words."""
     notes: Sequence[str] = ()
     """What was assumed, and which videos were left out."""
+    fingerprint: str = field(init=False)
+    """Changes when the truth or the features do."""
+
+    def __post_init__(self) -> None:
+        # Taken now: maps that are streamed are gone when the results are written.
+        contents = {name: content_hash(path, cache_dir()) for name, path in sorted(self.features.items())}
+        held = json.dumps([fingerprint(self.truth), contents, self.rate])
+        object.__setattr__(self, "fingerprint", hashlib.sha256(held.encode()).hexdigest()[:16])
 
     @property
     def truth(self) -> dict[str, Timeline]:
         """The true timelines of the videos that are used."""
-        return {name: self.task.timelines[name] for name in self.durations}
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Changes when the truth or the features do."""
-        contents = {name: content_hash(path, cache_dir()) for name, path in sorted(self.features.items())}
-        held = json.dumps([fingerprint(self.truth), contents, self.rate])
-        return hashlib.sha256(held.encode()).hexdigest()[:16]
+        return {name: timeline for name, timeline in self.task.timelines.items() if name in self.durations}
 
     @property
     def steps(self) -> int:
@@ -72,10 +73,6 @@ class Material:
 
     def read(self) -> dict[str, Rows]:
         """The features of every video."""
-        if not self.features:
-            raise DataError(
-                f"task {self.task.name!r} has neither features nor videos; only rows of no video can be filled."
-            )
         return {name: load_features([path], self.rate)[0].rows for name, path in self.features.items()}
 
 
@@ -100,8 +97,7 @@ def make_material(
     if len(rates) > 1:
         raise DataError(f"task {task.name!r}: features of {kind} come at {[*map(str, rates)]} rows a second.")
     files = {name: Path(one.path or "") for name, (one, _) in found.items()}
-    first = next(iter(found.values()))[0]
-    words = _describe(first, kind)
+    words = _describe(next(iter(found.values()))[0], kind)
     return Material(task, view, durations, files, float(rates[0]), words, [f"{task.name}: {note}" for note in notes])
 
 
@@ -167,6 +163,8 @@ def find_tasks(
     """
     if [str(root) for root in roots] == ["toy"]:
         name, seen = "toy", {}
+        for setting in toy:
+            choose("toy", setting, dict.fromkeys(("videos", "seed", *DEFAULTS)))
         for view, eye in (TOY_VIEWS if views else {"": "ego"}).items():
             make_kitchen(folder / f"toy-{eye}", view=eye, progress=progress, **toy)
             seen[view] = load("toy", folder / f"toy-{eye}")

@@ -118,8 +118,10 @@ def run_experiment(
             if not ready:
                 continue
             by_task = {(material.view, material.task.name): material for material in ready}
-            numbers = {m.task.name: experiment.steps or (m.steps if steps == "true" else int(steps),) for m in ready}
-            cells = plan(chosen, list(by_task), numbers, range(seed, seed + seeds))
+            numbers = {
+                of: experiment.steps or (m.steps if steps == "true" else int(steps),) for of, m in by_task.items()
+            }
+            cells = plan(chosen, numbers, range(seed, seed + seeds))
             where = None if device == "auto" else device
             work = [Work(cell, by_task[cell.view, cell.task], place, train, cut, where) for cell in cells]
             # Trained embeddings first, each once: the cells that share one then find it on the disk.
