@@ -414,6 +414,8 @@ def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(rng: np.ran
         assert check_labels(film([0, 1], rng), 1.0, expectations).ok
     alone = learn_expectations([film([0, 1], rng)], 1.0)
     assert (alone.alarmed, alone.promised) == (0, 1)
+    # Nothing says yet how far the time of a step varies: as far as the time of a whole video is believed to.
+    assert [pace.spread for pace in alone.usual.paces.values()] == [alone.usual.length.spread] * 2
 
 
 def test_new_videos_are_judged_as_those_left_out(rng: np.random.Generator) -> None:

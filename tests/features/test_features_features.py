@@ -292,6 +292,10 @@ def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
         extract(folder, "resnet5", cache=tmp_path)
     with pytest.raises(VideoError, match="no such file or folder"):
         extract(tmp_path / "nowhere", Mean(), cache=tmp_path)
+    with pytest.raises(OptionError, match="source=3; give a folder, files or globs"):
+        extract(3, Mean(), cache=tmp_path)
+    with pytest.raises(OptionError, match="device=3 is unknown"):
+        extract(folder, device=3, cache=tmp_path)
 
 
 def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
@@ -299,6 +303,11 @@ def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
     features, failures = extract(tmp_path, "vectors", fps=3)
     assert failures == []
     assert (features[0].rate, features[0].duration) == (Fraction(3), 2.0)
+    (tmp_path / "b.npy").write_text("no array")
+    features, failures = extract(tmp_path, "vectors", fps=3)
+    assert ([one.name for one in features], [failure.name for failure in failures]) == (["a"], ["b"])
+    with pytest.raises(FeatureError, match=r"b\.npy: not readable as an array"):
+        extract(tmp_path, "vectors", fps=3, strict=True)
 
 
 def test_stored_files_can_be_read_back_as_given_features(folder: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import torch
 from features_films import make_film
 from model_kit import mean_colour
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import save_file
 
 import stepcut as sc
@@ -80,6 +80,37 @@ def test_a_network_with_two_inputs_is_refused(runtime: str, tmp_path: Path) -> N
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     with pytest.raises(OptionError, match="it has 2 inputs; a backbone takes frames alone"):
         load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(runtime: str, tmp_path: Path) -> None:
+    """As in files that torch wrote of `x.view(x.size(0), -1)`: the shape is computed when the network runs."""
+    model = onnx.load(mean_colour(tmp_path / "m.onnx"))
+    model.graph.node[1].output[0] = "mean"
+    del model.graph.node[2]  # twice the colour
+    model.graph.initializer.append(numpy_helper.from_array(np.array([-1], np.int64), "rest"))
+    model.graph.node.extend(
+        [
+            helper.make_node("Shape", ["x"], ["count"], end=1),
+            helper.make_node("Concat", ["count", "rest"], ["shape"], axis=0),
+            helper.make_node("Reshape", ["mean", "shape"], ["colour"]),
+        ]
+    )
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "d"
+    onnx.save(model, tmp_path / "m.onnx")
+    backbone = load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime, **PLAIN)
+    assert backbone.dim == 3
+    assert np.allclose(backbone.extract(pictures(2, 32, 32)), [[0.2, 0.4, 1.0]] * 2, atol=1e-3)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_an_output_without_rows_is_refused(runtime: str, tmp_path: Path) -> None:
+    model = onnx.load(mean_colour(tmp_path / "m.onnx"))
+    model.graph.node.append(helper.make_node("ReduceSum", ["colour"], ["sum"], keepdims=0))
+    model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, []))
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(OptionError, match=r"output sum has shape \(\); a backbone gives a row per frame"):
+        load_backbone(str(tmp_path / "m.onnx"), "cpu", runtime, output="sum", **PLAIN)
 
 
 def test_models_of_openvino_and_of_bytes(tmp_path: Path) -> None:

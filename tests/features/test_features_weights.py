@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from stepcut.errors import OptionError
+from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.lite0 import weights_file
 from stepcut.features.backbones.weights import read_weights
 
@@ -50,14 +52,28 @@ def test_what_torch_wrote_is_read_exactly(zipped: bool, wrap: str | None, tmp_pa
         assert np.array_equal(read[name], wanted), name
 
 
-def test_the_weights_of_the_default_backbone_load_no_torch() -> None:
+def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path: Path) -> None:
+    save_file({"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors")  # read where ml_dtypes is loaded
     code = "import sys; from stepcut.features.backbones.lite0 import weights_file\n"
     code += "from stepcut.features.backbones.weights import read_weights\n"
-    code += "print(len(read_weights(weights_file())[0]), 'torch' in sys.modules, 'pickle' in str(read_weights))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code += "print(len(read_weights(weights_file())[0]), 'torch' in sys.modules, flush=True)\n"
+    code += "read_weights('brain.safetensors')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.split()[:2] == ["296", "False"]
+    assert "OptionError: weights='brain.safetensors'" in done.stderr
+    assert "bfloat16" in done.stderr.splitlines()[-1]
     ours, theirs = read_weights(weights_file())[0], torch.load(weights_file(), weights_only=True)
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_weights_of_ones_own_for_the_default_backbone_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"none\.pth': no such file"):
+        load_backbone("efficientnet-lite0", "cpu", weights=tmp_path / "none.pth")
+    (tmp_path / "own.pth").write_bytes(weights_file().read_bytes())
+    spec = load_backbone("efficientnet-lite0", "cpu", weights=tmp_path / "own.pth").spec
+    (tmp_path / "own.pth").write_bytes(b"others")
+    with pytest.raises(OptionError, match="it is another file than the one learned with"):
+        load_backbone(spec, "cpu")
 
 
 class Call:

@@ -122,7 +122,7 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
     for video in videos:
         for step, seconds in time_spent(video.occurrences).items():
             logs.setdefault(step, []).append(math.log(seconds))
-    pooled = float(np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD]))
+    pooled = float(np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD**2]))
     first = graph.first
     pairs = [(first.get((a, b), 0), first.get((b, a), 0)) for a in graph.steps for b in graph.steps if a < b]
     never = {

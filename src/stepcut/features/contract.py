@@ -78,13 +78,9 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray
     name   what an error calls it
     kinds  how many dimensions it may have: 2 for vectors, 4 for maps
     """
-    try:
+    try:  # rows of several lengths; a tensor elsewhere, or in training
         array = np.asarray(rows)
-    except (
-        ValueError,
-        TypeError,
-        RuntimeError,
-    ) as error:  # rows of several lengths; a tensor elsewhere, or in training
+    except (ValueError, TypeError, RuntimeError) as error:
         raise FeatureError(f"{name}: it is no array ({error}); give numbers of shape (T, d).") from error
     if array.dtype.kind not in "fiu":
         raise FeatureError(f"{name}: values of type {array.dtype}, not numbers. Save them as float16 or float32.")

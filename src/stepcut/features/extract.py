@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +23,7 @@ from stepcut.features.contract import Failure, Features, check_alike, check_rows
 from stepcut.features.files import clear_leftovers, read_rows, save_rows
 from stepcut.features.files import load_features as load_features  # both ways to features stand in one place
 from stepcut.features.find import Source as Videos
-from stepcut.features.find import feature_files, find_videos, name_videos
+from stepcut.features.find import as_list, feature_files, find_videos, name_videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
 from stepcut.features.spec import DEFAULT, TIMES, VECTORS, FeatureSpec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
@@ -62,7 +62,8 @@ def extract(
     engine    whose workers compute; left out, this process does
     """
     if backbone == VECTORS:
-        return load_features(videos, as_rate(2 if fps is None else fps)), []
+        broken: list[Failure] = []
+        return load_features(videos, as_rate(2 if fps is None else fps), None if strict else broken), broken
     network, spec = open_backbone(backbone, fps, device, engine)
     paths = find_videos(videos)
     folder = cache_dir() if cache is None else as_path(cache)
@@ -225,16 +226,13 @@ def read_like(
 
 def as_source(source: Source) -> Source:
     """The same `source`, known to be one; what can be gone through once only (`folder.glob("*.mp4")`) is a list."""
-    if not isinstance(source, str | os.PathLike | Address | Iterable):
-        raise OptionError(
-            f"source={source!r}; give a folder, files or globs of videos, feature files, or (T, d) arrays."
-        )
-    return list(source) if isinstance(source, Iterator) else source
+    items = as_list(source)
+    return source if isinstance(source, str | os.PathLike | Address | Mapping) else items
 
 
 def find_places(source: Source) -> list[AnyPath] | None:
     """The files and folders that a `source` names; None where it is arrays."""
-    listed = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
+    listed = as_list(source)
     places = [one for one in listed if isinstance(one, str | os.PathLike | Address)]
     if places and len(places) < len(listed):
         raise OptionError(f"{len(listed) - len(places)} arrays and {len(places)} paths; give all of one kind.")

@@ -6,11 +6,11 @@ import glob
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from stepcut.errors import FeatureError, StepcutError, VideoError
+from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.files.names import VIDEO_SUFFIXES, visible
 from stepcut.progress import warn_once
@@ -20,18 +20,15 @@ Places = list[Path | Address]
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(NamedTuple):
     name: str
-    suffixes: frozenset[str]
+    suffixes: Collection[str]
     ends: str
     error: type[StepcutError]
 
 
 _VIDEO = _Kind("video", VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv, .webm, .avi and the like", VideoError)
-_FEATURES = _Kind(
-    "feature file", frozenset(FEATURE_SUFFIXES), f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError
-)
+_FEATURES = _Kind("feature file", FEATURE_SUFFIXES, f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError)
 
 
 def find_videos(source: Source) -> Places:
@@ -64,8 +61,17 @@ def feature_files(given: AnyPath) -> Places:
     return [] if _of(files, _VIDEO) else _of(files, _FEATURES)
 
 
+def as_list(source: Any) -> list[Any]:
+    """What a `source` holds: itself alone where it is a path."""
+    if isinstance(source, str | os.PathLike | Address):
+        return [source]
+    if not isinstance(source, Iterable):
+        raise OptionError(f"source={source!r}; give a folder, files or globs of videos or features, or arrays (T, d).")
+    return list(source)
+
+
 def _find(source: Source, kind: _Kind) -> Places:
-    items = [source] if isinstance(source, str | os.PathLike | Address) else list(source)
+    items = as_list(source)
     if not items:
         raise kind.error(f"no {kind.name} was given: the list is empty. Give a folder, files or a glob; {kind.ends}.")
     found = [path for item in items for path in _find_one(item, kind)]

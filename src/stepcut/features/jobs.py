@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -133,9 +134,8 @@ def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, du
     times = {Fraction(0)}
     for part in range(1, parts):
         wanted = Fraction(duration) * part / parts
-        before = max((time for time in key_times if time <= wanted), default=None)
-        if before is not None:
-            batches = -((-before * rate) // batch)  # the first whole batch that begins at or after the key frame
+        if before := bisect_right(key_times, wanted):
+            batches = -((-key_times[before - 1] * rate) // batch)  # the first whole one at or after the key frame
             times.add(batches * batch / rate)
     return sorted(time for time in times if time < duration)
 

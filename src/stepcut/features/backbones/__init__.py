@@ -129,7 +129,7 @@ def choose_device(device: str = "auto") -> str:
 
     torch, which takes seconds to load, is asked only where a driver is installed.
     """
-    if device.split(":")[0] not in ("auto", "cpu", "cuda"):
+    if str(device).split(":")[0] not in ("auto", "cpu", "cuda"):
         raise OptionError(unknown("device", device, ["auto", "cpu", "cuda"]))
     if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):
         return "cpu"

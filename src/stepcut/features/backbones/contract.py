@@ -58,6 +58,7 @@ class Network:
     spec: FeatureSpec
     name: str
     dim: int
+    """0 where no file says it: then it is that of a black frame."""
     size: int
     fingerprint: str
     build: Callable[[], Callable[[Frames], Rows]]
@@ -70,6 +71,8 @@ class Network:
         self.clip_frames, self.clip_fps = self.spec.clip_frames or 1, self.spec.clip_fps
         self.batch = max(1, (128 if self.device.startswith("cuda") else 16) // self.clip_frames)
         self._run: Callable[[Frames], Rows] | None = None
+        self.shape = (*((self.clip_frames,) if self.clip_frames > 1 else ()), self.size, self.size, 3)
+        self.dim = self.dim or self.extract(np.zeros((1, *self.shape), np.uint8)).shape[1]
 
     def __repr__(self) -> str:
         clips = f"clips of {self.clip_frames} " if self.clip_frames > 1 else ""
@@ -81,9 +84,8 @@ class Network:
 
     def extract(self, frames: Frames) -> Rows:
         """The features in half precision of `frames`, (n, size, size, 3) RGB, or clips of them."""
-        shape = (*((self.clip_frames,) if self.clip_frames > 1 else ()), self.size, self.size, 3)
-        if frames.shape[1:] != shape or frames.dtype != np.uint8:
-            given, wanted = f"frames of shape {frames.shape} and type {frames.dtype}", ", ".join(map(str, shape))
+        if frames.shape[1:] != self.shape or frames.dtype != np.uint8:
+            given, wanted = f"frames of shape {frames.shape} and type {frames.dtype}", ", ".join(map(str, self.shape))
             raise OptionError(f"{given} do not fit {self.name}; give uint8 (n, {wanted}).")
         self._run = self._run or self.build()
         return self._run(frames)

@@ -48,10 +48,7 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
         module.to(dtype_on(device))
         return TorchRuntime(forward, full.mean or (), full.scale or (), device)
 
-    network = Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
-    blank = np.zeros((1, *((network.clip_frames,) if network.clip_frames > 1 else ()), network.size, network.size, 3))
-    network.dim = network.extract(blank.astype(np.uint8)).shape[1]
-    return network
+    return Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
 
 
 def _timm(name: str, spec: FeatureSpec) -> Found:

@@ -9,7 +9,7 @@ from typing import Any
 
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones.contract import Convs, Frames, Graph, Network, Place, Rows, fold, precision, run_graph
-from stepcut.features.backbones.weights import hash_file, read_weights
+from stepcut.features.backbones.weights import find_weights, hash_file, read_weights
 from stepcut.features.spec import FeatureSpec
 
 SIZE = 224
@@ -40,8 +40,10 @@ def load(spec: FeatureSpec, place: Place) -> Network:
     if spec.layer not in (None, "layout") or spec.family is not None:
         given = f"layer={spec.layer!r}, family={spec.family!r}"
         raise OptionError(f"{given}: efficientnet-lite0 has no such choice but layer='layout'. Use resnet50.")
-    file = weights_file() if spec.weights is None else spec.weights
-    mark = f"efficientnet-lite0 {hash_file(file)[:16]} {precision(place)}"
+    file = weights_file() if spec.weights is None else find_weights(spec.weights)
+    digest = hash_file(file)[:16]
+    spec = spec if spec.weights is None else spec.opened(digest)
+    mark = f"efficientnet-lite0 {digest} {precision(place)}"
     dim, mark = (DIM, mark) if spec.layer is None else (LAYOUT_DIM, f"{mark} {spec.layer} {LAYOUT_DIM}")
 
     def build() -> Callable[[Frames], Rows]:

@@ -50,6 +50,8 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     opened, described = (_open_onnxruntime if runtime == "onnxruntime" else _open_openvino)(file, device)
     full, axes = complete(spec, described)
     shape = described.outputs[str(full.output)]
+    if not 2 <= len(shape) <= 5:
+        raise OptionError(f"{file.name}: output {full.output} has shape {shape}; a backbone gives a row per frame.")
     dim = shape[-1] if len(shape) == 3 or (len(shape) == 4 and axes[-1] == len(axes) - 1) else shape[1]
     kept = {name: value for name, value in full.to_json().items() if name in SETTINGS}
     mark = f"{file.name} {digest} {' '.join(f'{k}={v}' for k, v in kept.items())} {precision(place)}"

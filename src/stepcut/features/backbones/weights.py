@@ -42,17 +42,16 @@ _TYPES |= {"Byte": "|u1", "Bool": "|b1", "BFloat16": "<u2"}
 
 def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The arrays in the `.safetensors`, `.pth` or `.pt` file at `path` by name, and what it says of itself."""
-    file = Path(path)
-    if not file.is_file():
-        raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file. {LOOKED}")
+    file = find_weights(path)
     metadata: dict[str, str] = {}
     if file.suffix == ".safetensors":
         try:
             with safe_open(file, "np") as opened:
                 names, metadata = opened.keys(), dict(opened.metadata() or {})
                 arrays = {name: opened.get_tensor(name) for name in names}
-        except SafetensorError as error:
-            raise OptionError(f"weights='{file}': damaged ({error}). Get the file again.") from error
+        except (SafetensorError, TypeError) as error:  # the second: numbers that numpy does not have
+            what = f"damaged, or in numbers that cannot be read ({error})"
+            raise OptionError(f"weights='{file}': {what}. Get the file again, or save it as float32.") from error
     elif file.suffix in (".pth", ".pt"):
         try:
             arrays = read_torch(file)
@@ -62,6 +61,13 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     else:
         raise OptionError(f"weights='{file}': the suffix {file.suffix!r} is unknown; give .safetensors, .pth or .pt.")
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
+
+
+def find_weights(path: str | os.PathLike[str]) -> Path:
+    """The file of weights at `path`, which is there."""
+    if not Path(path).is_file():
+        raise OptionError(f"weights={str(path)!r}: no such file. Give a .safetensors or .pth file. {LOOKED}")
+    return Path(path)
 
 
 def fetch_weights(word: str) -> Path:
