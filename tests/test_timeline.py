@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path: Pat
     assert type(found.segments[0].start) is float
     write(tmp_path / "a.json", found)
     assert read(tmp_path / "a.json") == found
+    for length in (np.float32(3), Fraction(3)):
+        assert type(Timeline(duration=length).duration) is float
     odd: list[Any] = ["0", 1, "a", 0, 1, 3]
     for three in (odd[:3], odd[3:]):
         with pytest.raises(AnnotationError, match="must be finite seconds, and the step a name"):
@@ -60,6 +63,17 @@ def test_labels_survive_the_way_through_segments(labels: list[int], rate: float)
     timeline = Timeline.from_labels(labels, rate, ["a", "b", "c", "d"])
     again = timeline.labels(np.arange(len(labels)) / rate)
     assert again.tolist() == labels
+
+
+def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path: Path) -> None:
+    """It is a fraction, and -2 is what labels hold where nobody said anything."""
+    timeline = Timeline.from_labels([-2, 0, 0, 1], Fraction(2), ["a", "b", "c"])
+    assert timeline.segments == (Segment(0.5, 1.5, "a"), Segment(1.5, 2.0, "b"))
+    assert timeline.to_svg().count("<title>") == 2
+    write(tmp_path / "a.json", timeline)
+    assert read(tmp_path / "a.json").segments == timeline.segments
+    with pytest.raises(AnnotationError, match="label 3 for 3 steps"):
+        Timeline.from_labels([3], 1, ["a", "b", "c"])
 
 
 def test_the_end_of_a_segment_is_no_longer_part_of_it() -> None:

@@ -6,6 +6,8 @@ Chosen so that the colour-blind can tell them apart.
 from __future__ import annotations
 
 import colorsys
+from collections.abc import Mapping
+from html import escape
 
 # Paul Tol's "muted" and "vibrant" schemes, ordered so that neighbours differ in lightness as well as in hue.
 PALETTE = (
@@ -41,3 +43,12 @@ def ink(background: str) -> str:
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#000000" if luminance > 0.179 else "#ffffff"
+
+
+def legend(colours: Mapping[str, str]) -> str:
+    """The names of steps on their `colours`, as HTML."""
+    style = "display:inline-block;padding:0 8px;margin:1px;border-radius:8px"
+    return " ".join(
+        f'<span style="{style};background:{fill};color:{ink(fill)}">{escape(step)}</span>'
+        for step, fill in colours.items()
+    )

@@ -23,7 +23,7 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(1, 10))
     """
     try:
-        rate = Fraction(value if isinstance(value, str | Rational) else float(value))
+        rate = Fraction(value if isinstance(value, str | Rational) else float(value)).limit_denominator(10_000)
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         rate = Fraction(0)
     if not 0 < rate <= most:
@@ -31,4 +31,4 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     for exact in _NTSC:
         if abs(rate - exact) < Fraction(1, 200) and rate.denominator != 1:
             return exact
-    return rate.limit_denominator(10_000)
+    return rate

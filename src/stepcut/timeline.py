@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from html import escape
 from numbers import Real
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour, ink
+from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour, legend
 from stepcut.errors import AnnotationError
 from stepcut.tables import data_frame
 
@@ -32,6 +33,11 @@ def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     return np.stack([array[starts], starts, np.append(starts[1:], len(array))[: len(starts)]], axis=1)
 
 
+def _plain(value: Any) -> Any:
+    """A number of numpy, or a fraction such as a frame number by a rate, as a plain one, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else float(value) if isinstance(value, Fraction) else value
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Segment:
     """One step from `start` to `end`, in seconds, half-open: the end itself is no longer part of it.
@@ -49,8 +55,7 @@ class Segment:
 
     def __post_init__(self) -> None:
         for name in ("start", "end", "confidence"):
-            if isinstance(value := getattr(self, name), np.generic):  # which JSON could not hold
-                object.__setattr__(self, name, value.item())
+            object.__setattr__(self, name, _plain(getattr(self, name)))
         given: tuple[Any, ...] = (self.start, self.end)
         seconds = all(isinstance(time, Real) and math.isfinite(time) for time in given)
         if not seconds or not isinstance(self.step, str):
@@ -103,7 +108,7 @@ class Timeline:
             raise AnnotationError(f"step names must differ from one another; got {list(steps)}.")
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
         object.__setattr__(self, "segments", ordered)
-        object.__setattr__(self, "duration", duration)
+        object.__setattr__(self, "duration", _plain(duration))
         object.__setattr__(self, "steps", tuple(vocabulary))
         object.__setattr__(self, "video", video)
 
@@ -141,7 +146,7 @@ class Timeline:
     def from_labels(
         cls,
         labels: Sequence[int] | NDArray[np.integer[Any]],
-        rate: float,
+        rate: float | Fraction,
         steps: Sequence[str],
         duration: float | None = None,
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
@@ -149,7 +154,7 @@ class Timeline:
     ) -> Timeline:
         """Segments from a step number per sampled time: label `i` stands for `[i / rate, (i + 1) / rate)`.
 
-        labels      (T,), -1 for background
+        labels      (T,), -1 for background; -2, where nobody said anything, shows as background, too
         rate        labels per second
         steps       the names of the steps, in the order of their numbers
         duration    of the video in seconds; left out, all labels together
@@ -157,10 +162,12 @@ class Timeline:
         video       its name
         """
         numbers = np.asarray(labels)
+        if numbers.max(initial=BACKGROUND) >= len(steps):
+            raise AnnotationError(f"label {numbers.max()} for {len(steps)} steps; labels count the steps from 0.")
         length = len(numbers) / rate if duration is None else duration
         segments = []
         for step, first, last in runs(numbers).tolist():
-            if step == BACKGROUND:
+            if step < 0:
                 continue
             sure = None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
             end = min(last / rate, length) if last == len(numbers) else last / rate
@@ -261,15 +268,6 @@ class Timeline:
         used = set(self.sequence())
         chips = legend({step: colour(number) for number, step in enumerate(self.steps) if step in used})
         return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{self.to_svg()}{draw_axis(self.end)}</div>"
-
-
-def legend(colours: Mapping[str, str]) -> str:
-    """The names of steps on their `colours`, as HTML."""
-    style = "display:inline-block;padding:0 8px;margin:1px;border-radius:8px"
-    return " ".join(
-        f'<span style="{style};background:{fill};color:{ink(fill)}">{escape(step)}</span>'
-        for step, fill in colours.items()
-    )
 
 
 def draw_axis(end: float) -> str:

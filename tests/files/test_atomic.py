@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path: Path) -> None:
 def test_the_new_content_appears_with_folders_made(tmp_path: Path) -> None:
     write_json(tmp_path / "x" / "y.json", {"ä": [1, 2]})
     assert read_json(tmp_path / "x" / "y.json") == {"ä": [1, 2]}
+
+
+def test_a_name_of_any_bytes_is_written_and_read(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9 \xc3\xa4")
+    write_json(tmp_path / "y.json", [name])
+    assert read_json(tmp_path / "y.json") == [name]
 
 
 def test_nan_is_no_json(tmp_path: Path) -> None:

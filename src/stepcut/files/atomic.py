@@ -79,8 +79,12 @@ def write_text(path: AnyPath, text: str) -> None:
 
 
 def write_json(path: AnyPath, value: Any) -> None:
-    """Write `value` to `path` as readable JSON, whole or not at all; NaN and infinity are refused."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write `value` to `path` as readable JSON, whole or not at all; NaN and infinity are refused.
+
+    Half a surrogate pair, a byte of a file name that is no UTF-8, is written as JSON escapes it, and read as it was.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    write_bytes(path, f"{text}\n".encode(errors="backslashreplace"))
 
 
 def read_json(path: AnyPath) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
-from stepcut.colours import colour
+from stepcut.colours import colour, legend
 from stepcut.errors import OptionError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
@@ -33,7 +33,7 @@ from stepcut.procedure.lesson import Given, known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import read, save
 from stepcut.progress import Hook, default_hook, silent
-from stepcut.timeline import Timeline, draw_axis, legend
+from stepcut.timeline import Timeline, draw_axis
 
 Video = str | os.PathLike[str] | Array | Features
 

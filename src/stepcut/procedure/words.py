@@ -42,7 +42,7 @@ def say_anew(before: Words, rows: Labels, names: Sequence[str], rate: Fraction) 
     rate   rows per second
     """
     end = before.timeline.end
-    now = Words(Timeline.from_labels(np.maximum(rows, -1), float(rate), names, end), stretches_of(rows, rate, end))
+    now = Words(Timeline.from_labels(rows, float(rate), names, end), stretches_of(rows, rate, end))
     rest = Timeline([Segment(*stretch, "") for stretch in now.known], end).gaps()
     kept = [one for stretch in rest for one in before.timeline.crop(*stretch)]
     return Words(Timeline([*kept, *now.spoken()], end), union(before.known, *now.known))
