@@ -51,6 +51,10 @@ def move(place: Path) -> None:
     Edits(place).do({"do": "move", "video": "0", "part": 0, "edge": "end", "time": 3.0})
 
 
+def severity(edits: Edits, step: int, kind: str | None) -> str:
+    return edits.do({"do": "severity", "step": step, "severity": kind})
+
+
 # ---------------------------------------------------------------------- nothing a person did is lost or ignored
 
 
@@ -116,7 +120,7 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place: Pa
     (place / "severity.json").write_text('{"critical": ["turn it off"], "free": ["step 2", "turn it off"]}')
     said = sc.load(place).expectations.severity
     assert (said.critical, said.free) == ({1}, {1, 2})
-    edits.set_severity(0, "optional")
+    severity(edits, 0, "optional")
     said = sc.load(place).expectations.severity
     assert (said.optional, said.critical, said.free) == ({0}, {1}, {1, 2})  # one that is both stays both
     edits.do({"do": "rename", "step": 1, "name": "switch it off"})
@@ -129,8 +133,8 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(place: Path, mon
     (place / "severity.json").write_text('{"critical": [1], "free": ["step 1"]}')
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
-    edits.set_severity(1, "optional")
-    assert edits.set_severity(2, "critical") == "what a check makes of step 2"
+    severity(edits, 1, "optional")
+    assert severity(edits, 2, "critical") == "what a check makes of step 2"
     now = sc.load(place).expectations.severity
     assert (now.optional, now.critical, now.free) == ({1}, {2, 3}, frozenset())
     assert sc.load(place).graph == edits_without(place, "severity")
@@ -152,7 +156,7 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(place: Path, mon
 
     monkeypatch.setattr("stepcut.procedure.edits.write_json", write)
     with pytest.raises(OutputError, match="no space left"):
-        edits.set_severity(0, "free")
+        severity(edits, 0, "free")
     assert sc.load(place).expectations.severity == now
     monkeypatch.undo()
     with pytest.raises(OptionError, match="Choose from optional, critical, free"):
@@ -171,7 +175,7 @@ def test_a_disk_that_takes_nothing_is_told_for_every_change(place: Path, monkeyp
     for name in ("unlink", "write_bytes"):
         monkeypatch.setattr(Path, name, refuse)
     monkeypatch.setattr("tempfile.mkstemp", refuse)
-    for change in (edits.undo, lambda: edits.set_severity(0, "critical"), lambda: edits.do({"do": "add", "name": "x"})):
+    for change in (edits.undo, lambda: severity(edits, 0, "critical"), lambda: edits.do({"do": "add", "name": "x"})):
         with pytest.raises(OutputError, match="not permitted"):
             change()
     monkeypatch.undo()
@@ -201,7 +205,7 @@ def test_severity_outlives_renaming_saving_and_teaching(place: Path, videos: lis
     before = sc.load(place)
     edits = Edits(place)
     edits.do({"do": "merge", "step": 3, "into": 2})
-    edits.set_severity(2, "critical")
+    severity(edits, 2, "critical")
     before.save(place)  # loaded before anybody said it
     assert sc.load(place).expectations.severity.critical == {2, 3}
     edits = Edits(place)
@@ -209,13 +213,13 @@ def test_severity_outlives_renaming_saving_and_teaching(place: Path, videos: lis
     edits.do({"do": "confirm", "video": "0"})
     taught = sc.load(place).teach(source=videos)
     assert [taught.steps[n] for n in taught.expectations.severity.critical] == ["turn it off"]
-    edits.set_severity(2, None)
+    severity(edits, 2, None)
     assert not sc.load(place).expectations.severity.critical
     with pytest.raises(OptionError, match="Choose from optional, critical, free"):
-        edits.set_severity(0, "importent")
+        severity(edits, 0, "importent")
     edits.do({"do": "add", "name": "taste"})
     with pytest.raises(OptionError, match="after teach"):
-        edits.set_severity(4, "free")
+        severity(edits, 4, "free")
 
 
 def test_saving_an_older_copy_keeps_what_was_corrected_since(place: Path) -> None:

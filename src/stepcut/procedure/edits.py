@@ -78,9 +78,14 @@ class Edits:
 
         `edit` is an object with the verb under "do"; `revision` the state that its maker saw, when not this one's.
         """
-        if isinstance(edit, Mapping) and edit.get("do") == "severity":
-            return self.set_severity(edit.get("step", -1), edit.get("severity"), revision)
-        return self._change(lambda now: now.do(edit), revision, edit)
+
+        def change(now: Corrections) -> Corrections:
+            severity = isinstance(edit, Mapping) and edit.get("do") == "severity"
+            whole = self._severity_edit(edit) if severity else edit
+            correct(self.document, whole)
+            return now.do(whole)
+
+        return self._change(change, revision)
 
     def undo(self, revision: str | None = None) -> str:
         """Take the last change back and save that; gives it in words. `revision` as for `do`."""
@@ -90,22 +95,8 @@ class Edits:
         """Do again what was undone last and save that; gives it in words. `revision` as for `do`."""
         return self._change(Corrections.redo, revision)
 
-    def _change(self, change: Callable[[Corrections], Corrections], revision: str | None, edit: Any = None) -> str:
-        """Write the file, whole or not at all, and only then believe it."""
-        with self._current(revision):
-            if edit is not None:
-                correct(self.document, edit)
-            after = change(self.corrections)
-            words = self._words(after)
-            with self._severity_after(after):
-                write_json(self.path, after.to_json())
-            self._stamp = self._stamps()
-            self.outline.corrections = after.on_disk()
-            return words
-
-    @contextmanager
-    def _current(self, revision: str | None) -> Iterator[None]:
-        """Hold the folder, if it is as the maker of a change saw it."""
+    def _change(self, change: Callable[[Corrections], Corrections], revision: str | None) -> str:
+        """Hold the folder, if it is as the maker of a change saw it; write the file, and only then believe it."""
         seen = self.revision if revision is None else revision
         with locked(self.folder):
             self._read()
@@ -114,7 +105,13 @@ class Edits:
                     f"{self.path}: it was changed in another window or program meanwhile, so this change was not made. "
                     "Look at it as it is now, then make the change again."
                 )
-            yield
+            after = change(self.corrections)
+            words = self._words(after)
+            with self._severity_after(after):
+                write_json(self.path, after.to_json())
+            self._stamp = self._stamps()
+            self.outline.corrections = after.on_disk()
+            return words
 
     @property
     def severity(self) -> dict[int, str]:
@@ -146,22 +143,19 @@ class Edits:
                 file.unlink() if before is None else write_bytes(file, before)
             raise
 
-    def set_severity(self, step: int, kind: str | None, revision: str | None = None) -> str:
-        """Say that a `step` is of a `kind`: critical, optional or free in order; None takes it back. It holds for what
-        was merged into it, too, and is undone like other changes. `revision` as for `do`.
-        """
+    def _severity_edit(self, edit: Edit) -> Edit:
+        """The whole of an edit that says of what kind a step is: critical, optional or free in order; None takes that
+        back. It holds for what was merged into the step, too, and says what was held of them before."""
+        step, kind = edit.get("step"), edit.get("severity")
         if kind is not None and kind not in KINDS:
             raise OptionError(unknown("severity", kind, KINDS))
-        with self._current(revision):
-            mine = [n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step]
-            if not mine:
-                raise OptionError(f"step={step!r} is not one that was learned; check knows it after teach.")
-            said = self._severity().to_json()
-            were = {str(n): [one for one in KINDS if n in said[one]] for n in mine}
-            kinds = {str(n): [kind] if kind else [] for n in mine}
-            edit = {"do": "severity", "step": step, "severity": kind, "kinds": kinds, "were": were}
-            seen = self.revision
-        return self._change(lambda now: now.do(edit), seen, edit)
+        mine = [n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step]
+        if not mine:
+            raise OptionError(f"step={step!r} is not one that was learned; check knows it after teach.")
+        said = self._severity().to_json()
+        were = {str(n): [one for one in KINDS if n in said[one]] for n in mine}
+        kinds = {str(n): [kind] if kind else [] for n in mine}
+        return {"do": "severity", "step": step, "severity": kind, "kinds": kinds, "were": were}
 
     def _words(self, other: Corrections) -> str:
         """What lies between the state as it stands and its neighbour, in words."""

@@ -68,7 +68,7 @@ class Routes:
         """Do, undo or redo one edit, or say what a check makes of a step; the answer comes when it is on the disk."""
         body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
         edits = self.viewer.edits
-        severity = partial(edits.set_severity, body.get("step", -1), body.get("severity"))
+        severity = partial(edits.do, {"do": "severity", "step": body.get("step"), "severity": body.get("severity")})
         changes: dict[str, Callable[[str], str]] = {"undo": edits.undo, "redo": edits.redo, "severity": severity}
         change = changes.get(verb, partial(edits.do, body.get("edit", {})))
         try:
