@@ -15,7 +15,7 @@ from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.backbones.lite0 import LAYOUT
 from stepcut.features.contract import Features
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.naming import fit_recipe, read_recipe, words_of_features
+from stepcut.procedure.naming import fit_recipe, read_recipe, words_of_features, words_of_namer
 
 QUICK: dict[str, Any] = {"restarts": 2}
 
@@ -111,6 +111,24 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Pat
     assert len(seen) == 3
     assert named.suggestions == {0: ["thing 1"], 1: ["thing 2"], 2: ["thing 3"]}
     assert named.steps == procedure.steps
+
+
+def test_no_more_pictures_are_read_than_a_namer_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def frame_at(path: str, _time: float) -> np.ndarray:
+        read.append(path)
+        return np.zeros((2, 2, 3), dtype=np.uint8)
+
+    monkeypatch.setattr("stepcut.procedure.naming.frame_at", frame_at)
+    videos = {name: str(tmp_path / name) for name in "abcdefgh"}
+    for path in videos.values():
+        Path(path).touch()
+    cuts = {name: np.array([0, 0, 1]) for name in videos}
+    assert words_of_namer(lambda pictures: f"{len(pictures)}, {len(read)}", videos, cuts, 2, 1.0) == {
+        0: ["3, 3"],
+        1: ["3, 6"],
+    }
 
 
 def test_layout_rows_give_the_words_of_the_pooled_features_they_begin_with() -> None:

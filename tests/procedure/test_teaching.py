@@ -280,6 +280,12 @@ def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
     assert left.confidence is not None
 
 
+def test_one_row_is_too_little_to_learn_from_however_long_it_lasts() -> None:
+    labels = {ONE: np.array([0, *[1] * (len(VIDEOS[ONE]) - 1)])}
+    with pytest.raises(AnnotationError, match=r"'step 0' is labelled for 4 s .*label more than 4 s"):
+        sc.learn(VIDEOS, labels=labels, rate=0.25, **QUICK)
+
+
 def test_a_step_of_instants_alone_is_too_little_to_learn_from(learned: sc.Procedure) -> None:
     labels = {ONE: Timeline([*TRUTH[ONE], Segment(5, 5, "ring")])}
     for teach in (learned.teach, lambda said: sc.learn(VIDEOS, labels=said, **QUICK)):

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from stepcut.checking.severity import FILE, Severity, read_severity
 from stepcut.errors import OptionError, OutputError, unknown

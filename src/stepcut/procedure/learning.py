@@ -98,13 +98,10 @@ def learn(
     source = as_source(source)
     if output is not None:
         check_output(output)
-    if isinstance(method, str):
-        find_method(method)
-    else:
-        check_part("method", method, method, VERBS, METHODS)
-        if output is not None:
-            check_keepable(method, output)
-    steps = check_steps(steps, names, not isinstance(method, str))
+    part = find_method(method)
+    if output is not None and not isinstance(part, type):
+        check_keepable(part, output)
+    steps = check_steps(steps, names, None if isinstance(part, type) else part.settings().get("steps"))
     said = None if labels is None else read_labels(labels)
     known = None if recipe is None else read_recipe(recipe)
     check_false_alarms(false_alarms)
@@ -123,7 +120,7 @@ def learn(
     elif known is not None and steps == "auto":
         steps = len(known)
     check_amount(features, steps)
-    made = make_method(method, steps, float(features[0].rate), seed, names, options)
+    made = make_method(part, steps, float(features[0].rate), seed, options)
     places = find_places(source)
     config: dict[str, Any] = {
         "method": name_of("method", made, METHODS),
@@ -156,39 +153,31 @@ def learn(
     return procedure
 
 
-def find_method(method: str) -> type[Method]:
-    """The class that the name of a `method` stands for."""
-    maker = find("method", method, METHODS)
-    check_part("method", method, maker, VERBS, METHODS)
-    return maker
+def find_method(method: str | Method) -> Method | type[Method]:
+    """The class that the name of a `method` stands for, or the object that was given."""
+    part: Method | type[Method] = find("method", method, METHODS) if isinstance(method, str) else method
+    check_part("method", method, part, VERBS, METHODS)
+    return part
 
 
 def make_method(
-    method: str | Method,
-    steps: StepCount,
-    rate: float,
-    seed: int,
-    names: Sequence[str] | None,
-    options: Mapping[str, Any],
+    part: Method | type[Method], steps: StepCount, rate: float, seed: int, options: Mapping[str, Any]
 ) -> Method:
-    """The method that a name or an object stands for, set to this number of `steps` and this `rate`.
+    """The method of a class, or a copy of an object, set to this number of `steps` and this `rate`.
 
     seed     of a method by name
-    names    of the steps, where they are given
     options  settings of a method by name
     """
-    if isinstance(method, str):
-        return build(find_method(method), {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
+    if isinstance(part, type):
+        return build(part, {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
     if options:
         raise OptionError(f"settings {', '.join(options)} were given beside a method object; set them on the object.")
-    made, own = copy.copy(method), method.settings().get("steps")
+    made = copy.copy(part)
     made.rate = rate
     if steps != "auto":
-        if own is None:
-            raise OptionError(f"steps={steps}: method {type(method).__name__} has no such setting; leave steps out.")
+        if made.settings().get("steps") is None:
+            raise OptionError(f"steps={steps}: method {type(part).__name__} has no such setting; leave steps out.")
         vars(made)["steps"] = steps
-    elif names is not None and own != len(names):
-        raise OptionError(f"{len(names)} names for steps={own} of the method; give one name for each step.")
     return made
 
 
@@ -205,20 +194,20 @@ def _keep(procedure: Procedure, output: AnyPath) -> None:
         raise OutputError(f"{error} What was learned now is in {beside}.") from error
 
 
-def check_steps(steps: Any, names: Sequence[str] | None, named_elsewhere: bool) -> StepCount:
+def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:
     """The number of `steps` in plain numbers; it must make sense, and so must the `names`.
 
-    `named_elsewhere`: a method object may know the number, so that names may stand without it.
+    `own`: the number of steps that a method object is set to, which holds where none is given.
     """
     count = as_step_count(steps)
     if names is not None:
-        if not isinstance(count, int) and not (named_elsewhere and count == "auto"):
-            raise OptionError(f"{len(names)} names, but steps={count}; say how many steps there are, as one number.")
+        wanted = count if own is None or count != "auto" else as_step_count(own)
+        if not isinstance(wanted, int):
+            raise OptionError(f"{len(names)} names, but steps={wanted}; say how many steps there are, as one number.")
         written = not isinstance(names, str) and all(isinstance(name, str) for name in names)
-        fits = count == "auto" or len(names) == count
-        if not written or not fits or "" in map(plain, names) or find_alike(names):
+        if not written or len(names) != wanted or "" in map(plain, names) or find_alike(names):
             raise OptionError(
-                f"{len(names)} names for {count} steps, {', '.join(map(repr, names))}; give one name for each, all "
+                f"{len(names)} names for steps={wanted}, {', '.join(map(repr, names))}; give one name for each, all "
                 "different."
             )
     return count

@@ -275,11 +275,12 @@ def _whole(labels: StepLabels, steps: int | None, rate: Fraction) -> StepLabels:
     if not count:
         raise OptionError("no step is labelled in these labels, and steps are learned from them; label one at least.")
     said = {one.step for words in labels.words.values() for one in words.spoken()}
+    least = max(LEAST, 1 / float(rate))  # more than one row
     for number in sorted(labels.used | {names.index(name) for name in said}):
-        rows = int((all_rows == number).sum())
-        if rows < 2 or rows / float(rate) <= LEAST:
+        seconds = int((all_rows == number).sum()) / float(rate)
+        if seconds <= least:
             raise AnnotationError(
-                f"step {names[number]!r} is labelled for {rows / float(rate):g} s in all videos together, which is too "
-                f"little to learn it from; label more than {LEAST:g} s of it, or leave it out."
+                f"step {names[number]!r} is labelled for {seconds:g} s in all videos together, which is too little to "
+                f"learn it from; label more than {least:g} s of it, or leave it out."
             )
     return replace(labels, names=[*names, *("" for _ in range(count - len(names)))])

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -238,14 +239,15 @@ def words_of_namer(
     """
     found: dict[int, list[str]] = {}
     for step in range(count):
-        pictures = []
-        for name, numbers in labels.items():
-            path, where = videos[name], np.flatnonzero(numbers == step)
-            if path and Path(path).is_file() and len(where):
-                picture = frame_at(path, (float(where[len(where) // 2]) + 0.5) / rate)
-                pictures += [] if picture is None else [picture]
+        places = [(videos[name], np.flatnonzero(numbers == step)) for name, numbers in labels.items()]
+        frames = (
+            frame_at(path, (float(where[len(where) // 2]) + 0.5) / rate)
+            for path, where in places
+            if path and Path(path).is_file() and len(where)
+        )
+        pictures = list(islice((frame for frame in frames if frame is not None), PICTURES))
         if pictures:
-            said = namer(pictures[:PICTURES])
+            said = namer(pictures)
             found[step] = [said] if isinstance(said, str) else [str(word) for word in said]
     words = [word for mine in found.values() for word in set(mine)]
     common = {word for word in words if words.count(word) > max(1, len(found) / 2)}
