@@ -33,10 +33,11 @@ from stepcut.methods import BACKGROUND, OPEN, StepCut
 from stepcut.methods.default import method as default
 from stepcut.methods.default import teaching
 from stepcut.methods.default.forward_backward import forward_backward
+from stepcut.methods.default.found import strongest
 from stepcut.methods.default.labels import labelled_videos, match_found, share_right
 from stepcut.methods.default.slow_features import centre, principal_directions, smooth
 from stepcut.methods.default.suggest import suggest
-from stepcut.methods.default.taught import Taught, strongest
+from stepcut.methods.default.taught import Taught
 from stepcut.tables import Table
 
 Labels = NDArray[np.int64]
@@ -150,7 +151,7 @@ class Bench:
         bias = np.where(hot.any(axis=0), -0.5 * (means.T * weights).sum(axis=0), -1e6)
         warmth = max(1.0, lesson.lasts / 8)
         return {
-            i: strongest(forward_backward((rows[i] @ weights + bias) / warmth, lesson.stay))
+            i: strongest(forward_backward((rows[i] @ weights + bias) / warmth, lesson.stay), self.column.steps)
             for i in self.others(labelled)
         }
 

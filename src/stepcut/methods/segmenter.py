@@ -15,7 +15,7 @@ import hashlib
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -80,7 +80,7 @@ class Segmenter(ABC):
 
     def fit(self, videos: Videos) -> Self:
         """Learn the steps that the videos share."""
-        self._check_settings()
+        self.check_settings()
         checked = check_videos(videos)
         frames = sum(len(rows) for rows in checked)
         if self.steps > frames:
@@ -148,7 +148,7 @@ class Segmenter(ABC):
     def _checked_memberships(self, rows: NDArray[Any]) -> Rows:
         return check_shares(self._memberships(rows), len(rows), self.steps, self)
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
         """Say what is wrong with a setting. Here and not in `__init__`, which only stores."""
         check_limits(self)
 
@@ -158,21 +158,17 @@ class Segmenter(ABC):
         return check_videos(videos, self.dimension_) if len(videos) else []
 
 
-def check_videos(videos: Videos, dimension: int | None = None, kinds: tuple[int, ...] = (2,)) -> list[NDArray[Any]]:
-    """The same arrays, each known to be (T, d) with T > 0, the same d, and finite.
+def check_videos(videos: Any, dimension: int | None = None, kinds: tuple[int, ...] = (2,)) -> list[NDArray[Any]]:
+    """The same `videos`, each known to be (T, d) with T > 0, the same d, and finite.
 
     `dimension` is the d that is expected, where it is known. `kinds` are the numbers of array dimensions that may be:
     2 for vectors, 4 for maps (T, C, h, w), whose C is the d.
     """
-    if np.ndim(videos[0] if len(videos) else 0) == 1:
-        raise FeatureError(
-            f"videos is one array of shape {np.shape(videos)}; expected is a list of (T, d) arrays. Put it in a list."
-        )
-    if len(videos) == 0:
-        raise FeatureError(
-            "videos is empty; at least one video with one frame is needed. Give a list of (T, d) arrays."
-        )
-    checked = []
+    alone = isinstance(videos, np.ndarray) and videos.ndim < 3
+    if alone or not isinstance(videos, Iterable):
+        seen = f"one array of shape {np.shape(videos)}" if alone else repr(videos)
+        raise FeatureError(f"videos is {seen}; expected is a list of (T, d) arrays. Put it in a list.")
+    checked: list[NDArray[Any]] = []
     for number, video in enumerate(videos):
         rows = check_rows(video, f"video {number}", kinds)
         kinds = (rows.ndim,)  # all of one kind
@@ -183,6 +179,10 @@ def check_videos(videos: Videos, dimension: int | None = None, kinds: tuple[int,
                 "same. Extract them with the same backbone."
             )
         checked.append(rows)
+    if not checked:
+        raise FeatureError(
+            "videos is empty; at least one video with one frame is needed. Give a list of (T, d) arrays."
+        )
     return checked
 
 

@@ -76,12 +76,21 @@ def test_a_segmenter_by_its_place(videos: dict[str, np.ndarray]) -> None:
         CnC(segmenter="procutt").fit(list(videos.values()))
 
 
+def no_training(*_: Any) -> Any:
+    raise AssertionError("training began")
+
+
 def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.ndarray]) -> None:
     rows = list(videos.values())
     with pytest.raises(OptionError, match="steps=40 is now called iterations"):
         CnC(train={"steps": 40}).fit(rows)
     with pytest.raises(OptionError, match="'smoothnes' is unknown; did you mean 'smoothness'"):
         CnC(cut={"smoothnes": 1}).fit(rows)
+    with pytest.raises(OptionError, match="dim=0 is not allowed"):
+        CnC(dim=0, as_published=True).fit(rows)
+    for cut, fact in (({"m": 0.5}, "m=0.5 is not allowed"), ({"solver": "exakt"}, "did you mean 'exact'")):
+        with pytest.raises(OptionError, match=fact):
+            CnC(steps=3, cut=cut, loss=no_training).fit(rows)
     with pytest.raises(OptionError, match="does not learn from labels"):
         CnC(steps=3).fit(rows, labels=[None, None, None])
 

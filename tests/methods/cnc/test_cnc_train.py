@@ -265,3 +265,28 @@ def test_what_is_wrong_is_told() -> None:
         embedder.transform([features[0][:, :5]])
     with pytest.raises(OptionError, match="tune_backbone=True needs backbone="):
         Embedder(tune_backbone=True).fit(make_maps())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"loss": 5},
+        {"seed": -1},
+        {"weight": "a"},
+        {"variance_weight": "a"},
+        {"weight_decay": -1},
+        {"tolerance": "a"},
+        {"stride": "a"},
+        {"smooth": -1},
+        {"hidden": 0},
+        {"device": "gpu"},
+        {"gamma_time": []},
+        {"tune_backbone": True, "backbone": 5},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_told_with_its_value(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError) as told:
+        Embedder(**wrong).fit(make_vectors())
+    name, value = list(wrong.items())[-1]
+    assert f"{name}=" in str(told.value)
+    assert str(value) in str(told.value)

@@ -66,6 +66,7 @@ def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen: Kitchen) -
     ("labels", "fact"),
     [
         ([None], "videos"),
+        (6, "videos"),
         ([np.zeros(3, dtype=np.int64), *[None] * 5], "shape"),
         ([np.zeros(1, dtype=np.float64), *[None] * 5], "whole numbers"),
         ([None] * 6, "open"),

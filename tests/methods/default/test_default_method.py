@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stepcut.datasets.toy import STEPS, toy_features
-from stepcut.errors import NotLearned, OptionError
+from stepcut.errors import FeatureError, NotLearned, OptionError
 from stepcut.evaluation import score
 from stepcut.methods import METHODS, StepCut
 from stepcut.timeline import Timeline
@@ -207,6 +207,17 @@ def test_what_is_wrong_is_said() -> None:
         StepCut(background=2).fit([np.zeros((3, 2))])
     with pytest.raises(OptionError, match="steps=9 is more than the 3 rows"):
         StepCut(steps=9).fit([np.zeros((3, 2))])
+    for steps in ("auto", (3, 14)):
+        with pytest.raises(OptionError, match="steps=3 is more than the 2 rows"):
+            StepCut(steps=steps).fit([np.zeros((1, 2))] * 2)
+    assert StepCut(steps=(2, 14), restarts=3).fit([np.eye(3)] * 2).steps_ <= 6
+    for wrong, fact in (
+        (5, "videos is 5; expected is a list"),
+        ("ab", "not numbers"),
+        ([[1, 2], [3]], "a list of such"),
+    ):
+        with pytest.raises(FeatureError, match=fact):
+            StepCut(steps=1).fit(wrong)
 
 
 def test_numbers_are_kept_by_name_and_those_of_version_0_1_0_by_place_are_read(plain, learned) -> None:

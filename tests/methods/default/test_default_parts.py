@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError
 from stepcut.methods.default.change_points import find_change_points
 from stepcut.methods.default.consensus import agreement, consensus, overlap, silhouette, time_regularity
-from stepcut.methods.default.em import Steps, estimate, log_likelihood, run_em
+from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood, run_em
 from stepcut.methods.default.forward_backward import forward, forward_backward
-from stepcut.methods.default.leave_one_out import leave_one_out
+from stepcut.methods.default.found import leave_one_out
 from stepcut.methods.default.restarts import choose_sigma
 from stepcut.methods.default.slow_features import centre, refined_axes, slow_axes, smooth, soft_normalise
 from stepcut.methods.default.step_count import score_counts, usual_count
@@ -101,10 +101,11 @@ def test_a_video_is_seen_beside_others_that_show_no_step_at_all() -> None:
     rng = np.random.default_rng(0)
     slow = [rng.normal(size=(40, 6)), rng.normal(size=(30, 6))]
     labels = [np.repeat([0, 1], 20), np.full(30, -1)]
-    for one, rows in zip(leave_one_out(slow, labels, None, 2, 2.0, 0.7), slow, strict=True):
-        assert np.isfinite(one.memberships).all()
-        assert np.isfinite(one.distance).all()
-        assert len(one.labels) == len(rows)
+    seen = leave_one_out(slow, labels, 2, 2.0, 0.7, None)
+    for cut, share, novelty, rows in zip(seen.labels, seen.memberships, seen.novelty, slow, strict=True):
+        assert np.isfinite(share).all()
+        assert np.isfinite(novelty).all()
+        assert len(cut) == len(rows)
 
 
 def test_overlap_and_agreement() -> None:
@@ -154,7 +155,7 @@ def test_time_regularity_of_steps_that_no_two_videos_share_is_nothing() -> None:
 
 def test_estimate_counts_every_video_once() -> None:
     videos = [np.full((100, 1), 1.0), np.full((10, 1), 3.0)]
-    steps = estimate(videos, [np.ones((100, 1)), np.ones((10, 1))], 2)
+    steps = estimate(Joined.of(videos), np.ones((110, 1)), 2)
     assert steps.centres[0, 0] == pytest.approx(2.0)
     assert steps.times[0] == pytest.approx(0.5)
 
@@ -186,8 +187,9 @@ def test_em_over_all_rows_at_once_is_em_video_by_video() -> None:
         for video, share in enumerate(shares):
             wanted = max(share.sum(), 1) / 3
             bonus[video] = (bonus[video] + 0.2 * np.log(wanted / (share.sum(axis=0) + 0.01 * wanted))).clip(-3, 3)
-    found, at_once = run_em(videos, starts, 4, 2.0, 0.7, 2.0, 0.2)
-    assert all(map(np.allclose, at_once, shares))
+    joined = Joined.of(videos)
+    found, at_once = run_em(joined, np.concatenate(starts), 4, 2.0, 0.7, 2.0, 0.2)
+    assert all(map(np.allclose, joined.split(at_once), shares))
     slowly = estimate_slowly(shares)
     assert np.allclose(found.centres, slowly.centres)
     assert np.allclose(found.times, slowly.times)
@@ -215,8 +217,8 @@ def test_learning_moves_a_bad_start_to_the_steps() -> None:
     true = [np.repeat(rng.permutation(3), 20) for _ in range(6)]
     videos = [np.eye(3)[cut] + 0.3 * rng.normal(size=(60, 3)) for cut in true]
     bad = [np.eye(3)[np.where(rng.random(60) < 0.5, rng.integers(0, 3, 60), cut)] for cut in true]
-    _, shares = run_em(videos, bad, 10, 0.0, 0.0, 2.0)
-    assert agreement(np.concatenate([s.argmax(axis=1) for s in shares]), np.concatenate(true), 3) > 0.95
+    _, shares = run_em(Joined.of(videos), np.concatenate(bad), 10, 0.0, 0.0, 2.0)
+    assert agreement(shares.argmax(axis=1), np.concatenate(true), 3) > 0.95
 
 
 def test_the_usual_number_of_steps_grows_slowly_with_the_length() -> None:

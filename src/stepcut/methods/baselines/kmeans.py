@@ -109,8 +109,8 @@ class Subset(KMeans):
     restarts: int = limited(1, 1, whole=True)
     states: int | None = None
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
+    def check_settings(self) -> None:
+        super().check_settings()
         if self.states is not None:
             check_number("states", self.states, self.steps, whole=True)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stepcut.errors import NotLearned, OptionError, choose
+from stepcut.features.backbones import choose_device
 from stepcut.methods.cnc.ddp import embed_together
 from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit
 from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, half_precision, put_together
@@ -60,15 +61,15 @@ class Embedder:
     dim: int = limited(128, 1, whole=True)
     rate: float | Fraction = limited(1.0, 0, above=True)
     """Rows of the features per second."""
-    seed: int = 0
+    seed: int = limited(0, 0, whole=True)
     videos: int = limited(5, 2, whole=True)
     """Videos in an iteration; all of them when there are fewer."""
     frames: int = limited(32, 2, whole=True)
     """Frames of each video in an iteration; all of them when there are fewer."""
-    weight: float | None = None
+    weight: float | None = limited(None, 0)
     """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, with soft-DTW per frame."""
     temperature: float = limited(0.1, 0, above=True)
-    variance_weight: float = 0.001
+    variance_weight: float = limited(0.001, 0)
     window: float | None = limited(None, 0, above=True)
     """Seconds: frames nearer than this are pulled together by C-IDM, others pushed apart. None: the paper's 10, but not
     more than a fortieth of the median video, and more than one row."""
@@ -78,21 +79,21 @@ class Embedder:
     gamma_time: str = "video"
     """What C-IDM measures time in: "video" (its length is 1) or "frames" (30 a second, as the paper writes it)."""
     learning_rate: float | None = limited(None, 0, above=True)
-    weight_decay: float = 1e-5
+    weight_decay: float = limited(1e-5, 0)
     iterations: int | None = limited(None, 1, whole=True)
     """Limit on the iterations. None: 10,000 for maps; for vectors ten passes over the rows, at most 1,000."""
     patience: int | None = limited(None, 1, whole=True)
-    tolerance: float = 0.01
+    tolerance: float = limited(0.01, 0)
     """Converged when the mean loss of the last `patience` iterations is not `tolerance` lower than of those before."""
     context: int = limited(2, 1, whole=True)
     """Frames of context for maps, the frame itself included."""
-    stride: float | None = None
+    stride: float | None = limited(None, 0)
     """Seconds between the frames of context."""
-    smooth: float = 2.0
+    smooth: float = limited(2.0, 0)
     """Vectors are smoothed over time with a Gaussian of so many seconds."""
     components: int = limited(64, 1, whole=True)
     """Vectors are projected on so many principal axes."""
-    hidden: int | None = None
+    hidden: int | None = limited(None, 1, whole=True)
     tune_backbone: bool = False
     """Train end to end from frames `(T, H, W, 3)`, with `backbone` as part of the network."""
     backbone: nn.Module | None = None
@@ -113,7 +114,7 @@ class Embedder:
         With `checkpoint`, an interrupted run goes on where it stopped when called again.
         """
         features = self._check(features)
-        device = _choose(self.device)
+        device = torch.device(choose_device(str(self.device or "auto")))
         self.kind_ = "frames" if self.tune_backbone else "maps" if features[0].ndim == 4 else "vectors"
         self.shape_: dict[str, int] = {"row": features[0].shape[1]}
         if self.backbone is not None and self.tune_backbone:
@@ -190,7 +191,7 @@ class Embedder:
         self.kind_, self.shape_ = kind, shape
         network = self._build()
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
-        self.network_ = network.to(_choose(self.device)).eval()
+        self.network_ = network.to(choose_device(str(self.device or "auto"))).eval()
         return self
 
     def _setting(self, name: str) -> Any:
@@ -279,22 +280,19 @@ class Embedder:
 
     def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """Say what is wrong with a setting or with the features; the features as arrays."""
-        if isinstance(self.loss, str):
-            choose("loss", self.loss, dict.fromkeys(LOSSES))
-        choose("gamma_time", self.gamma_time, dict.fromkeys(("video", "frames")))
-        if self.tune_backbone and self.backbone is None:
+        if not callable(self.loss):
+            choose("loss", str(self.loss), dict.fromkeys(LOSSES))
+        choose("gamma_time", str(self.gamma_time), dict.fromkeys(("video", "frames")))
+        if self.tune_backbone and not isinstance(self.backbone, nn.Module):
             raise OptionError(
-                "tune_backbone=True needs backbone=, a torch module from frames to maps, and None was given. "
-                "Give stepcut.methods.cnc.tune.TunableBackbone(graph), or leave tune_backbone out."
+                f"tune_backbone=True needs backbone=, a torch module from frames to maps, and {self.backbone!r} was "
+                "given. Give stepcut.methods.cnc.tune.TunableBackbone(graph), or leave tune_backbone out."
             )
         check_limits(self)
-        if len(features) < 2:
+        checked = check_videos(features, kinds=(2, 4))
+        if len(checked) < 2:
             raise OptionError(
-                f"{len(features)} {'video was' if len(features) == 1 else 'videos were'} given; at least 2 are needed, "
-                f"since steps are found by what videos have in common. Add another video of the same task."
+                "1 video was given; at least 2 are needed, since steps are found by what videos have in common. "
+                "Add another video of the same task."
             )
-        return check_videos(features, kinds=(2, 4))
-
-
-def _choose(device: str | None) -> torch.device:
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return checked

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Array, Curve, Labels, Method, as_step_count, build, part, plain_numbers
-from stepcut.methods.segmenter import Segmenter
+from stepcut.methods.segmenter import Segmenter, check_number
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import check_part, find, find_saved, name_of, needs
 from stepcut.progress import Hook, silent
@@ -71,7 +71,9 @@ class CnC(Method):
             raise OptionError("method='cnc' does not learn from labels; leave them out, or use method='stepcut'.")
         if not isinstance(as_step_count(self.steps), int):
             raise OptionError(f"steps={self.steps!r}: method 'cnc' needs a number, for example steps=7 (-k 7).")
-        self.segmenter_ = self._make_segmenter()  # a wrong setting is told before anything is learned
+        self.segmenter_ = self._make_segmenter()
+        if isinstance(self.segmenter_, Segmenter):
+            self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
         self.embedder_ = self._make_embedder()
         embeddings = self.embedder_.fit(features, progress=progress, checkpoint=checkpoint).transform(features)
         self.labels_ = self.segmenter_.fit(embeddings).predict(embeddings)
@@ -86,6 +88,7 @@ class CnC(Method):
         given = self._group("train")
         if "steps" in given:
             raise OptionError(f"train: steps={given['steps']!r} is now called iterations; write train.iterations.")
+        check_number("dim", self.dim, 1, whole=True)
         named = plain_numbers({"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed})
         published = {"temperature": 1 / self.dim, **AS_PUBLISHED["train"]} if self.as_published else {}
         return build(Embedder, {**named, **published, **given})

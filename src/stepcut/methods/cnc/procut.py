@@ -42,8 +42,8 @@ class ProCut(CentreSegmenter):
     restarts: int = limited(5, 1, whole=True)
     solver: str = "exact"
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
+    def check_settings(self) -> None:
+        super().check_settings()
         choose("solver", self.solver, dict.fromkeys(("exact", "expansion")))
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:

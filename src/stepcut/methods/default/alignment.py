@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.default.em import estimate
+from stepcut.methods.default.em import Joined, estimate
 from stepcut.methods.segmenter import equal_parts, one_hot
 
 Floats = NDArray[np.float64]
@@ -29,8 +29,10 @@ def align(videos: Sequence[Floats], count: int) -> list[Labels]:
     count   the number of steps
     """
     cuts = [equal_parts(len(rows), count) for rows in videos]
+    joined = Joined.of(videos)
     for _ in range(ROUNDS):
-        centres = estimate(videos, [one_hot(cut, count).astype(np.float64) for cut in cuts], shortest=1.0).centres
+        share = one_hot(np.concatenate(cuts), count).astype(np.float64)
+        centres = estimate(joined, share, shortest=1.0).centres
         before, cuts = cuts, [cut_in_order(squared_distances(rows, centres)) for rows in videos]
         if all(map(np.array_equal, before, cuts)):
             break

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stepcut.methods.contract import Array
 from stepcut.methods.default.forward_backward import forward_backward, soften
-from stepcut.methods.default.online import Causal, Model
+from stepcut.methods.default.online import Causal
 from stepcut.methods.default.slow_features import smooth
 from stepcut.methods.segmenter import normalised_times
 
@@ -65,14 +65,10 @@ class Discriminant:
         """How likely each state is at each row of one centred video, (T, S)."""
         return forward_backward(self.log_likelihood(rows), float(self.stay))
 
-    def honest(self, posterior: Floats) -> Floats:
-        """Memberships (T, K) from a posterior (T, S), see `honest`."""
-        return honest(posterior, float(self.doubt))
-
     def online(self, mean: Floats, length: float) -> Causal:
         """The posterior (S,) row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
         steps, lag, stay = len(self.bias) - 1, int(self.lag), float(self.stay)
-        return Causal(Model(mean, length, steps, self.sigmas, lag, stay, self._evidence, lambda posterior: posterior))
+        return Causal(mean, length, steps, self.sigmas, lag, stay, self._evidence, lambda posterior: posterior)
 
     def _evidence(self, rows: Floats, when: Floats) -> Floats:
         return np.asarray(self.at_times(np.einsum("sd,sdk->k", rows, self.weights)[None], when)[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,15 +69,6 @@ def log_likelihood(rows: Floats, times: Floats, steps: Steps, prior: float, back
     return np.column_stack([seen, nothing]) if background > 0 else seen
 
 
-def estimate(videos: Sequence[Floats], memberships: Sequence[Floats], shortest: float) -> Steps:
-    """The M-step: centres, times and spread of steps from memberships (T, K) of each video's rows (T, p).
-
-    Every video counts once in the centre of a step that it shows, so that a long recording is no more a model of the
-    step than a short one; one that shows it for fewer than `shortest` rows counts less.
-    """
-    return _estimate(Joined.of(videos), np.concatenate(memberships), shortest)
-
-
 @dataclass(frozen=True)
 class Joined:
     """Videos put end to end, so that numpy works on all rows at once."""
@@ -102,34 +94,38 @@ class Joined:
         """The sum (V, K) over each video of `rows` (N, K)."""
         return np.asarray(np.add.reduceat(rows, self.starts, axis=0))
 
-    def split(self, rows: Floats) -> list[Floats]:
-        """`rows` (N, K), per video again."""
+    def split(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        """`rows` (N, ...), per video again."""
         return np.split(rows, self.starts[1:])
 
 
-def _estimate(joined: Joined, share: Floats, shortest: float) -> Steps:
-    """`estimate`, with the memberships `share` (N, K) of all rows."""
-    once = share / np.maximum(joined.total(share), shortest)[joined.video]
+def estimate(videos: Joined, share: Floats, shortest: float) -> Steps:
+    """The M-step: centres, times and spread of steps from the memberships `share` (N, K) of the rows of all videos.
+
+    Every video counts once in the centre of a step that it shows, so that a long recording is no more a model of the
+    step than a short one; one that shows it for fewer than `shortest` rows counts less.
+    """
+    once = share / np.maximum(videos.total(share), shortest)[videos.video]
     weight = np.maximum(once.sum(axis=0), 1e-9)
-    centres = once.T @ joined.rows / weight[:, None]
-    off = float((share * squared_distances(joined.rows, centres)).sum())
-    variance = off / max(float(share.sum()), 1e-9) / joined.rows.shape[1]
-    return Steps(centres, once.T @ joined.times / weight, max(variance, 1e-6))
+    centres = once.T @ videos.rows / weight[:, None]
+    off = float((share * squared_distances(videos.rows, centres)).sum())
+    variance = off / max(float(share.sum()), 1e-9) / videos.rows.shape[1]
+    return Steps(centres, once.T @ videos.times / weight, max(variance, 1e-6))
 
 
 def run_em(
-    videos: Sequence[Floats],
-    memberships: Sequence[Floats],
+    videos: Joined,
+    share: Floats,
     iterations: int,
     prior: float,
     background: float,
     shortest: float,
     balance: float = BALANCE,
-) -> tuple[Steps, list[Floats]]:
+) -> tuple[Steps, Floats]:
     """Alternate between estimating the steps and finding them in every video by forward-backward.
 
-    videos       (T, p) each, on the axes
-    memberships  (T, K) each, where to start from
+    videos       all videos, on the axes
+    share        memberships (N, K) of their rows, where to start from
     iterations   how often to alternate
     prior        weight of the time prior
     background   see `log_likelihood`
@@ -137,18 +133,17 @@ def run_em(
     balance      how quickly to add, to the log-likelihood of a step in a video, what makes it last 1/K of the video (at
                  most `MOST`): steps are what videos share, and a cluster found in one kitchen gives way to one in all
 
-    Returns the steps and the memberships (T, K) that they were estimated from.
+    Returns the steps and the memberships (N, K) that they were estimated from.
     """
-    joined, share = Joined.of(videos), np.concatenate(memberships)
     count = share.shape[1]
-    bonus = np.zeros((len(videos), count))
+    bonus = np.zeros((len(videos.starts), count))
     for _ in range(iterations):
-        steps = _estimate(joined, share, shortest)
-        seen = log_likelihood(joined.rows, joined.times, steps, prior, background)
-        seen[:, :count] += bonus[joined.video]
-        share = np.concatenate([forward_backward(evidence) for evidence in joined.split(seen)])[:, :count]
-        mass = joined.total(share)
+        steps = estimate(videos, share, shortest)
+        seen = log_likelihood(videos.rows, videos.times, steps, prior, background)
+        seen[:, :count] += bonus[videos.video]
+        share = np.concatenate([forward_backward(evidence) for evidence in videos.split(seen)])[:, :count]
+        mass = videos.total(share)
         wanted = np.maximum(mass.sum(axis=1, keepdims=True), 1.0) / count
         bonus += balance * np.log(wanted / (mass + 0.01 * wanted))
         np.clip(bonus, -MOST, MOST, out=bonus)
-    return _estimate(joined, share, shortest), joined.split(share)
+    return estimate(videos, share, shortest), share

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import BACKGROUND, Array, Labels
-from stepcut.methods.default.em import Steps, log_likelihood
+from stepcut.methods.contract import BACKGROUND, Array, Labels, LeftOut
+from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood
 from stepcut.methods.default.forward_backward import STAY, forward_backward, soften
-from stepcut.methods.default.online import Causal, Model
-from stepcut.methods.default.slow_features import smooth, soft_normalise
+from stepcut.methods.default.online import Causal
+from stepcut.methods.default.slow_features import project, refined_axes, smooth, soft_normalise
 from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
@@ -23,17 +24,11 @@ SOFTEN = 8.0
 
 
 @dataclass(frozen=True)
-class Found:
+class Found(Steps):
     """What the steps of centred videos (T, d) look like, and when they come."""
 
     plane: Floats
     """(d, p): the slow axes"""
-    centres: Floats
-    """(K, p)"""
-    times: Floats
-    """(K,): usual normalised times"""
-    spread: float
-    """Variance of a row around its step's centre, per dimension."""
     norm: float
     """Median norm of a row on the axes."""
     sigma: float
@@ -43,25 +38,17 @@ class Found:
     background: float
     """How easily a row is background, from 0 to 1."""
 
-    def __len__(self) -> int:
-        return len(self.centres)
-
-    def view(self, rows: Floats, sigma: float | None = None) -> Floats:
-        """z = smooth(x - mean) on the axes, softly normalised; `sigma` where it is not the one that was learned."""
-        width = self.sigma if sigma is None else sigma
-        return soft_normalise(smooth(rows @ self.plane, width), self.norm)
+    def view(self, rows: Floats) -> Floats:
+        """z = smooth(x - mean) on the axes, softly normalised."""
+        return soft_normalise(smooth(rows @ self.plane, self.sigma), self.norm)
 
     def predict(self, rows: Floats) -> Labels:
         """The step of each row of one centred video (T, d), -1 for background."""
-        view = self.view(rows)
-        cut = forward_backward(self._log_likelihood(view, normalised_times(len(view)))).argmax(axis=1)
-        return np.where(cut == len(self), BACKGROUND, cut).astype(np.int64)
+        return strongest(forward_backward(self._log_likelihood(rows)), len(self))
 
     def memberships(self, rows: Floats) -> Floats:
         """How much each row of one centred video belongs to each step: (T, K), rows sum to 1."""
-        view = self.view(rows)
-        evidence = self._log_likelihood(view, normalised_times(len(view)))
-        return steps_alone(forward_backward(evidence / SOFTEN), len(self))
+        return steps_alone(forward_backward(self._log_likelihood(rows) / SOFTEN), len(self))
 
     def distance(self, rows: Floats) -> Floats:
         """The distance of each row of one centred video to the nearest centre, (T,)."""
@@ -69,14 +56,15 @@ class Found:
 
     def online(self, mean: Floats, length: float) -> Causal:
         """Memberships row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
+        as_it_is = replace(self, sigma=0.0)  # rows come smoothed
 
         def evidence(rows: Floats, when: Floats) -> Floats:
-            return np.asarray(self._log_likelihood(self.view(rows, sigma=0.0), when)[0])
+            return np.asarray(as_it_is._log_likelihood(rows, when)[0])
 
         def memberships(posterior: Floats) -> Floats:
             return steps_alone(soften(posterior, SOFTEN), len(self))
 
-        return Causal(Model(mean, length, len(self), np.array([self.sigma]), 0, STAY, evidence, memberships))
+        return Causal(mean, length, len(self), np.array([self.sigma]), 0, STAY, evidence, memberships)
 
     def renumbered(self, order: NDArray[np.intp]) -> Found:
         """The same steps, of which the one now at `order[k]` becomes number k."""
@@ -89,17 +77,76 @@ class Found:
     @classmethod
     def restore(cls, state: Mapping[str, Array], background: float, prefix: str = "") -> Found:
         """The model that a method's `state` holds."""
+        names = [one.name for one in fields(cls) if one.name != "background"]
+        kept: dict[str, Any] = {name: np.asarray(state[f"{prefix}{name}_"], dtype=np.float64) for name in names}
+        return cls(
+            **{name: value if value.ndim else value.item() for name, value in kept.items()}, background=background
+        )
 
-        def part(name: str) -> Floats:
-            return np.asarray(state[f"{prefix}{name}_"], dtype=np.float64)
+    def _log_likelihood(self, rows: Floats, when: Floats | None = None) -> Floats:
+        """(T, K), or (T, K + 1) with background, of one centred video, at the times (T,) `when` or over all of it."""
+        times = normalised_times(len(rows)) if when is None else when
+        return log_likelihood(self.view(rows), times, self, self.prior, self.background)
 
-        arrays = part("plane"), part("centres"), part("times")
-        spread, norm, sigma, prior = (float(part(name)) for name in ("spread", "norm", "sigma", "prior"))
-        return cls(*arrays, spread, norm, sigma, prior, background)
 
-    def _log_likelihood(self, view: Floats, when: Floats) -> Floats:
-        steps = Steps(self.centres, self.times, self.spread)
-        return log_likelihood(view, when, steps, self.prior, self.background)
+def found_of_labels(
+    slow: Sequence[Floats],
+    labels: Sequence[Labels],
+    count: int,
+    prior: float,
+    background: float,
+    axes: Floats | None = None,
+) -> Found:
+    """The model that labels describe, whoever gave them, of rows that are smoothed already.
+
+    slow        smoothed, centred videos (T, d)
+    labels      the step of each row, -1 for background
+    count       the number of steps
+    prior       the weight of the time prior
+    background  how easily a row is background, from 0 to 1
+    axes        the axes (d, p); None learns them from the labels
+    """
+    plane = refined_axes(slow, labels, count) if axes is None else axes
+    norm, views = project(slow, plane)
+    share = (np.concatenate(labels)[:, None] == np.arange(count)).astype(np.float64)
+    steps = estimate(Joined.of(views), share, shortest=1.0)
+    return Found(**vars(steps), plane=plane, norm=norm, sigma=0.0, prior=prior, background=background)
+
+
+def leave_one_out(
+    slow: Sequence[Floats],
+    labels: Sequence[Labels],
+    count: int,
+    prior: float,
+    background: float,
+    axes: Floats | None,
+    scale: float = 1.0,
+    told: tuple[list[Labels], list[Floats]] | None = None,
+) -> LeftOut:
+    """Every video seen as if it were new, with axes and centres learned from the others.
+
+    slow, labels, count, prior, background, axes  as for `found_of_labels`
+    scale  the usual distance of a row to its step's centre
+    told   labels and memberships of every video left out of what labels teach, where there are labels
+    """
+    models = []
+    for i in range(len(slow)):
+        others = [place for place in range(len(slow)) if place != i] or [i]
+        rows, known = [slow[place] for place in others], [labels[place] for place in others]
+        models.append(found_of_labels(rows, known, count, prior, background, axes))
+    pairs = list(zip(models, slow, strict=True))
+    cuts, shares = told or (
+        [model.predict(rows) for model, rows in pairs],
+        [model.memberships(rows) for model, rows in pairs],
+    )
+    novelty = [model.distance(rows) / scale for model, rows in pairs]
+    return LeftOut(cuts, shares, novelty, [(model.view(rows), model.centres) for model, rows in pairs])
+
+
+def strongest(posterior: Floats, count: int) -> Labels:
+    """The most likely state of each row (T,): one of `count` steps, or -1 for the column after them, background."""
+    best = posterior.argmax(axis=1)
+    return np.where(best == count, BACKGROUND, best).astype(np.int64)
 
 
 def steps_alone(posterior: Floats, count: int) -> Floats:

@@ -14,8 +14,10 @@ from stepcut.methods.default.consensus import overlap
 
 def check_labels(labels: Sequence[Labels | None], lengths: Sequence[int]) -> list[Labels]:
     """Labels (T,) of every video, `OPEN` where nobody said anything; one sentence for what makes no sense."""
-    if len(labels) != len(lengths):
-        raise OptionError(f"labels of {len(labels)} videos were given for {len(lengths)}; None stands for no labels.")
+    if not hasattr(labels, "__len__") or len(labels) != len(lengths):
+        raise OptionError(
+            f"labels must be a list of {len(lengths)}, one for each of the videos; None stands for no labels."
+        )
     checked = []
     for number, (given, length) in enumerate(zip(labels, lengths, strict=True)):
         known = np.full(length, OPEN, dtype=np.int64) if given is None else np.asarray(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -23,12 +24,12 @@ from stepcut.methods.contract import (
     Online,
     StepCount,
     as_step_count,
+    part,
 )
 from stepcut.methods.default import teaching
-from stepcut.methods.default.found import Found
+from stepcut.methods.default.found import Found, found_of_labels, leave_one_out
 from stepcut.methods.default.labels import check_labels, labelled_videos, match_found, share_right
-from stepcut.methods.default.leave_one_out import as_left_out, leave_one_out
-from stepcut.methods.default.restarts import Search, Solution, choose_sigma, solution_of
+from stepcut.methods.default.restarts import Search, choose_sigma
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count
 from stepcut.methods.default.taught import Taught
@@ -110,7 +111,7 @@ class StepCut:
         """
         del checkpoint
         self._check_settings()
-        rows = check_videos([as_vectors(video) for video in features])
+        rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
         known = None if labels is None else check_labels(labels, [len(video) for video in rows])
         # In an order of their own, so that the order in which they come cannot matter.
         ordered = sorted(rows, key=fingerprint)
@@ -119,26 +120,24 @@ class StepCut:
         directions = wide[:, :DIRECTIONS]
         short = [centre(video) @ directions for video in ordered]
         count = self._count(short, known, progress)
-        if count > sum(map(len, rows)):
-            raise OptionError(f"steps={count} is more than the {sum(map(len, rows))} rows given; ask for fewer steps.")
         self.taught_, self.right_ = None, None
-        if self.start is None or known is None or self.start.plane.shape[0] != len(wide) or len(self.start) != count:
+        found = self.start
+        if found is None or known is None or found.plane.shape[0] != len(wide) or len(found) != count:
             search = self._search(short, count)
             with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
-                solution = search.run(short, stage.advance).in_order_of_time()
-            self._keep(solution, directions, search.sigma, rows)
-        else:
-            self._measure(self.start, rows)
-        found = self.found_
-        self.labels_ = self.predict(features)
+                found = search.run(short, stage.advance)
+            found = replace(found, plane=directions @ found.plane)
+        self._keep(found, rows)
+        self.labels_ = self.predict(rows)
         slow = [smooth(centre(video) @ directions, found.sigma) for video in rows]
         told = None
         if known is not None:
             told = self._teach(rows, known, wide, progress)
-            self._keep(solution_of(slow, self.labels_, count, found.prior), directions, found.sigma, rows)
+            described = found_of_labels(slow, self.labels_, count, found.prior, self.background)
+            self._keep(replace(described, plane=directions @ described.plane, sigma=found.sigma), rows)
         axes = None if self.refine else directions.T @ found.plane
-        look = partial(leave_one_out, slow, self.labels_, axes, count, found.prior, self.background)
-        self._left_out = partial(as_left_out, look, self.scale_, told)
+        seen = slow, self.labels_, count, found.prior, self.background, axes
+        self._left_out = partial(leave_one_out, *seen, self.scale_, told)
         return self
 
     @property
@@ -190,17 +189,13 @@ class StepCut:
         return list(cuts), list(sure)
 
     def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
-        given = self.seconds
+        rows, given = sum(map(len, videos)), self.seconds
+        if count > rows:
+            raise OptionError(f"steps={count} is more than the {rows} rows given; ask for fewer steps.")
         sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
         return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
 
-    def _keep(self, solution: Solution, directions: Floats, sigma: float, rows: Sequence[Array]) -> None:
-        """What was learned, in terms of features."""
-        steps = solution.steps
-        looks = directions @ solution.axes, steps.centres, steps.times, steps.spread
-        self._measure(Found(*looks, solution.norm, sigma, solution.prior, self.background), rows)
-
-    def _measure(self, found: Found, rows: Sequence[Array]) -> None:
+    def _keep(self, found: Found, rows: Sequence[Array]) -> None:
         """The steps found, and what is usual in the videos learned from."""
         self.found_, self.steps_ = found, len(found)
         self.mean_ = np.mean([np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0)
@@ -242,8 +237,8 @@ class StepCut:
 
     def _centred(self, features: Sequence[Array]) -> list[Floats]:
         self._check_learned()
-        videos = check_videos([as_vectors(video) for video in features], len(self.mean_))
-        return [centre(video) for video in videos]
+        videos = check_videos(features, len(self.mean_), kinds=(2, 4))
+        return [centre(as_vectors(video)) for video in videos]
 
     # ------------------------------------------------------------------ keeping
 
@@ -280,8 +275,7 @@ class StepCut:
         method.steps_ = len(method.found_)
         method.choice_ = Choice.restore(method.steps_, state)
         method.taught_ = Taught.restore(state, method.background)
-        names = sorted(name for name in state if name.startswith("labels."))
-        method.labels_ = [state[name].astype(np.int64) for name in names]
+        method.labels_ = [labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())]
         return method
 
     def _check_settings(self) -> None:

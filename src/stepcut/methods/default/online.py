@@ -20,9 +20,10 @@ AGE = 0.5
 past lags behind; from a quarter to the whole, F1 online over nine recipes and knots is 40.8, 40.4 and 38.8."""
 
 
-@dataclass(frozen=True)
-class Model:
-    """What the online form needs to know of a learned method."""
+@dataclass
+class Causal:
+    """A running mean in place of the video's, exponentials in place of Gaussians, the forward pass alone in place of
+    forward-backward. It is made of what it needs to know of a learned method."""
 
     mean: Floats
     """(d,): mean of the videos learned from"""
@@ -40,39 +41,32 @@ class Model:
     memberships: Callable[[Floats], Floats]
     """From a posterior (1, S) to memberships (1, K)."""
 
-
-class Causal:
-    """A running mean in place of the video's, exponentials in place of Gaussians, the forward pass alone in place of
-    forward-backward."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __post_init__(self) -> None:
         self.seen = 0
-        self.total = np.zeros_like(model.mean)
-        age = AGE * model.sigmas
+        self.total = np.zeros_like(self.mean)
+        age = AGE * self.sigmas
         self.fade = (age / (1 + age))[:, None]
-        self.smoothed = np.zeros((len(self.fade), len(model.mean)))
+        self.smoothed = np.zeros((len(self.fade), len(self.mean)))
         self.weight = np.zeros_like(self.fade)
-        self.past: deque[Floats] = deque(maxlen=2 * model.lag + 1)
+        self.past: deque[Floats] = deque(maxlen=2 * self.lag + 1)
         self.belief: Floats | None = None
 
     def push(self, row: Array) -> Floats:
         """Take the next feature row; give its memberships (K,)."""
-        model = self.model
         vector = as_vectors(np.asarray(row)[None])[0].astype(np.float64)
         self.seen += 1
         self.total += vector
         # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
-        trust = model.length / model.steps
-        mean = (trust * model.mean + self.total) / (trust + self.seen)
+        trust = self.length / self.steps
+        mean = (trust * self.mean + self.total) / (trust + self.seen)
         self.smoothed = self.fade * self.smoothed + (1 - self.fade) * vector
         self.weight = self.fade * self.weight + (1 - self.fade)
         scales = self.smoothed / self.weight
         rows = scales - mean
-        if model.lag:
+        if self.lag:
             self.past.append(scales[0])
             rows = np.vstack([rows, scales[0] - self.past[0]])
         # The end is not known: time is measured against the usual length of a video.
-        when = np.array([min(1.0, (self.seen - 0.5) / model.length)])
-        self.belief = forward(self.belief, model.evidence(rows, when), model.stay)
-        return np.asarray(model.memberships(self.belief[None])[0])
+        when = np.array([min(1.0, (self.seen - 0.5) / self.length)])
+        self.belief = forward(self.belief, self.evidence(rows, when), self.stay)
+        return np.asarray(self.memberships(self.belief[None])[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,10 @@ from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.default.alignment import align
 from stepcut.methods.default.change_points import find_change_points
 from stepcut.methods.default.consensus import consensus, majority, silhouette, time_regularity
-from stepcut.methods.default.em import BALANCE, Steps, estimate, run_em
+from stepcut.methods.default.em import BALANCE, Joined, run_em
+from stepcut.methods.default.found import Found
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
-from stepcut.methods.segmenter import normalised_times, one_hot
+from stepcut.methods.segmenter import one_hot
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -45,26 +46,6 @@ BEST = 3
 
 
 @dataclass(frozen=True)
-class Solution:
-    """What a search ends with."""
-
-    axes: Floats
-    """(d, p)"""
-    norm: float
-    """Median norm of a row on the axes."""
-    steps: Steps
-    prior: float
-    """The weight of the time prior that these videos deserve."""
-
-    def in_order_of_time(self) -> Solution:
-        """The same steps, numbered by when they usually come."""
-        order = np.argsort(self.steps.times, kind="stable")
-        return replace(
-            self, steps=replace(self.steps, centres=self.steps.centres[order], times=self.steps.times[order])
-        )
-
-
-@dataclass(frozen=True)
 class Restarts:
     """What all restarts led to."""
 
@@ -76,8 +57,8 @@ class Restarts:
     """Smoothed videos (T, d)."""
     views: list[Floats]
     """The same on the axes, softly normalised (T, p)."""
-    labels: list[list[Labels]]
-    """Of each restart, the labels of every video."""
+    labels: list[Labels]
+    """Of each restart, the labels of all videos, end to end."""
     silhouettes: Floats
     """Of each restart, how distinct its steps are."""
 
@@ -105,9 +86,11 @@ class Search:
         """Rows (of those learned from) that a step must last to count as present in a video."""
         return max(1.0, 0.4 * self.sigma / self.stride)
 
-    def run(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Solution:
-        """Find the steps of centred videos (T, d); `advance` is called after every restart."""
-        return self.combine(self.run_restarts(videos, advance))
+    def run(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Found:
+        """Find the steps of centred videos (T, d), numbered by when they usually come; `advance` is called after every
+        restart."""
+        found = self.combine(self.run_restarts(videos, advance))
+        return found.renumbered(np.argsort(found.times, kind="stable"))
 
     def run_restarts(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Restarts:
         """EM from every start, on centred videos (T, d); `advance` is called after each."""
@@ -116,46 +99,46 @@ class Search:
         slow = [smooth(rows, self.sigma)[:: self.stride] for rows in videos]
         light = [(smooth(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
         _, views = project(slow, axes)
-        regularity = self.measure_regularity(light, views) if self.prior > 0 else 0.0
+        joined = Joined.of(views)
+        regularity = self.measure_regularity(light, joined) if self.prior > 0 else 0.0
         prior = self.prior * float(np.clip((regularity - FREE) / (FIXED - FREE), 0, 1))
         labels, silhouettes = [], []
-        for start in self.starts(light, views, self.restarts):
-            _, memberships = run_em(views, start, ITERATIONS, prior, background, self.shortest, self.balance)
-            labels.append([majority(share) for share in memberships])
-            silhouettes.append(silhouette(views, labels[-1], self.count, self.shortest))
+        for start in self.starts(light, joined, self.restarts):
+            _, share = run_em(joined, start, ITERATIONS, prior, background, self.shortest, self.balance)
+            labels.append(majority(share))
+            silhouettes.append(silhouette(views, joined.split(labels[-1]), self.count, self.shortest))
             advance()
         return Restarts(axes, prior, regularity, slow, views, labels, np.array(silhouettes))
 
-    def measure_regularity(self, light: Sequence[Floats], views: Sequence[Floats]) -> float:
+    def measure_regularity(self, light: Sequence[Floats], views: Joined) -> float:
         """How regular the times of steps are that are found without any time. Where they are not, the time prior would
         only cut a step that moves into several; where they come in one order, the videos are aligned."""
         found = []
         for start in self.starts(light, views, PROBES, time=0.0):
-            _, memberships = run_em(views, start, ITERATIONS, 0.0, 0.0, self.shortest, self.balance)
-            found.append(time_regularity([majority(share) for share in memberships], self.count, self.shortest))
+            _, share = run_em(views, start, ITERATIONS, 0.0, 0.0, self.shortest, self.balance)
+            found.append(time_regularity(views.split(majority(share)), self.count, self.shortest))
         return float(np.mean(found))
 
-    def combine(self, restarts: Restarts) -> Solution:
+    def combine(self, restarts: Restarts) -> Found:
         """What the restarts with the most distinct steps agree on, or the alignment of the videos where steps come at
         one time each; from it, refined axes and EM once more."""
         if restarts.regularity > REGULAR:
-            cuts = align(restarts.views, self.count)
-            votes = [one_hot(cut, self.count).astype(np.float64) for cut in cuts]
+            votes = one_hot(np.concatenate(align(restarts.views, self.count)), self.count).astype(np.float64)
         else:
             best = np.argsort(-restarts.silhouettes, kind="stable")[: max(1, len(restarts.silhouettes) // BEST)]
-            joined = consensus([np.concatenate(restarts.labels[i]) for i in best], self.count)
-            votes = _split(joined, restarts.views)
+            votes = consensus([restarts.labels[i] for i in best], self.count)
         axes = restarts.axes
         if self.refine:
-            axes = refined_axes(restarts.slow, [majority(share) for share in votes], self.count)
+            labels = Joined.of(restarts.slow).split(majority(votes))
+            axes = refined_axes(restarts.slow, labels, self.count)
         norm, views = project(restarts.slow, axes)
-        steps, _ = run_em(views, votes, ITERATIONS // 2, restarts.prior, self.background, self.shortest, self.balance)
-        return Solution(axes, norm, steps, restarts.prior)
+        prior, background = restarts.prior, self.background
+        joined = Joined.of(views)
+        steps, _ = run_em(joined, votes, ITERATIONS // 2, prior, background, self.shortest, self.balance)
+        return Found(**vars(steps), plane=axes, norm=norm, sigma=self.sigma, prior=prior, background=background)
 
-    def starts(
-        self, light: Sequence[Floats], views: Sequence[Floats], restarts: int, time: float = TIME
-    ) -> list[list[Floats]]:
-        """Memberships (T, K) per video to start from: k-means with the time appended.
+    def starts(self, light: Sequence[Floats], views: Joined, restarts: int, time: float = TIME) -> list[Floats]:
+        """Memberships (N, K) of all rows to start from: k-means with the time appended.
 
         Two of three cluster the means of segments between change points, where a long step weighs no more than a short
         one; the others cluster all frames.
@@ -172,8 +155,7 @@ class Search:
                 means.append(rows[first:last].mean(axis=0))
                 clocks.append((first + last) / 2 / len(rows))
         segments = np.column_stack([_unit(np.array(means)), time * np.array(clocks)])
-        clock = np.concatenate([normalised_times(len(rows)) for rows in views])
-        frames = np.column_stack([_unit(np.concatenate(views)), time * clock])
+        frames = np.column_stack([_unit(views.rows), time * views.times])
         guesses = []
         for number in range(restarts):
             seed = self.seed * 1000 + number
@@ -184,7 +166,7 @@ class Search:
             if not whole:
                 lengths = np.concatenate([np.diff(bound) for bound in bounds])
                 labels = np.repeat(labels, lengths)
-            guesses.append(_split(one_hot(labels, self.count).astype(np.float64), views))
+            guesses.append(one_hot(labels, self.count).astype(np.float64))
         return guesses
 
     def change_points(self, rows: Floats) -> NDArray[np.int64]:
@@ -193,20 +175,6 @@ class Search:
         count = max(1, min(round(SEGMENTS * self.count), len(rows) // shortest))
         longest = max(round(60 * self.shortest), -(-len(rows) // count))
         return find_change_points(rows, count, shortest if count > 1 else 1, longest)
-
-
-def solution_of(slow: Sequence[Floats], labels: Sequence[Labels], count: int, prior: float) -> Solution:
-    """The axes and steps that labels describe, whoever gave them.
-
-    slow    smoothed, centred videos (T, d)
-    labels  the step of each row, -1 for background
-    count   the number of steps
-    prior   the weight of the time prior
-    """
-    axes = refined_axes(slow, labels, count)
-    norm, views = project(slow, axes)
-    memberships = [(cut[:, None] == np.arange(count)).astype(np.float64) for cut in labels]
-    return Solution(axes, norm, estimate(views, memberships, shortest=1.0), prior)
 
 
 def early_background(background: float) -> float:
@@ -233,8 +201,3 @@ def choose_sigma(videos: Sequence[Floats], count: int, background: float) -> flo
 
 def _unit(rows: Floats) -> Floats:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
-
-
-def _split(rows: Floats, videos: Sequence[Floats]) -> list[Floats]:
-    """Rows of all videos put end to end, per video again."""
-    return np.split(rows, np.cumsum([len(video) for video in videos])[:-1])

@@ -54,14 +54,15 @@ def choose_count(
     advance  called after every number tried
     """
     usual = typical = usual_count(videos, rate)
+    rows = sum(map(len, videos))
     if limits is None:
         tried = sorted({max(LEAST, round(usual * factor)) for factor in (0.75, 0.87, 1, 1.15, 1.33)})
-        most = max(LEAST, sum(map(len, videos)) // 4)
-        tried = [count for count in tried if count <= most] or [LEAST]
+        fewest, most = LEAST, max(LEAST, rows // 4)
     else:
-        low, high = limits
-        usual = float(np.clip(usual, low, high))
-        tried = sorted({round(low * (high / low) ** (place / 6)) for place in range(7)})
+        fewest, high = limits
+        usual, most = float(np.clip(usual, fewest, high)), rows
+        tried = sorted({round(fewest * (high / fewest) ** (place / 6)) for place in range(7)})
+    tried = [count for count in tried if count <= most] or [fewest]
     silhouettes = []
     for count in tried:
         found = np.sort(make(count).run_restarts(videos).silhouettes)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.contract import BACKGROUND, Array, Labels
-from stepcut.methods.default.discriminant import Discriminant
-from stepcut.methods.default.found import Found
+from stepcut.methods.contract import Array, Labels
+from stepcut.methods.default.discriminant import Discriminant, honest
+from stepcut.methods.default.found import Found, strongest
 from stepcut.methods.default.online import Causal
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class Taught:
 
     def sure(self, labels: Floats, found: Floats) -> Floats:
         """Memberships (T, K) from the posterior of what labels teach (T, S) and the memberships found without."""
-        return self.temper(mix(self.labels.honest(labels), found, self.labelled))
+        return self.temper(mix(honest(labels, float(self.labels.doubt)), found, self.labelled))
 
     def temper(self, shares: Floats) -> Floats:
         """Memberships (T, K), no surer than `surest`."""
@@ -93,10 +93,4 @@ def mix(labels: Floats, found: Floats, labelled: float) -> Floats:
 
 def cut_mixture(labels: Floats, found: Floats, labelled: float) -> Labels:
     """The step of every row from a posterior of K + 1 states (T, K + 1) and memberships found without labels (T, K)."""
-    return strongest(mix(labels, np.pad(found, ((0, 0), (0, 1))), labelled))
-
-
-def strongest(posterior: Floats) -> Labels:
-    """The most likely of K + 1 states at each row, -1 for the last, which is background."""
-    best = posterior.argmax(axis=1)
-    return np.where(best == posterior.shape[1] - 1, BACKGROUND, best).astype(np.int64)
+    return strongest(mix(labels, np.pad(found, ((0, 0), (0, 1))), labelled), found.shape[1])
