@@ -132,6 +132,40 @@ def test_egoprocel_says_what_is_missing_and_odd(tmp_path: Path) -> None:
     assert {video.name: video.duration for video in bike}["0002"] == 8.0
 
 
+@pytest.mark.parametrize("text", ["0001,-8\n", "name,seconds\n0001,0\n", "0001,8\n0002,nan\n"])
+def test_lengths_that_are_none_are_refused(text: str, tmp_path: Path) -> None:
+    trees.put(tmp_path / "0001.csv", "0,1,pour\n")
+    trees.put(tmp_path / "videos" / "0001.mp4", "no video")
+    trees.put(tmp_path / "durations.csv", text)
+    with pytest.raises(DataError, match="is not a length in seconds"):
+        load("folder", tmp_path)
+
+
+def test_an_index_without_seconds_is_about_something_else(tmp_path: Path) -> None:
+    trees.put(tmp_path / "annotations" / "a.csv", "0,1,pour\n")
+    trees.put(tmp_path / "index.csv", "video,person\na,Ann\n")
+    (task,) = load("folder", tmp_path)
+    assert task.videos[0].duration is None
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("captaincook4d", "annotations/complete_step_annotations.json", '[{"recording_id": "5_1"}]'),
+        ("captaincook4d", "annotations/error_annotations.json", '{"5_1": []}'),
+        ("captaincook4d", "task_graphs/coffee.json", '{"steps": {}}'),
+        ("egoprocel", "egoprocel.json", '{"tent": {"handles": []}}'),
+        ("toy", "graph.json", "{}"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_named(name: str, file: str, text: str, tmp_path: Path) -> None:
+    if name == "captaincook4d":
+        trees.captaincook4d_tree(tmp_path)
+    trees.put(tmp_path / file, text)
+    with pytest.raises(AnnotationError, match=f"{Path(file).name}: it does not make sense as"):
+        load(name, tmp_path)
+
+
 def test_egoprocel_bad_durations(tmp_path: Path) -> None:
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "durations.csv", "0001,8\n0002,long\n")

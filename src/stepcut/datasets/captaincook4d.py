@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, first_of, plain_name
 from stepcut.errors import AnnotationError
-from stepcut.formats.common import fail, read_json
+from stepcut.formats.common import read_json, refusals
 from stepcut.timeline import Segment
 
 ABOUT = DATASETS["captaincook4d"]
@@ -36,30 +35,45 @@ def read(place: Path, loaded: Loaded) -> None:
         loaded.missing.append(f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are not in it: {listed}.")
 
 
+class Recording(NamedTuple):
+    """One recording as the annotations have it: what was done in it, as (description, start, end)."""
+
+    name: str
+    about: dict[str, str]
+    steps: list[tuple[str, float, float]]
+
+
 def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
     """Add the recipes of one folder, which has annotations of its own."""
     errors = _read_errors(steps_file.with_name(ERRORS), loaded)
     # The published files are called `1_7_360p.mp4`.
     films = {name.removesuffix("_360p"): path for name, path in find_videos(place / "videos").items()}
     shelf = Shelf(place, films)
-    recipes: dict[str, list[dict[str, Any]]] = {}
-    record = read_json(steps_file)
-    for recording in record.values() if isinstance(record, dict) else record if isinstance(record, list) else [None]:
-        if not isinstance(recording, dict) or not {"recording_id", "activity_name", "steps"} <= set(recording):
-            fail(steps_file, "a recording lacks recording_id, activity_name or steps", "Copy the file again")
-        recipes.setdefault(str(recording["activity_name"]), []).append(recording)
+    recipes: dict[str, list[Recording]] = {}
+    with refusals(steps_file, "annotations of CaptainCook4D"):
+        record = read_json(steps_file)
+        for each in record.values() if isinstance(record, dict) else record:
+            about = {key: str(each[key]) for key in ("person_id", "environment") if key in each}
+            steps = [(str(s["description"]), float(s["start_time"]), float(s["end_time"])) for s in each["steps"]]
+            recording = Recording(str(each["recording_id"]), about, steps)
+            recipes.setdefault(str(each["activity_name"]), []).append(recording)
     for recipe, recordings in recipes.items():
         names, graph = _read_graph(place, recipe, recordings, loaded)
-        steps = tuple(dict.fromkeys(names.values()))
+        vocabulary = tuple(dict.fromkeys(names.values()))
         videos = []
-        for recording in recordings:
-            name = str(recording["recording_id"])
-            segments, left_out = _segments(recording, names, steps_file, loaded)
-            mistakes = errors.get(name, []) or [(description, "missing step") for description in left_out]
-            wrong = tuple((names.get(step, step_name(step)), what) for step, what in mistakes)
-            about = {str(key): str(recording[key]) for key in ("person_id", "environment") if key in recording}
-            videos.append(shelf.video([name], segments, steps, RATE, about=about, errors=wrong))
-        loaded.tasks.append(Task(recipe, videos, steps, graph))
+        for name, about, steps in recordings:
+            segments, left_out = [], []
+            for description, start, end in steps:
+                if start < 0:
+                    left_out.append((description, "missing step"))
+                    continue
+                try:
+                    segments.append(Segment(start, end, names[description]))
+                except AnnotationError as error:
+                    loaded.problems.append(f"{steps_file}: recording {name}: {error}")
+            wrong = tuple((names.get(step, step_name(step)), what) for step, what in errors.get(name) or left_out)
+            videos.append(shelf.video([name], segments, vocabulary, RATE, about=about, errors=wrong))
+        loaded.tasks.append(Task(recipe, videos, vocabulary, graph))
     shelf.match(loaded)
 
 
@@ -74,64 +88,45 @@ def step_name(description: str) -> str:
 
 
 def _read_graph(
-    root: Path, recipe: str, recordings: list[dict[str, Any]], loaded: Loaded
+    root: Path, recipe: str, recordings: list[Recording], loaded: Loaded
 ) -> tuple[dict[str, str], tuple[tuple[str, str], ...] | None]:
     """Description -> step name in the order of the task graph, and its edges by name.
 
     Step numbers differ between the annotations and the graphs (and are swapped in one recording); the description is
     the same in both, so it is what identifies a step.
     """
-    folder = first_of(root, "task_graphs", "annotations/task_graphs")
-    path = None if folder is None else folder / f"{plain_name(recipe)}.json"
+    folder = first_of(root, "task_graphs", "annotations/task_graphs") or root / "task_graphs"
+    path = folder / f"{plain_name(recipe)}.json"
     names: dict[str, str] = {}
     graph = None
-    if path is None or not path.is_file():
-        loaded.missing.append(f"{root}/task_graphs/{plain_name(recipe)}.json: absent; the recipe has no true order.")
+    if not path.is_file():
+        loaded.missing.append(f"{path}: absent; the recipe has no true order.")
     else:
-        record = read_json(path)
-        try:
+        with refusals(path, "a task graph"):
+            record = read_json(path)
             nodes = {int(key): str(text) for key, text in record["steps"].items()}
             named = {key: step_name(text) for key, text in nodes.items() if text not in ("START", "END")}
             names = {nodes[key]: named[key] for key in sorted(named)}
             graph = tuple((named[a], named[b]) for a, b in record["edges"] if a in named and b in named)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            fail(path, "it needs 'steps' {number: description} and 'edges' [[before, after]]", "Copy it again")
     for recording in recordings:
-        for step in recording["steps"]:
-            description = str(step["description"])
+        for description, _, _ in recording.steps:
             if graph is not None and description not in names:
-                loaded.problems.append(f"recording {recording['recording_id']}: {description!r} is not in {path}.")
+                loaded.problems.append(f"recording {recording.name}: {description!r} is not in {path}.")
             names.setdefault(description, step_name(description))
     return names, graph
 
 
-def _segments(
-    recording: Mapping[str, Any], names: Mapping[str, str], path: Path, loaded: Loaded
-) -> tuple[list[Segment], list[str]]:
-    """What was done, and the descriptions of the steps that were left out."""
-    segments, left_out = [], []
-    for step in recording["steps"]:
-        start, end, description = float(step["start_time"]), float(step["end_time"]), str(step["description"])
-        if start < 0:
-            left_out.append(description)
-            continue
-        try:
-            segments.append(Segment(start, end, names[description]))
-        except AnnotationError as error:
-            loaded.problems.append(f"{path}: recording {recording['recording_id']}: {error}")
-    return segments, left_out
-
-
 def _read_errors(path: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]:
     """Recording -> (description, kind of mistake)."""
+    found: dict[str, list[tuple[str, str]]] = {}
     if not path.is_file():
         loaded.missing.append(f"{path}: absent. Copy it from {ABOUT.sources['annotations']}.")
-        return {}
-    found: dict[str, list[tuple[str, str]]] = {}
-    for recording in read_json(path):
-        for step in recording["step_annotations"]:
-            for error in step.get("errors", ()):
-                found.setdefault(str(recording["recording_id"]), []).append(
-                    (str(step["description"]), str(error["tag"]).lower())
-                )
+        return found
+    with refusals(path, "mistakes of CaptainCook4D"):
+        for recording in read_json(path):
+            found[str(recording["recording_id"])] = [
+                (str(step["description"]), str(error["tag"]).lower())
+                for step in recording["step_annotations"]
+                for error in step.get("errors", ())
+            ]
     return found

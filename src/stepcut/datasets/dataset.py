@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stepcut.errors import DataError, VideoError, choose
 from stepcut.features.files import load_features
 from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.formats.common import read_text
+from stepcut.formats.common import read_text, seconds
 from stepcut.timeline import Segment, Timeline
 
 
@@ -234,19 +234,20 @@ def read_durations(root: Path) -> dict[str, float]:
     `durations.csv` holds names and seconds; in CaptainCook4D's `index.csv` the column of the seconds is named.
     """
     path = first_of(root, "durations.csv", "index.csv")
-    if path is None:
+    rows = [] if path is None else list(csv.reader(read_text(path).splitlines()))
+    named = bool(rows) and "seconds" in rows[0]
+    if path is None or (path.name == "index.csv" and not named):  # which is about something else
         return {}
     lengths = {}
-    rows = list(csv.reader(read_text(path).splitlines()))
-    column = rows[0].index("seconds") if "seconds" in rows[0] else 1
+    column = rows[0].index("seconds") if named else 1
     for line, cells in enumerate(rows, start=1):
-        try:
-            if len(cells) > column:
-                lengths[cells[0].strip()] = float(cells[column])
-        except ValueError as error:
-            if line > 1:  # the first line may be a header
+        if len(cells) > column:
+            length = seconds(cells[column])
+            if length is not None and length > 0:
+                lengths[cells[0].strip()] = length
+            elif line > 1 or length is not None:  # the first line may be a header
                 what = f"{cells[column]!r} is not a length in seconds"
-                raise DataError(f"{path}, line {line}: {what}. Correct it.") from error
+                raise DataError(f"{path}, line {line}: {what}. Correct it.")
     return lengths
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskVideo, find_videos, plain_name
+from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, plain_name
 from stepcut.errors import choose
-from stepcut.formats.common import fail, read_json
+from stepcut.formats.common import fail, read_json, refusals
 from stepcut.formats.egoprocel import name_numbers, parse
 from stepcut.formats.mstcn import read_numbered_names
 from stepcut.formats.tables import read_rows
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment
 
 TASKS = DATASETS["egoprocel"].tasks
 # The cameras of CMU-MMAC by the number in a file's name.
@@ -38,18 +39,9 @@ def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
     (_read_json if (root / "egoprocel.json").is_file() else _read_tree)(root, loaded, view)
 
 
-def _part_videos(root: Path, place: str) -> dict[str, Path]:
-    """The videos of one task: those in the folder of its part come before others of the same name."""
-    whole = root / "videos"
-    if not whole.is_dir():
-        return {}
-    own = _same_folder(whole, place) or _same_folder(whole, place.partition("/")[0])
-    return {**find_videos(whole), **({} if own is None else find_videos(own))}
-
-
 def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
     annotations = root / "annotations" if (root / "annotations").is_dir() else root
-    shelf, every = Shelf(root), find_videos(root / "videos")
+    shelf = Shelf(root)
     known: list[str] = []
     for title, info in TASKS.items():
         folder = _same_folder(annotations, info.folder)
@@ -62,11 +54,17 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
         if len(files) < (info.videos or 0):
             loaded.missing.append(f"{folder}: {len(files)} of {info.videos} recordings of {title} are there.")
         if files:
-            shelf.videos = _part_videos(root, info.folder)
-            loaded.tasks.append(_read_task(title, files, shelf, loaded))
+            loaded.tasks.append(_read_task(title, files, _shelf_of(shelf, info.folder), loaded))
         known += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("*.csv")]  # of every camera
-    shelf.videos = every
     shelf.match(loaded, known)
+
+
+def _shelf_of(shelf: Shelf, place: str) -> Shelf:
+    """The same shelf for one task: videos in the folder of its part come before others of the same name."""
+    whole, own = shelf.root / "videos", copy(shelf)
+    folder = (_same_folder(whole, place) or _same_folder(whole, place.partition("/")[0])) if shelf.videos else None
+    own.videos = shelf.videos if folder is None else {**shelf.videos, **find_videos(folder)}
+    return own
 
 
 def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Loaded) -> Task:
@@ -152,8 +150,9 @@ def _read_json(root: Path, loaded: Loaded, view: str) -> None:
         fail(path, "it must be an object with a task per key", "Copy the file again")
     for title, info in TASKS.items():
         if info.key in record:
-            shelf.videos = _part_videos(root, info.folder)
-            loaded.tasks.append(_read_lists(title, record[info.key], names, path, shelf, view))
+            with refusals(path, f"the lists of {title}"):
+                part = _shelf_of(shelf, info.folder)
+                loaded.tasks.append(_read_lists(title, record[info.key], names, part, view))
         else:
             loaded.missing.append(f"{path}: the task {info.key!r} ({title}) is not in it.")
     for key in sorted(set(record) - {info.key for info in TASKS.values()}):
@@ -193,22 +192,11 @@ def _same_recording(one: list[tuple[str, int, int]], other: list[tuple[str, int,
     return shared > 0 and all(a[0] == b[0] and abs(a[1] - b[1]) <= SLACK for a, b in pairs)
 
 
-def _read_lists(
-    title: str, entry: Mapping[str, Any], names: Mapping[str, str], path: Path, shelf: Shelf, view: str
-) -> Task:
+def _read_lists(title: str, entry: Mapping[str, Any], names: Mapping[str, str], shelf: Shelf, view: str) -> Task:
     """One task of the file; the views of a recording become one timeline."""
-    try:
-        lists = [
-            Frames([str(a) for a in actions], starts, ends)
-            for actions, starts, ends in zip(
-                entry["hdl_actions"], entry["hdl_start_times"], entry["hdl_end_times"], strict=True
-            )
-        ]
-        handles = [str(handle) for handle in entry["handles"]]
-    except (KeyError, TypeError, ValueError) as error:
-        fail(
-            path, f"{title}: handles, hdl_actions, hdl_start_times, hdl_end_times do not fit ({error})", "Copy it again"
-        )
+    parts = zip(entry["hdl_actions"], entry["hdl_start_times"], entry["hdl_end_times"], strict=True)
+    lists = [Frames([str(action) for action in actions], starts, ends) for actions, starts, ends in parts]
+    handles = [str(handle) for handle in entry["handles"]]
     views = collapse_views(lists) if len(lists) != len(handles) else [[frames] for frames in lists]
     defects = list(TASKS[title].defects)
     if len(lists) != len(handles):
@@ -223,10 +211,8 @@ def _read_lists(
         frames = fullest(group)
         length = float((frames.ends[-1] + 1) / RATE)
         segments = [Segment(float(s / RATE), float(e / RATE), names.get(a, a)) for a, s, e in frames.steps()]
-        timeline = Timeline(segments, length, steps, name)
         # A recording of CMU-MMAC has a file per camera, whose name begins with the recording's.
         files = [n for n in (*shelf.videos, *shelf.features) if n.startswith(name) and camera_view(n) == view]
-        film, features, listed = shelf.find([name, *files])
         about = {"views": str(len(group))}
-        videos.append(TaskVideo(name, film, features, None, listed or length, timeline, about))
+        videos.append(shelf.video([name, *files], segments, steps, length=length, about=about))
     return Task(title, videos, steps, defects=tuple(defects))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from stepcut.datasets.dataset import Loaded, Shelf, Task, find_videos, first_of
 from stepcut.errors import AnnotationError
-from stepcut.files.atomic import read_json
 from stepcut.files.names import video_name
 from stepcut.formats import read_all
+from stepcut.formats.common import read_json, refusals
 from stepcut.formats.kinds import label_files
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
@@ -60,9 +60,11 @@ def read_kitchen(place: Path, loaded: Loaded) -> None:
             f"python -c 'from stepcut.datasets.toy import make_kitchen; make_kitchen({str(place)!r})'"
         )
         return
-    graph = read_json(place / "graph.json")
-    edges = tuple((str(before), str(after)) for before, after in graph["edges"])
-    task = read_task(place, loaded, steps=tuple(str(step) for step in graph["steps"]))
+    with refusals(place / "graph.json", "the order of a toy kitchen"):
+        graph = read_json(place / "graph.json")
+        edges = tuple((str(before), str(after)) for before, after in graph["edges"])
+        steps = tuple(str(step) for step in graph["steps"])
+    task = read_task(place, loaded, steps=steps)
     loaded.tasks.append(replace(task, name="breakfast", graph=edges))
 
 
