@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 import tempfile
+import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -121,6 +122,13 @@ def test_many_videos_in_one_file(name: str, tmp_path: Path) -> None:
     assert read(path, video="b").segments == two.segments
     with pytest.raises(AnnotationError, match=r"it holds 2 videos \(a, b\)\. Say which one with video=NAME"):
         read(path)
+
+
+def test_a_folder_of_very_many_files_takes_no_longer_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.formats.write", lambda *_: None)  # a disk takes its time
+    begin = time.process_time()
+    write_folder(tmp_path, [Timeline(video=f"v{number}") for number in range(5000)], "csv")
+    assert time.process_time() - begin < 5  # comparing each name with each took 15
 
 
 @pytest.mark.parametrize("name", READABLE)

@@ -54,6 +54,14 @@ def test_a_clip_keeps_its_sound(copied: bool, tmp_path: Path) -> None:
         assert not clip.streams.audio
 
 
+@pytest.mark.parametrize("copied", [True, False])
+def test_an_instant_is_a_short_clip(copied: bool, tmp_path: Path) -> None:
+    video = make_film(tmp_path / "film.mp4", frames=60, g="20", bf="0")
+    at, target = float(key_times(video)[1]), tmp_path / "a.mp4"
+    assert cut_clip(video, at, at, target, keys=None if copied else [Fraction(0)]) == copied
+    assert 0 < probe(target).duration < 0.5
+
+
 @pytest.mark.parametrize("written_by", ["_copy", "write_film"])
 def test_a_full_disk_is_not_the_fault_of_the_video(
     written_by: str, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

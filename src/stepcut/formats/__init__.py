@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -183,9 +184,10 @@ def write_folder(
     listed = as_list(timelines)
     names = short_names([timeline.video or f"video{place}" for place, timeline in enumerate(listed, start=1)])
     paths = [Path(folder) / f"{safe_name(name.replace('/', '_')).name}{chosen.suffix}" for name in names]
+    taken = Counter(paths)
     for name, path in zip(names, paths, strict=True):
         # Where the file alone says which video it is, two that differ by their folders would not be found again.
-        if paths.count(path) > 1 or ("/" in name and chosen.capabilities.video == "file"):
+        if taken[path] > 1 or ("/" in name and chosen.capabilities.video == "file"):
             what = f"two timelines are of the video {video_name(name)!r}, folders aside"
             raise OptionError(f"{path}: {what}. Name them apart, or use one file (.json, .csv) for all.")
     for path, timeline in zip(paths, listed, strict=True):

@@ -28,6 +28,8 @@ NEAR = 0.5
 """Seconds. Where a key frame lies at most so long before a segment, the packets are copied from there on."""
 COPIED = ("h264", "hevc", "av1", "mpeg4")
 """Codecs that an .mp4 may hold; others are encoded anew."""
+SHORTEST = 0.2
+"""Seconds. What is shown of an instant."""
 TILE = (180, 320)  # height and width of a video in the grid movie
 RATE = 10  # frames a second of it
 ROW = 5  # pictures in a row of a contact sheet
@@ -41,6 +43,7 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
     target      the clip to write
     keys        times of its key frames, where they are known already
     """
+    end = max(end, start + SHORTEST)
     with blame(Path(video)):
         times = key_times(video) if keys is None else keys
         before = max((time for time in times if time <= start + 0.001), default=None)
@@ -50,7 +53,7 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
                 _copy(video, before, end, temporary)
             else:
                 rate = probe(video).rate or Fraction(25)
-                frames = (picture for _, picture in sample_frames(video, rate, start=start, end=max(end, start + 0.2)))
+                frames = (picture for _, picture in sample_frames(video, rate, start=start, end=end))
                 write_film(frames, rate, temporary, heard=(video, start, end))
     return copied
 
@@ -76,7 +79,7 @@ def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
     """
 
     def frames() -> Iterator[NDArray[np.uint8]]:
-        films = [sample_frames(video, RATE, TILE, s.start, max(s.end, s.start + 0.2)) for video, s in parts]
+        films = [sample_frames(video, RATE, TILE, s.start, max(s.end, s.start + SHORTEST)) for video, s in parts]
         last = [Image.new("RGB", TILE[::-1])] * len(films)
         while True:
             new = [next(film, None) for film in films]
