@@ -49,6 +49,8 @@ def test_a_project(tmp_path: Path) -> None:
     assert timeline.segments == (Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(4.5, 4.5, "tap"))
     assert (timeline.video, timeline.duration, timeline.steps) == ("/films/tea.mp4", 60.5, ("tap", "stir", "pour"))
     assert read(path, annotator="ann").sequence() == ["stir"]
+    with pytest.raises(AnnotationError, match=r"no subject 'bob'; it has \['', 'ann'\]"):
+        read(path, annotator="bob")
     assert list(read_folder(path)) == ["tea"]
 
 

@@ -21,6 +21,7 @@ EVENTS = Capabilities(names="trimmed", steps="none", duration=False, confidence=
 VERSION = "7.0"
 HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
 STATUS = ("status", "behavior_type")
+NOBODY = "No focal subject"
 MEDIA = ("media_file_name", "media_file_path", "media_file")
 
 
@@ -38,14 +39,15 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
     conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda item: int(item[0]))]
     points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
     steps = [str(each["code"]) for each in conf]
+    observations = record["observations"].items()
+    subjects = _wanted({str(event[1]) for _, each in observations for event in each["events"]}, path, options)
     timelines: list[Timeline] = []
-    for name, observation in record["observations"].items():
+    for name, observation in observations:
         events = [Event(number(e[0]), str(e[1]), str(e[2]), str(e[3])) for e in observation["events"]]
         missing = sorted({event.code for event in events} - set(steps))
         if missing:
             fail(path, f"observation {name!r}: {missing[0]!r} is not in the ethogram", "Add it there in BORIS")
-        if options.annotator is not None:
-            events = [event for event in events if event.subject == options.annotator]
+        events = [event for event in events if event.subject in subjects]
         segments = pair([event for event in events if event.code not in points], path)
         segments += [build_segment(e.time, e.time, e.code, path, None) for e in events if e.code in points]
         timelines += _by_media(str(name), observation, Timeline(segments, None, steps))
@@ -114,12 +116,13 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     columns["status"] = columns[next(name for name in STATUS if name in columns)]
     media = next((name for name in (*MEDIA, "observation_id") if name in columns), None)
     videos: dict[str, tuple[list[Event], list[Segment]]] = {}
-    for row in rows[place + 1 :]:
+    named = [(row, row.cell(columns, "subject", path) if "subject" in columns else "") for row in rows[place + 1 :]]
+    subjects = _wanted({subject for _, subject in named}, path, options)
+    for row, subject in named:
         time, status = row.time(columns, "time", path), row.cell(columns, "status", path)
-        subject = row.cell(columns, "subject", path) if "subject" in columns else ""
         step = row.cell(columns, "behavior", path)
         states, points = videos.setdefault(row.cell(columns, media, path) if media else path.stem, ([], []))
-        if options.annotator is not None and subject != options.annotator:
+        if subject not in subjects:
             continue
         if status.upper() == "POINT":
             points.append(build_segment(time, time, step, path, row.line))
@@ -134,7 +137,7 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
     rows = [HEADER]
     for timeline in timelines:
         for event, status in _events(timeline):
-            who = event.subject or "No focal subject"
+            who = event.subject or NOBODY
             rows.append([video_name(timeline.video), timeline.video, who, event.code, status, plain(event.time)])
     write_rows(path, rows, "\t", options.spreadsheet)
 
@@ -143,6 +146,15 @@ def matches_events(rows: Sequence[Row]) -> bool:
     """Whether a table has a header with Time, Behavior, and Status or Behavior type, perhaps after a preamble."""
     headers = [{simplify(cell) for cell in row.cells} for row in rows[:100]]
     return any({"time", "behavior"} <= names and names & set(STATUS) for names in headers)
+
+
+def _wanted(subjects: set[str], path: Path, options: Options) -> set[str]:
+    """The `subjects` whose events are read: the annotator that is named, or all; nobody is asked for where none are."""
+    if options.annotator is None or subjects <= {"", NOBODY}:
+        return subjects
+    if options.annotator not in subjects:
+        fail(path, f"no subject {options.annotator!r}; it has {sorted(subjects)}", "Name one of these")
+    return {options.annotator}
 
 
 def pair(events: Iterable[Event], path: Path) -> list[Segment]:

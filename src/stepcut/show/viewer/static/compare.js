@@ -10,6 +10,7 @@ let tiles = [];
 let playing = true;
 let speed = 1;
 let watcher = null;
+let ticking = 0;
 let shown = -1; // the number of the step
 
 export function compareStep(number) {
@@ -43,13 +44,14 @@ export function compareStep(number) {
     el("div", { class: "tiles" }, ...tiles.map((tile) => tile.node)));
   show(true);
   tiles.forEach((tile) => watcher.observe(tile.node));
-  requestAnimationFrame(tick);
+  ticking = requestAnimationFrame(tick);
   pause.focus();
 }
 
 export function leaveCompare() {
   const left = comparing();
   watcher?.disconnect();
+  cancelAnimationFrame(ticking);
   tiles.forEach((tile) => tile.player.close());
   tiles = [];
   show(false);
@@ -125,12 +127,11 @@ function setSpeed(rate) {
 }
 
 function tick() {
-  if (!tiles.length) return;
   for (const tile of tiles) {
     const [start, end] = tile.parts[tile.at];
     const time = tile.player.time;
     if (tile.player.place >= 0 && (time >= end - 0.02 || time < start - 0.5)) tile.player.seek(start);
     tile.line.style.width = `${Math.min(Math.max((100 * (time - start)) / (end - start), 0), 100)}%`;
   }
-  requestAnimationFrame(tick);
+  ticking = requestAnimationFrame(tick);
 }
