@@ -280,7 +280,7 @@ def test_no_space_on_the_disk_is_not_the_videos_fault(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stepcut.features.files.RowWriter.append", full)
+    monkeypatch.setattr("stepcut.features.compute.compute_rows", full)
     with pytest.raises(OutputError, match="no space left on the disk"):
         extract(folder, Mean(), fps=5, cache=tmp_path)
 

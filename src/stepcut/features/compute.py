@@ -46,19 +46,23 @@ def compute_features(
     device = str(getattr(backbone, "device", None))
     gpu = device if device.startswith("cuda") else None
     samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()), times, gpu)
-    with write_rows(target) as writer:
+
+    def told() -> Iterator[Rows]:
         for rows in compute_rows(samples, backbone, as_rate(fps)):
-            writer.append(rows)
+            yield rows
             if tell is not None:
                 tell(len(rows))
-        metadata = {
+
+    def metadata() -> dict[str, str]:
+        return {
             "rate": str(as_rate(fps)),
             "duration": repr(samples.duration),
             "corrupt": str(samples.corrupt),
             "backbone": backbone.fingerprint,
             **({"times": times, "tolerance": str(samples.tolerance)} if samples.tolerance is not None else {}),
         }
-        writer.finish(metadata)
+
+    write_rows(target, told(), metadata)
     return as_path(target)
 
 

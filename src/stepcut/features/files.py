@@ -11,11 +11,11 @@ import json
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,50 +91,39 @@ def clear_leftovers(cache: Path | Address) -> None:
                 part.unlink()
 
 
-class RowWriter:
-    """Writes rows to a `file` as they come, so that a long video never has to fit into memory."""
+def write_rows(path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[[], Mapping[str, str]]) -> None:
+    """Write rows to a file as they come, so that a long video never has to fit into memory; whole or not at all.
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.rows = 0
-        self.shape: tuple[int, ...] | None = None
+    path      the file
+    parts     rows (n, ...), a few at a time, all of one shape; they are kept in half precision
+    metadata  gives what the file says of itself, once the last row is written
+    """
+    count, shape = 0, None
+    with whole_file(path) as temporary, open(temporary, "wb") as file:
         file.write(b" " * _HEADER)
-
-    def append(self, rows: NDArray[Any]) -> None:
-        """Add rows (n, ...), all of one shape; they are kept in half precision."""
-        if self.shape is None:
-            self.shape = rows.shape[1:]
-        if rows.shape[1:] != self.shape:
-            raise FeatureError(f"rows of shape {rows.shape[1:]} after rows of shape {self.shape}: all must be alike.")
-        with np.errstate(over="ignore"):
-            half = rows.astype("<f2", copy=False)
-        if not np.isfinite(half).all():
-            most = f"values up to {np.abs(rows).max():g}, not finite in half precision (at most 65504)"
-            raise FeatureError(f"the backbone gave {most}. Scale its features down.")
-        self._file.write(np.ascontiguousarray(half).data)
-        self.rows += len(rows)
-
-    def append_all(self, rows: NDArray[Any]) -> None:
-        """Add many rows, such as those of a file, a few at a time."""
-        for at in range(0, len(rows), 256):
-            self.append(rows[at : at + 256])
-
-    def finish(self, metadata: Mapping[str, str]) -> None:
-        """Write the header with its `metadata`, now that the number of rows is known."""
-        shape = [self.rows, *(self.shape or ())]
-        entry = {"dtype": "F16", "shape": shape, "data_offsets": [0, 2 * int(np.prod(shape))]}
-        header = json.dumps({"__metadata__": dict(metadata), "rows": entry}).encode()
+        for rows in parts:
+            shape = rows.shape[1:] if shape is None else shape
+            if rows.shape[1:] != shape:
+                raise FeatureError(f"rows of shape {rows.shape[1:]} after rows of shape {shape}: all must be alike.")
+            with np.errstate(over="ignore"):
+                half = rows.astype("<f2", copy=False)
+            if not np.isfinite(half).all():
+                most = f"values up to {np.abs(rows).max():g}, not finite in half precision (at most 65504)"
+                raise FeatureError(f"the backbone gave {most}. Scale its features down.")
+            file.write(np.ascontiguousarray(half).data)
+            count += len(rows)
+        whole = [count, *(shape or ())]
+        entry = {"dtype": "F16", "shape": whole, "data_offsets": [0, 2 * int(np.prod(whole))]}
+        header = json.dumps({"__metadata__": dict(metadata()), "rows": entry}).encode()
         if len(header) > _HEADER - 8:
             raise FeatureError(f"{len(header):,} bytes of names and paths, at most {_HEADER - 8:,}. Use shorter ones.")
-        self._file.seek(0)
-        self._file.write((_HEADER - 8).to_bytes(8, "little") + header.ljust(_HEADER - 8))
+        file.seek(0)
+        file.write((_HEADER - 8).to_bytes(8, "little") + header.ljust(_HEADER - 8))
 
 
-@contextlib.contextmanager
-def write_rows(path: AnyPath) -> Iterator[RowWriter]:
-    """A writer whose file becomes `path` when the block ends well, and leaves nothing behind when it does not."""
-    with whole_file(path) as temporary, open(temporary, "wb") as file:
-        yield RowWriter(file)
+def in_parts(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Many `rows`, such as those of a file, a few at a time."""
+    return (rows[at : at + 256] for at in range(0, len(rows), 256))
 
 
 def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
@@ -143,9 +132,7 @@ def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) ->
         there, said = read_rows(path)
         if said == metadata and np.array_equal(there, rows):
             return
-    with write_rows(path) as writer:
-        writer.append_all(rows)
-        writer.finish(metadata)
+    write_rows(path, in_parts(rows), lambda: metadata)
 
 
 def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:

@@ -21,7 +21,7 @@ from stepcut.errors import FeatureError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
-from stepcut.features.files import content_hash, feature_file, read_rows, write_rows
+from stepcut.features.files import content_hash, feature_file, in_parts, read_rows, write_rows
 from stepcut.features.video.container import JUMP, blame, check_file, mendable
 from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
@@ -175,10 +175,7 @@ def _join(job: Extraction, backbone: Backbone | Carried) -> bool:
             found.append(rows)
     except VideoError:
         return False
-    with write_rows(job.target) as writer:
-        for rows in found:
-            writer.append_all(rows)
-        writer.finish(said)
+    write_rows(job.target, (few for rows in found for few in in_parts(rows)), lambda: said)
     return True
 
 

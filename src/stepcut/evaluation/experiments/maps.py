@@ -15,7 +15,7 @@ from stepcut.errors import DataError
 from stepcut.features.backbones.resnet50 import map_shape
 from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
-from stepcut.features.files import content_hash, load_features, read_rows, write_rows
+from stepcut.features.files import content_hash, in_parts, load_features, read_rows, write_rows
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.parallel.contract import Engine
@@ -94,9 +94,7 @@ def _halve(one: Features, path: Path) -> None:
     """Keep maps (T, C, h, w) at `path` with half the width and height: the mean of every four places."""
     if one.rows.ndim != 4 or not isinstance(one.rows, np.memmap):
         raise DataError("--maps half: this backbone gives vectors, which take little room. Leave --maps out.")
-    count, channels, height, width = one.rows.shape
-    with write_rows(path) as writer:
-        for first in range(0, count, 64):
-            rows = np.asarray(one.rows[first : first + 64, :, : height // 2 * 2, : width // 2 * 2], dtype=np.float32)
-            writer.append(rows.reshape(len(rows), channels, height // 2, 2, width // 2, 2).mean((3, 5)))
-        writer.finish(read_rows(Path(str(one.rows.filename)))[1])
+    (_, channels, height, width), file = one.rows.shape, Path(str(one.rows.filename))
+    whole = (rows[:, :, : height // 2 * 2, : width // 2 * 2].astype(np.float32) for rows in in_parts(one.rows))
+    parts = (rows.reshape(len(rows), channels, height // 2, 2, width // 2, 2).mean((3, 5)) for rows in whole)
+    write_rows(path, parts, lambda: read_rows(file)[1])
