@@ -45,7 +45,7 @@ def test_holm_corrects_and_keeps_the_order() -> None:
 
 
 def test_too_few_videos_are_told() -> None:
-    with pytest.raises(OptionError, match="group A has 1 videos"):
+    with pytest.raises(OptionError, match="group A has 1 video;"):
         compare_groups(group([[0]], 20, 1), group([[0], [0]], 20, 2), STEPS)
 
 

@@ -269,5 +269,7 @@ def test_it_says_what_so_few_videos_give_no_alarm_about(tiny_task: Kitchen) -> N
     assert f"{usual.graph.videos} videos are too few" in runner.note
     assert "left out" in runner.note
     assert "once more" not in runner.note
+    alone = learn_expectations([tiny_task.labels["video0"]], 1.0)
+    assert Guide(Echo, 1.0, alone, STEPS).note.startswith("1 video is too few")
     late = np.repeat([1, 0, 2], 20)
     assert not [alert for state in walk(runner, shares(late)) for alert in state.alerts if alert.kind == "misordered"]

@@ -61,10 +61,6 @@ class Expectations:
     steps_decide: bool = False
     """Whether steps left out or exchanged may decide alone, as more is found so: see `score.py`."""
 
-    def signs(self, video: Observed) -> list[Sign]:
-        """Every way in which a video differs, small and great."""
-        return find_signs(video, self.usual, self.severity)
-
     def judge(self, video: Observed, signs: Sequence[Sign]) -> tuple[dict[str, float], float]:
         """What each way of straying adds to the total, and all evidence in one score.
 

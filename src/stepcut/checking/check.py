@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from scipy.special import ndtr
 
 from stepcut.checking.calibrate import Expectations
-from stepcut.checking.evidence import Sign, find_untimely, likeness
+from stepcut.checking.evidence import Sign, find_signs, find_untimely, likeness
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.order.orders import Labels, counted, name_of
@@ -44,7 +44,7 @@ def check_labels(
     seconds       of the video, where its end is known more finely than by rows
     """
     shown = observe(labels, rate, memberships, novelty, embedding)
-    signs = expectations.signs(shown)
+    signs = find_signs(shown, expectations.usual, expectations.severity)
     worth, score = expectations.judge(shown, signs)
     distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stepcut.errors import OptionError
 from stepcut.order.likelihood import count_first
-from stepcut.order.orders import sequence
+from stepcut.order.orders import counted
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline
 
@@ -42,9 +42,7 @@ def compare_groups(first: Sequence[Timeline], second: Sequence[Timeline], steps:
     """
     for name, group in {"A": first, "B": second}.items():
         if len(group) < 2:
-            raise OptionError(
-                f"group {name} has {len(group)} videos; two groups are compared by two videos each or more."
-            )
+            raise OptionError(f"group {name} has {counted(len(group))}; two groups are compared by two each or more.")
     found = [_lengths("seconds", "(whole video)", [t.end for t in first], [t.end for t in second])]
     for step in steps:
         times = [[_times(timeline)[step] for timeline in group] for group in (first, second)]
@@ -81,12 +79,11 @@ def time_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) 
     return Table([*group, "video", "step", "seconds", "times", "% of video"], rows, "Time budget")
 
 
-def draw_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str], ax: Any = None) -> Any:
+def draw_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) -> Any:
     """Draw the seconds of each step in both groups as boxes side by side; gives the matplotlib axes."""
-    if ax is None:
-        from matplotlib.figure import Figure
+    from matplotlib.figure import Figure
 
-        ax = Figure(figsize=(7, 1 + 0.5 * len(steps)), layout="constrained").add_subplot()
+    ax: Any = Figure(figsize=(7, 1 + 0.5 * len(steps)), layout="constrained").add_subplot()
     width = 0.8 / max(len(groups), 1)
     for place, (name, timelines) in enumerate(groups.items()):
         spent = [[_spent(timeline).get(step, 0.0) for timeline in timelines] for step in steps]
@@ -125,10 +122,7 @@ def _spent(timeline: Timeline) -> dict[str, float]:
 
 def _times(timeline: Timeline) -> Counter[str]:
     """How often each step is done; a pause is no repeat."""
-    steps = [segment.step for segment in timeline]
-    number = {step: place for place, step in enumerate(dict.fromkeys(steps))}
-    names = list(number)
-    return Counter(names[place] for place in sequence([number[step] for step in steps]))
+    return Counter(step for step, _ in groupby(segment.step for segment in timeline))
 
 
 def _lengths(what: str, step: str, first: Sequence[float], second: Sequence[float]) -> Difference:

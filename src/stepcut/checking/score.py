@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtr
+from scipy.special import ndtri
 
 from stepcut.checking.usual import PRIOR, Scale
 
@@ -53,12 +53,14 @@ def learn_scales(amounts: Sequence[Mapping[str, float]]) -> dict[str, Scale]:
 
 def worths(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, float]:
     """What each way of straying adds to the total."""
-    found = {}
-    for way, scale in scales.items():
-        score = scale.normal_score(amounts[way])
-        by_chance = -float(ndtri(1 / (scale.videos + 1)))
-        found[way] = max(score, -1.0) if way in ALWAYS else max(score - by_chance, 0.0)
-    return found
+    return {way: float(_worth(way, amounts[way], scale)) for way, scale in scales.items()}
+
+
+def _worth(way: str, amount: Any, scale: Scale) -> Any:
+    """What straying by an `amount`, or by some of them, adds to the total."""
+    score = scale.normal_score(amount)
+    by_chance = -float(ndtri(1 / (scale.videos + 1)))
+    return np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
 
 
 def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
@@ -82,17 +84,14 @@ def totals_beside(
     new           by how much the new one does
     steps_decide  as for `total_worth`
     """
-    count = len(amounts["length"])
-    worth, by_chance = {}, -float(ndtri(1 / (count + 1)))
+    count, worth = len(amounts["length"]), {}
     for way, found in amounts.items():
-        values = np.asarray(found)
-        # The same as `Scale.of` and `Scale.normal_score`, for all of them at once.
+        values: Any = np.asarray(found)
+        # The same as `Scale.of`, for all of them at once.
         mean = (values.sum() - values + new[way]) / count
         squares = (values**2).sum() - values**2 + new[way] ** 2 - count * mean**2
         spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (count - 1 + PRIOR))
-        z = (values - mean) / (spread * math.sqrt(1 + 1 / count))
-        score = np.sign(z) * -ndtri(np.maximum(stdtr(max(count - 1 + PRIOR, 1.0), -np.abs(z)), 1e-300))
-        worth[way] = np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+        worth[way] = _worth(way, values, Scale(mean, spread, count))
     return [float(total) for total in total_worth(worth, steps_decide)]
 
 
@@ -112,8 +111,5 @@ def find_limit(scores: Sequence[float], rate: float) -> float:
     """
     if not scores:
         return float(-ndtri(rate))
-    ranked = sorted(scores, reverse=True)
-    place = promised_rate(len(ranked), rate) * (len(ranked) + 1) - 1
-    low = min(math.floor(place + 1e-9), len(ranked) - 1)
-    high = min(low + 1, len(ranked) - 1)
-    return ranked[low] + (ranked[high] - ranked[low]) * min(max(place - low, 0.0), 1.0)
+    place = promised_rate(len(scores), rate) * (len(scores) + 1) - 1
+    return float(np.interp(round(place, 9), range(len(scores)), sorted(scores, reverse=True)))

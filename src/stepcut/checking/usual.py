@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
@@ -65,17 +65,14 @@ class Scale(NamedTuple):
         z = (math.log(max(seconds, 1e-3)) - self.middle) / self.width
         return min(max(float(stdtr(self.freedom, z)), 1e-12), 1 - 1e-12)
 
-    def normal_score(self, value: float) -> float:
-        """Where a value lies among usual ones: 0 in the middle, 2 is rarer than one in forty."""
+    def normal_score(self, value: Any) -> Any:
+        """Where a value, or each of some, lies among usual ones: 0 in the middle, 2 is rarer than one in forty."""
         z = (value - self.middle) / self.width
-        return math.copysign(float(-ndtri(max(float(stdtr(self.freedom, -abs(z))), 1e-300))), z)
+        return np.copysign(-ndtri(np.maximum(stdtr(self.freedom, -np.abs(z)), 1e-300)), z)
 
     def exceeded_by(self, share: float) -> float:
         """The value that a share of new ones exceed."""
         return self.middle + float(stdtrit(self.freedom, 1 - share)) * self.width
-
-
-NO_STRETCH = Scale(0.0, 1.0, 0)
 
 
 @dataclass(frozen=True)
@@ -93,11 +90,11 @@ class Usual:
     """How surely a step is seen at its clearest moment, in each of the videos that do it, sorted."""
     times: dict[int, float]
     """When each step usually comes: the median of its mean time, from 0 at the beginning to 1 at the end."""
-    new: float = math.inf
+    new: float
     """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
-    stretch: Scale = NO_STRETCH
+    stretch: Scale
     """How long the longest stretch beyond that limit lasts, and a second."""
-    exchangeable: dict[tuple[int, int], float] = field(default_factory=dict)
+    exchangeable: dict[tuple[int, int], float]
     """In what share of the videos that do both steps one could have been moved past the other; 1 where not known."""
 
     def missing(self, step: int) -> float:

@@ -215,11 +215,8 @@ def read_like(
         both = [{"times": "exact", **one.to_json(), "backbone": one.backbone} for one in (features.spec, spec)]
         made, learned = (", ".join(f"{name}={one.get(name, 'as usual')}" for name in unlike) for one in both)
         older = max(TIMES[one["times"]] or Fraction(0) for one in both) / rate
-        off = (
-            f"a row may show a frame up to {float(older):g} s older"
-            if unlike == ["times"]
-            else "what is found may be wrong"
-        )
+        off = f"a row may show a frame up to {float(older):g} s older"
+        off = off if unlike == ["times"] else "what is found may be wrong"
         warn_once(f"features made with {made} are put to a procedure that was learned with {learned}: {off}.")
     return features
 

@@ -22,7 +22,7 @@ from stepcut.checking.observe import observe
 from stepcut.checking.task import RARE
 from stepcut.errors import FeatureError, OptionError
 from stepcut.methods.contract import Array, Online
-from stepcut.order.orders import name_of, number_of
+from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
 
 ENOUGH = 0.25
@@ -266,8 +266,9 @@ class Guide:
             "a step done once more": never["extra"],
         }
         mute = ", or about ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
-        few = f"{self.graph.videos} videos are too few for an alarm about {mute}, when at most one normal video in ten"
-        return f"{few} may raise a false one. Learn from more, or mark a step critical to be told." if mute else ""
+        known = f"{counted(self.graph.videos)} {'is' if self.graph.videos == 1 else 'are'}"
+        few = f"{known} too few for an alarm about {mute}, when at most one normal video in ten may raise a false one"
+        return f"{few}. Learn from more, or mark a step critical to be told." if mute else ""
 
     def _rare(self) -> float:
         """The chance below which something is worth an alarm: `ALARM`, shared by three kinds of alarm and all steps."""

@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from functools import partial
@@ -87,7 +87,7 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
         yield Sample(sample.time, sample.picture, skipped, sample.notes)
 
 
-def frames_of(source: str, stall: float, say: Say) -> Iterator[Any]:
+def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
     """The frames of a live source.
 
     source  `camera`, `camera:1`, on Windows `camera:NAME`, or an address

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ log = logging.getLogger("stepcut")
 
 Picture = NDArray[np.uint8]
 Say = Callable[[str], None]
-Connect = Callable[[Say], Iterator[Any]]
+Connect = Callable[[Say], Generator[Any, None, None]]
 """Opens a source and gives its frames, as long as they come; tells what is worth knowing in words."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds before the first attempt to reconnect, doubled each time, and the most of them."""
@@ -138,15 +139,11 @@ class Stream(Iterator[Sample]):
     def _read_until_it_drops(self) -> str:
         """Read frames as long as they come; gives the reason for the end."""
         try:
-            frames = self.connect(self.say)
-            try:
+            with closing(self.connect(self.say)) as frames:
                 for frame in frames:
                     if self._stop.is_set():
                         return "stopped"
                     self._take(frame)
-            finally:
-                if hasattr(frames, "close"):
-                    frames.close()
         except (OSError, VideoError) as error:
             return " ".join(str(error).split()) or type(error).__name__
         return "it ended"

@@ -52,7 +52,7 @@ def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
     """Which family `weights` belong to, by the `metadata` of their file; torchvision's where they say nothing."""
     said = {key.lower(): value.lower() for key, value in metadata.items()}
     variant = said.get("family", said.get("variant", ""))
-    if variant.startswith("v1.5") or "v1.5" in variant:
+    if "v1.5" in variant:
         return "v1.5"
     if variant.startswith(("v1", "caffe", "keras")) or "bgr" in said.get("input", ""):
         return "v1"
