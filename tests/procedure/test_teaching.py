@@ -50,10 +50,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def learned_once(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("learned") / "a.proc"
+    sc.learn(files, steps=6, output=place, **QUICK)
+    return place
+
+
 @pytest.fixture
-def place(files: Path, tmp_path: Path) -> Path:
-    sc.learn(files, steps=6, output=tmp_path / "a.proc", **QUICK)
-    return tmp_path / "a.proc"
+def place(learned_once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(learned_once, tmp_path / "a.proc"))
 
 
 def test_labels_find_their_video_among_equal_names_by_the_folder() -> None:
