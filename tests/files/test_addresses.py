@@ -15,6 +15,7 @@ from parallel_kit import Logged, seen
 
 import stepcut as sc
 from stepcut.cli.main import main
+from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import export, extract, load_features
@@ -174,6 +175,29 @@ def test_half_a_procedure_is_none(memory: Address, tmp_path: Path) -> None:
         sc.load("memory://shop/a.proc")
     with pytest.raises(ProcedureError, match="there is no such procedure"):
         sc.load("memory://shop/b.proc")
+
+
+def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
+    memory: Address, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, rows in enumerate(toy_features(videos=3, seed=1, dim=8)[0]):
+        np.save(tmp_path / f"{number}.npy", rows)
+    there = f"{memory}/taught.proc"
+    assert main(["learn", str(tmp_path), "-k", "3", "--set", "restarts=2", "-o", there, "--quiet"]) == 0
+    assert main(["convert", there, str(tmp_path / "labels.csv"), "--quiet"]) == 0
+    assert main(["check", there, str(tmp_path / "0.npy"), "--quiet"]) in (0, 1)
+    assert main(["evaluate", there, "--truth", str(tmp_path / "labels.csv")]) == 0
+    assert main(["teach", there, str(tmp_path / "labels.csv"), "--quiet"]) == 0
+    assert sc.load(there).given.keys() == {"0", "1", "2"}
+    said = capsys.readouterr()
+    assert "stepcut view" not in said.out
+    assert "--back" not in said.out
+    for words in (["view", there, "--no-browser"], ["teach", there, "--back"]):
+        assert main(words) == 2
+        assert f"{there}: a procedure is looked at and corrected on this machine" in capsys.readouterr().err
+    (memory / "taught.proc" / "steps.json").write_text("[")
+    with pytest.raises(ProcedureError, match=f"^{there}: the procedure is damaged"):
+        sc.load(there)
 
 
 def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory: Address, films: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import OptionError, unknown
+from stepcut.files.addresses import Address
 from stepcut.files.atomic import read_json
 from stepcut.files.names import spell
 
@@ -31,7 +32,7 @@ class Severity:
         return {key: sorted(steps) for key, steps in asdict(self).items()}
 
 
-def read_severity(path: Path, names: Sequence[str], learned: Sequence[str]) -> Severity:
+def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
     """What a user says of the steps in the file at `path`; nothing where there is none.
 
     names    the names of the steps as they stand, by number

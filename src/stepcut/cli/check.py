@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from stepcut.checking.report import Report
 from stepcut.cli import say
@@ -18,7 +17,7 @@ def run(args: argparse.Namespace) -> int:
 
     1 when one deviates, 2 when one cannot be checked, 3 for another task.
     """
-    if Path(args.procedure).is_dir() and (note := read_outline(Path(args.procedure)).untaught):
+    if note := read_outline(args.procedure).untaught:
         say(note)
 
     def tell(_: str, report: Report) -> None:

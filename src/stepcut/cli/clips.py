@@ -16,7 +16,7 @@ from stepcut.show.clips import write_clips
 
 def run(args: argparse.Namespace) -> int:
     """Cut, and tell what could not be cut: 2 if there was such a video."""
-    outline = read_outline(Path(args.procedure))  # cutting needs no model
+    outline = read_outline(args.procedure)  # cutting needs no model
     step = None if args.step is None else spell([args.step], outline.steps)[args.step]
     if step is not None and step not in outline.steps:
         raise OptionError(unknown("step", step, outline.steps))

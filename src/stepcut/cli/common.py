@@ -157,7 +157,7 @@ def read_timelines(
     columns: str | None = None,
 ) -> dict[str, Timeline]:
     """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
-    if format is None and is_procedure(Path(source)):
-        outline = read_outline(Path(source))  # looking at timelines needs no model
+    if format is None and is_procedure(as_path(source)):
+        outline = read_outline(source)  # looking at timelines needs no model
         return {name: replace(each, video=outline.videos[name] or name) for name, each in outline.timelines.items()}
     return read_folder(source, format, rate, annotator, columns)

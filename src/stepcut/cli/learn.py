@@ -59,7 +59,8 @@ def run_task(args: argparse.Namespace) -> int:
             print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
         print(f"\nquality: {procedure.quality}\ncheck: {procedure.expectations.forecast}")
         place = shlex.quote(output)
-        print(f"\nkept in {output}\nlook at it:  stepcut view {place}")
+        look = "" if isinstance(as_path(output), Address) else f"\nlook at it:  stepcut view {place}"
+        print(f"\nkept in {output}{look}")
         print(f"check a new video:  stepcut check {place} NEW.mp4")
         for name, reason in skipped.items():
             print(f"left out: {name}: {reason}")

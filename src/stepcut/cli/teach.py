@@ -7,6 +7,7 @@ import shlex
 
 from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
+from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.procedure.taught import changes, take_back, teach_folder
 
@@ -35,7 +36,9 @@ def run(args: argparse.Namespace) -> int:
     for name, reason in after.suggest_why():
         print(f"label next:  {name} ({reason})")
     kept = args.output or args.procedure
-    print(f"\nkept in {kept}\nlook at it:  stepcut view {shlex.quote(kept)}")
-    if not args.output:
-        print(f"take it back:  stepcut teach {shlex.quote(kept)} --back")
+    print(f"\nkept in {kept}")
+    if not isinstance(as_path(kept), Address):
+        print(f"look at it:  stepcut view {shlex.quote(kept)}")
+        if not args.output:
+            print(f"take it back:  stepcut teach {shlex.quote(kept)} --back")
     return 0

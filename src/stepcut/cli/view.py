@@ -10,7 +10,7 @@ from stepcut.cli import say
 from stepcut.cli.common import find_films, find_moved, progress_hook, read_timelines
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import short_names
-from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.folder import folder_here, is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
 from stepcut.show.viewer.server import Running, kept, open_browser, outline_of
@@ -19,7 +19,7 @@ from stepcut.show.viewer.state import Beside, Viewer, look
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    folder, videos = Path(args.procedure), find_films(args.videos)
+    folder, videos = folder_here(args.procedure), find_films(args.videos)
     if folder.exists() and not is_procedure(folder):
         folder = kept(outline_of(read_timelines(args.procedure), videos, folder.stem))
     known = find_moved(read_outline(folder).videos, args.videos)

@@ -23,7 +23,6 @@ from stepcut.files.names import short_names
 from stepcut.formats import read_folder
 from stepcut.methods.segmenter import check_number
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
@@ -258,10 +257,7 @@ def spread(values: Sequence[float]) -> Cell:
 def _open(found: Any) -> Opened:
     if isinstance(found, str | os.PathLike):
         place = as_path(found)
-        if is_procedure(place):  # timelines need no model, and an address is read whole
-            found = read_outline(place) if isinstance(place, Path) else load(place)
-        else:
-            found = read_folder(found)
+        found = read_outline(place) if is_procedure(place) else read_folder(found)  # timelines need no model
     if isinstance(found, Mapping):
         return Opened(found, (), "unknown", set())
     if not hasattr(found, "config"):

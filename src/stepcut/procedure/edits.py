@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stepcut.checking.severity import FILE, Severity, read_severity
 from stepcut.errors import OptionError, OutputError, unknown
+from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_bytes, write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
 from stepcut.procedure.corrections.operations import Edit, correct, describe
-from stepcut.procedure.folder import locked
+from stepcut.procedure.folder import folder_here, locked
 from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import EDITS, read_outline
 
@@ -29,8 +29,8 @@ class Edits:
     `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` gives "rename step 0 to add jam".
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: AnyPath) -> None:
+        self.folder = folder_here(folder)
         self.path = self.folder / EDITS
         self._stamp: list[tuple[int, int, int]] | None = None
         self.refresh()

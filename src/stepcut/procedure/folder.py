@@ -17,7 +17,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from stepcut.errors import ExtraNeeded, OutputError, ProcedureError, StepcutError
+from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files.addresses import Address, AnyPath, as_path, put, remove
 from stepcut.files.atomic import check_place, hold, output_errors, read_json
 from stepcut.version import __version__
@@ -139,6 +139,14 @@ def read_config(path: AnyPath) -> dict[str, Any]:
 def read_fingerprint(path: AnyPath) -> str:
     """The fingerprint of the procedure at `path`; empty where it has none."""
     return str(read_config(path).get("fingerprint", ""))
+
+
+def folder_here(path: AnyPath) -> Path:
+    """The folder of a procedure at `path`, which must be on this machine: there it is locked while it is corrected."""
+    folder = as_path(path)
+    if isinstance(folder, Address):
+        raise OptionError(f"{folder}: a procedure is looked at and corrected on this machine. Copy its folder here.")
+    return folder
 
 
 def is_procedure(folder: Path | Address) -> bool:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -34,7 +33,7 @@ from stepcut.checking.severity import FILE, read_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
-from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.atomic import read_json, write_bytes, write_json, write_text
 from stepcut.methods import METHODS
 from stepcut.methods.contract import Labels, Method, plain_numbers
@@ -142,19 +141,12 @@ def _digest(data: bytes) -> str:
 
 def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Record:
     """Read a procedure that `save` wrote; `path`, `method` and `trust` are those of `stepcut.load`."""
-    where = as_path(path)
-    if isinstance(where, Path):
-        with locked(where, shared=True):
-            return _read(where, method, trust)
-    read_config(where)
-    with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
-        inside = Path(folder, "procedure")  # so that nothing of anybody else's lies beside it
-        for file in files_below(where):
-            write_bytes(inside / file.name, file.read_bytes())
-        return _read(inside, method, trust)
+    folder = as_path(path)
+    with locked(folder, shared=True):
+        return _read(folder, method, trust)
 
 
-def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
+def _read(folder: Path | Address, method: type[Method] | None, trust: bool) -> Record:
     outline = read_outline(folder)
     saved, config = read_config(folder).get("model"), outline.config
     if config["method"] == LABELS:
@@ -163,7 +155,8 @@ def _read(folder: Path, method: type[Method] | None, trust: bool) -> Record:
         )
     with damaged(folder), trusting(trust):
         kind = method or find_saved("method", str(config["method"]), METHODS)
-        config["backbone"] = find_files(config["backbone"], [folder.absolute().parent, Path.cwd()])
+        beside = [folder.absolute().parent] if isinstance(folder, Path) else []
+        config["backbone"] = find_files(config["backbone"], [*beside, Path.cwd()])
         FeatureSpec.from_json(config["backbone"])
         model = (folder / "model.safetensors").read_bytes()
         if saved not in (None, _digest(model)):
@@ -210,8 +203,9 @@ def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None
     )
 
 
-def read_outline(folder: Path) -> Outline:
-    """Read all of a folder but the model."""
+def read_outline(path: AnyPath) -> Outline:
+    """Read all of the procedure at `path`, a folder or an address, but the model."""
+    folder = as_path(path)
     config = read_config(folder)
     with damaged(folder):
         steps = [str(step["name"]) for step in read_json(folder / "steps.json")]
@@ -258,7 +252,7 @@ def _read_stretches(pairs: Any) -> Stretches:
     return known
 
 
-def _read_given(path: Path, samples: Mapping[str, int], count: int) -> dict[str, Labels]:
+def _read_given(path: Path | Address, samples: Mapping[str, int], count: int) -> dict[str, Labels]:
     """The labels that a procedure was taught; none where it was not."""
     found = {}
     for name, pairs in (read_json(path) if path.exists() else {}).items():

@@ -13,7 +13,7 @@ from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.folder import check_output, locked, new_folder, put_in_place, read_fingerprint
+from stepcut.procedure.folder import check_output, folder_here, locked, new_folder, put_in_place, read_fingerprint
 from stepcut.procedure.lesson import Given
 from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure, load
@@ -54,7 +54,7 @@ def teach_folder(
 
 def take_back(path: AnyPath) -> None:
     """Bring back the procedure at `path` as it was before it was taught there, with its corrections."""
-    folder = Path(str(path))
+    folder = folder_here(path)
     fingerprint = read_fingerprint(folder)
     if not can_take_back(folder, fingerprint):
         raise OptionError(f"{folder}: there is nothing to take back: it was not taught here.")
