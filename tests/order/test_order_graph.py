@@ -214,6 +214,12 @@ def test_wrong_input_is_refused_in_words() -> None:
         learn_graph([[0], [-1, 0]])
     with pytest.raises(OptionError, match=r"durations must have one number per entry.*got \[1\] for \[2\]"):
         learn_graph([[0, 1]], durations=[[1.0]])
+    for wrong in (5, [5], [[0, 1], None]):
+        with pytest.raises(OptionError, match="give the steps of each video, a list of lists"):
+            learn_graph(wrong)
+    for wrong in (5, [5], [["a", "b"]]):
+        with pytest.raises(OptionError, match="durations must have one number per entry of sequences"):
+            learn_graph([[0, 1]], durations=wrong)
     with pytest.raises(OptionError, match=r"step=7 is not in this graph. Choose from \[0, 1\]"):
         learn_graph([[0, 1]]).before(7)
     with pytest.raises(ProcedureError, match="this is no procedure graph"):

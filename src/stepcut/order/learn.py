@@ -52,7 +52,7 @@ def learn_graph(
     laid_out, sure = _laid_out(done, durations, "durations"), _laid_out(done, confidences, "confidences")
     places = [main_places(sequence, seconds) for sequence, seconds in zip(done, laid_out, strict=True)]
     orders = [[number[sequence[at]] for at in own] for sequence, own in zip(done, places, strict=True)]
-    weights = [[float(row[at]) for at in own] for row, own in zip(sure, places, strict=True)]
+    weights = [[row[at] for at in own] for row, own in zip(sure, places, strict=True)]
     found = find_precedence(orders, len(steps), weights) if order else no_precedence(len(steps))
     first = count_first(orders, len(steps))
 
@@ -75,19 +75,20 @@ def learn_graph(
 
 
 def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-    if not len(sequences):
+    try:
+        done = [list(sequence) for sequence in sequences]
+    except TypeError as error:
+        raise OptionError(f"sequences={sequences!r}; give the steps of each video, a list of lists.") from error
+    if not done:
         raise OptionError("sequences is empty; a graph is learned from the step sequences of one video or more.")
-    done = []
-    for place, sequence in enumerate(sequences):
-        steps = list(sequence)
+    for place, steps in enumerate(done):
         wrong = [step for step in steps if not isinstance(step, int | np.integer) or step < 0]
         if wrong:
             raise OptionError(
                 f"sequences[{place}] holds {wrong[0]!r}; steps are whole numbers from 0 up. "
                 "Background is left out: `stepcut.order.sequence(labels)` does that."
             )
-        done.append([int(step) for step in steps])
-    return done
+    return [[int(step) for step in steps] for steps in done]
 
 
 def _support(first: np.ndarray, error: float, a: int, b: int) -> Support:
@@ -101,12 +102,14 @@ def _laid_out(
     """A number for every segment; where none are given, all are alike."""
     if given is None:
         return [[1.0] * len(sequence) for sequence in done]
-    if [len(row) for row in given] != [len(sequence) for sequence in done]:
-        raise OptionError(
-            f"{name} must have one number per entry of sequences; "
-            f"got {[len(row) for row in given]} for {[len(sequence) for sequence in done]}."
-        )
-    return given
+    try:
+        rows = [[float(number) for number in row] for row in given]
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{name} must have one number per entry of sequences ({error}).") from error
+    counts, wanted = [len(row) for row in rows], [len(sequence) for sequence in done]
+    if counts != wanted:
+        raise OptionError(f"{name} must have one number per entry of sequences; got {counts} for {wanted}.")
+    return rows
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
@@ -129,14 +132,12 @@ def _durations(
     done: Sequence[Sequence[int]], durations: Sequence[Sequence[float]], steps: Sequence[int]
 ) -> dict[int, Duration]:
     """Seconds that a video spends on a step, all its segments together: the middle and the usual range."""
-    spent: dict[int, list[float]] = {step: [] for step in steps}
+    totals: list[dict[int, float]] = []
     for sequence, seconds in zip(done, durations, strict=True):
-        total: dict[int, float] = {}
+        totals.append(dict.fromkeys(sequence, 0.0))
         for step, time in zip(sequence, seconds, strict=True):
-            total[step] = total.get(step, 0.0) + float(time)
-        for step, time in total.items():
-            spent[step].append(time)
-    return {step: Duration.of(times) for step, times in spent.items()}
+            totals[-1][step] += time
+    return {step: Duration.of([total[step] for total in totals if step in total]) for step in steps}
 
 
 # ---------------------------------------------------------------------- from labels
