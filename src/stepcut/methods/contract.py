@@ -194,6 +194,12 @@ def part(state: Mapping[str, T], prefix: str) -> dict[str, T]:
     return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
 
 
+def as_learned(kept: Array) -> Any:
+    """An array that a `state` holds, as float64; a plain number where it has no dimensions."""
+    wide = np.asarray(kept, dtype=np.float64)
+    return wide if wide.ndim else wide.item()
+
+
 def kept_settings(method: object, names: Sequence[str]) -> dict[str, Any]:
     """What the `__init__` of a part of somebody's own was given: its attributes of these names."""
     for name in names:

@@ -46,9 +46,9 @@ def limited(default: Any, low: float, high: float = math.inf, *, above: bool = F
 def check_limits(part: Any) -> None:
     """Refuse the first setting of `part` that is outside its limits; one that is None by default may be None."""
     for each in fields(part):
-        value = getattr(part, each.name)
-        if "limits" in each.metadata and not (value is None and each.default is None):
-            check_number(each.name, value, **each.metadata["limits"])
+        limits = each.metadata.get("limits")
+        if limits and not (each.default is None and getattr(part, each.name) is None):
+            check_number(each.name, getattr(part, each.name), **limits)
 
 
 def check_number(

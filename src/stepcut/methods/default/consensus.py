@@ -23,7 +23,7 @@ def overlap(a: Labels, b: Labels, steps: int) -> Floats:
 def agreement(a: Labels, b: Labels, steps: int) -> float:
     """How alike two segmentations are, 0 to 1: mean F1 when every step of one is paired with one of the other."""
     gain = overlap(a, b, steps)
-    return float(gain[_pair(gain)].mean())
+    return float(gain[pair_steps(gain)].mean())
 
 
 def consensus(segmentations: Sequence[Labels], steps: int, iterations: int = 5) -> Floats:
@@ -36,7 +36,7 @@ def consensus(segmentations: Sequence[Labels], steps: int, iterations: int = 5) 
     for _ in range(iterations):
         votes = np.zeros((len(common), steps))
         for one in segmentations:
-            rows, columns = _pair(overlap(common, one, steps))
+            rows, columns = pair_steps(overlap(common, one, steps))
             number = np.empty(steps, dtype=np.int64)
             number[columns] = rows
             inside = np.flatnonzero(one >= 0)
@@ -99,7 +99,8 @@ def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> fl
     return float(1 - np.nanvar(times[:, shared], axis=0).mean() / spread)
 
 
-def _pair(gain: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def pair_steps(gain: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of `gain` (K, K), each row paired with one column so that the sum is highest."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(-gain)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.contract import Array
+from stepcut.methods.contract import Array, as_learned
 from stepcut.methods.default.forward_backward import forward_backward, soften
 from stepcut.methods.default.online import Causal
 from stepcut.methods.default.slow_features import smooth
@@ -40,14 +40,14 @@ class Discriminant:
     """(bins, S): log-density of the normalised time of each state"""
     sigmas: Floats
     """(scales,): widths of the Gaussians over time, in rows, the finest first"""
-    lag: Floats
-    """(): rows before and after between which motion is measured"""
-    stay: Floats
-    """(): probability that a state goes on in the next row"""
-    temperature: Floats
-    """(): rows that count as one independent observation"""
-    doubt: Floats
-    """(): see `soften`"""
+    lag: float
+    """Rows before and after between which motion is measured."""
+    stay: float
+    """Probability that a state goes on in the next row."""
+    temperature: float
+    """Rows that count as one independent observation."""
+    doubt: float
+    """See `soften`."""
 
     def log_likelihood(self, rows: Floats) -> Floats:
         """(T, S) from one centred video (T, d)."""
@@ -63,19 +63,19 @@ class Discriminant:
 
     def posterior(self, rows: Floats) -> Floats:
         """How likely each state is at each row of one centred video, (T, S)."""
-        return forward_backward(self.log_likelihood(rows), float(self.stay))
+        return forward_backward(self.log_likelihood(rows), self.stay)
 
     def online(self, mean: Floats, length: float) -> Causal:
         """The posterior (S,) row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
-        steps, lag, stay = len(self.bias) - 1, int(self.lag), float(self.stay)
-        return Causal(mean, length, steps, self.sigmas, lag, stay, self._evidence, lambda posterior: posterior)
+        steps, lag = len(self.bias) - 1, int(self.lag)
+        return Causal(mean, length, steps, self.sigmas, lag, self.stay, self._evidence, lambda posterior: posterior)
 
     def _evidence(self, rows: Floats, when: Floats) -> Floats:
         return np.asarray(self.at_times(np.einsum("sd,sdk->k", rows, self.weights)[None], when)[0])
 
     def on_features(self, directions: Floats, doubt: float) -> Discriminant:
         """The model that was learned on principal directions (d, p), as one of features (d,)."""
-        return replace(self, weights=np.stack([directions @ part for part in self.weights]), doubt=np.array(doubt))
+        return replace(self, weights=np.stack([directions @ part for part in self.weights]), doubt=doubt)
 
     def without_background(self) -> Discriminant:
         """The same model, in which every row has a step."""
@@ -88,7 +88,7 @@ class Discriminant:
     @classmethod
     def restore(cls, state: Mapping[str, Array], prefix: str) -> Discriminant:
         """The model that a method's `state` holds."""
-        return cls(**{one.name: np.asarray(state[prefix + one.name], dtype=np.float64) for one in fields(cls)})
+        return cls(**{one.name: as_learned(state[prefix + one.name]) for one in fields(cls)})
 
 
 def motion(rows: Floats, lag: int) -> Floats:

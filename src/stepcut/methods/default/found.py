@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import BACKGROUND, Array, Labels, LeftOut
+from stepcut.methods.contract import BACKGROUND, Array, Labels, LeftOut, as_learned
 from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood
 from stepcut.methods.default.forward_backward import STAY, forward_backward, soften
 from stepcut.methods.default.online import Causal
@@ -78,10 +77,7 @@ class Found(Steps):
     def restore(cls, state: Mapping[str, Array], background: float, prefix: str = "") -> Found:
         """The model that a method's `state` holds."""
         names = [one.name for one in fields(cls) if one.name != "background"]
-        kept: dict[str, Any] = {name: np.asarray(state[f"{prefix}{name}_"], dtype=np.float64) for name in names}
-        return cls(
-            **{name: value if value.ndim else value.item() for name, value in kept.items()}, background=background
-        )
+        return cls(**{name: as_learned(state[f"{prefix}{name}_"]) for name in names}, background=background)
 
     def _log_likelihood(self, rows: Floats, when: Floats | None = None) -> Floats:
         """(T, K), or (T, K + 1) with background, of one centred video, at the times (T,) `when` or over all of it."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
-from stepcut.methods.default.consensus import overlap
+from stepcut.methods.default.consensus import overlap, pair_steps
 
 
 def check_labels(labels: Sequence[Labels | None], lengths: Sequence[int]) -> list[Labels]:
@@ -40,20 +40,22 @@ def check_labels(labels: Sequence[Labels | None], lengths: Sequence[int]) -> lis
 def match_found(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> NDArray[np.int64]:
     """(K,): the found step that stands for each labelled one, paired for the highest mean F1 on labelled frames; the
     others follow in their order."""
-    from scipy.optimize import linear_sum_assignment
-
     known = np.concatenate(labels)
     inside = known != OPEN
     gain = overlap(known[inside], np.concatenate(found)[inside], steps)
-    return np.asarray(linear_sum_assignment(gain, maximize=True)[1], dtype=np.int64)
+    return np.asarray(pair_steps(gain)[1], dtype=np.int64)
+
+
+def number_as_labelled(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> list[Labels]:
+    """The steps found, in the numbers of the labelled ones that they stand for."""
+    number = np.append(np.argsort(match_found(found, labels, steps)), BACKGROUND)
+    return [number[cut] for cut in found]
 
 
 def share_right(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> float:
     """The share of labelled rows that were found right, once the steps found are matched with those labelled."""
-    known, cut = np.concatenate(labels), np.concatenate(found)
-    inside = known != OPEN
-    number = np.append(np.argsort(match_found(found, labels, steps)), BACKGROUND)
-    return float((number[cut[inside]] == known[inside]).mean())
+    known, cut = np.concatenate(labels), np.concatenate(number_as_labelled(found, labels, steps))
+    return float((cut == known)[known != OPEN].mean())
 
 
 def labelled_videos(labels: Sequence[Labels]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -33,7 +33,7 @@ from stepcut.methods.default.restarts import Search, choose_sigma
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count
 from stepcut.methods.default.taught import Taught
-from stepcut.methods.segmenter import check_number, check_videos, fingerprint
+from stepcut.methods.segmenter import check_limits, check_videos, fingerprint, limited
 from stepcut.progress import Hook, Stage, silent
 
 Floats = NDArray[np.float64]
@@ -42,6 +42,7 @@ LIGHT = 360
 """Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
 
 
+@dataclass(eq=False, repr=False)
 class StepCut:
     """Finds the steps that videos share, with or without labels and without training a network.
 
@@ -56,37 +57,25 @@ class StepCut:
     refine      learn the axes once more from the steps found
     """
 
-    labels_: list[Labels]
-    steps_: int
-    found_: Found
-    """The model of the steps, found without labels or made of what was taught."""
-    scale_: float
-    """The usual distance of a row to its step's centre."""
-    right_: float | None = None
-    """The share of labelled rows that are found right where their video is left out; not kept on disk."""
-    choice_: Choice | None = None
-    """How the number of steps was chosen, where it was not given."""
-    taught_: Taught | None = None
-    """What was learned from labels, where a person gave some."""
-    curve_: Curve | None = None
-    """There is no training, so no loss."""
+    steps: StepCount = "auto"
+    rate: float = limited(1.0, 0, above=True)
+    seed: int = limited(0, 0, whole=True)
+    seconds: float | None = limited(None, 0, above=True)
+    prior: float = limited(2.0, 0)
+    background: float = limited(0.7, 0, 1)
+    restarts: int = limited(48, 1, whole=True)
+    refine: bool = True
 
-    def __init__(
-        self,
-        steps: StepCount = "auto",
-        rate: float = 1.0,
-        seed: int = 0,
-        seconds: float | None = None,
-        prior: float = 2.0,
-        background: float = 0.7,
-        restarts: int = 48,
-        refine: bool = True,
-    ) -> None:
-        self.steps, self.rate, self.seed = steps, rate, seed
-        self.seconds, self.prior, self.background = seconds, prior, background
-        self.restarts, self.refine = restarts, refine
-        self.start: Found | None = None
-        self._left_out: LeftOut | Callable[[], LeftOut] | None = None
+    right_: float | None = field(default=None, init=False)
+    """The share of labelled rows that are found right where their video is left out; not kept on disk."""
+    choice_: Choice | None = field(default=None, init=False)
+    """How the number of steps was chosen, where it was not given."""
+    taught_: Taught | None = field(default=None, init=False)
+    """What was learned from labels, where a person gave some."""
+    curve_: Curve | None = field(default=None, init=False)
+    """There is no training, so no loss."""
+    start: Found | None = field(default=None, init=False)
+    _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
 
     def start_from(self, other: StepCut) -> None:
         """Teach what another method has found without labels in the same videos, instead of looking for it again."""
@@ -110,7 +99,8 @@ class StepCut:
                     anything; the steps found keep the numbers of the labels
         """
         del checkpoint
-        self._check_settings()
+        check_limits(self)
+        as_step_count(self.steps)
         rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
         known = None if labels is None else check_labels(labels, [len(video) for video in rows])
         # In an order of their own, so that the order in which they come cannot matter.
@@ -196,12 +186,12 @@ class StepCut:
         return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
 
     def _keep(self, found: Found, rows: Sequence[Array]) -> None:
-        """The steps found, and what is usual in the videos learned from."""
+        """The model of the steps, found or made of what was taught, and what is usual in the videos learned from."""
         self.found_, self.steps_ = found, len(found)
         self.mean_ = np.mean([np.asarray(video, dtype=np.float64).mean(axis=0) for video in rows], axis=0)
         self.length_ = float(np.median([len(video) for video in rows]))
         nearest = [self.found_.distance(centre(video)) for video in rows]
-        self.scale_ = float(np.median(np.concatenate(nearest))) or 1.0
+        self.scale_ = float(np.median(np.concatenate(nearest))) or 1.0  # the distance of a row to its step's centre
 
     # ------------------------------------------------------------------ using
 
@@ -247,9 +237,8 @@ class StepCut:
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
-        names = ("rate", "seed", "seconds", "prior", "background", "restarts", "refine")
-        steps = list(self.steps) if isinstance(self.steps, tuple) else self.steps
-        return {"steps": steps, **{name: getattr(self, name) for name in names}}
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        return {**given, "steps": list(self.steps) if isinstance(self.steps, tuple) else self.steps}
 
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
@@ -277,16 +266,6 @@ class StepCut:
         method.taught_ = Taught.restore(state, method.background)
         method.labels_ = [labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())]
         return method
-
-    def _check_settings(self) -> None:
-        as_step_count(self.steps)
-        check_number("rate", self.rate, 0, above=True)
-        check_number("seed", self.seed, 0, whole=True)
-        if self.seconds is not None:
-            check_number("seconds", self.seconds, 0, above=True)
-        check_number("prior", self.prior, 0)
-        check_number("background", self.background, 0, 1)
-        check_number("restarts", self.restarts, 1, whole=True)
 
     def _check_learned(self) -> None:
         if not hasattr(self, "found_"):

@@ -45,7 +45,7 @@ class Taught:
 
     def sure(self, labels: Floats, found: Floats) -> Floats:
         """Memberships (T, K) from the posterior of what labels teach (T, S) and the memberships found without."""
-        return self.temper(mix(honest(labels, float(self.labels.doubt)), found, self.labelled))
+        return self.temper(mix(honest(labels, self.labels.doubt), found, self.labelled))
 
     def temper(self, shares: Floats) -> Floats:
         """Memberships (T, K), no surer than `surest`."""

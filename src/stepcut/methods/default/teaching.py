@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,11 @@ from stepcut.methods.contract import BACKGROUND, OPEN, Labels
 from stepcut.methods.default.discriminant import NEVER, Discriminant, honest, motion
 from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward, soften
-from stepcut.methods.default.labels import labelled_videos, match_found
+from stepcut.methods.default.labels import labelled_videos, match_found, number_as_labelled
 from stepcut.methods.default.slow_features import SHRINK, smooth
 from stepcut.methods.default.taught import cut_mixture, mix
 from stepcut.methods.segmenter import normalised_times
+from stepcut.timeline import runs
 
 Floats = NDArray[np.float64]
 Estimate = tuple[Floats, Floats, Floats]
@@ -62,27 +62,19 @@ def read_lesson(labels: Sequence[Labels], count: int) -> Lesson:
     """Durations and shares from labels (T,) per video, with the pseudo-count of one video of equal steps."""
     known = [np.where(given == BACKGROUND, count, given) for given in labels]
     median = float(np.median([len(given) for given in known]))
-    frames, segments, busy, parts = 0, 0, 0, 0
+    states, first, last = np.concatenate([runs(given) for given in known]).T
+    lasts, said, done = last - first, states != OPEN, (states >= 0) & (states < count)
     totals = np.full(count + 1, median / (count + 1))
     for given in known:
-        inside = given != OPEN
-        frames += int(inside.sum())
-        bounds = np.flatnonzero(np.diff(given, prepend=given[0] - 1 if len(given) else 0))
-        for first, last in pairwise([*bounds.tolist(), len(given)]):
-            state = int(given[first])
-            segments += state != OPEN
-            if 0 <= state < count:
-                busy, parts = busy + last - first, parts + 1
-        totals += np.bincount(given[inside], minlength=count + 1)
+        totals += np.bincount(given[given != OPEN], minlength=count + 1)
     usual = median / count
-    open_videos = sum(int((given == OPEN).sum()) for given in known) / median
     return Lesson(
         known,
         count,
-        (busy + usual) / (parts + 1),
-        1 - min(0.5, (segments + 1) / (frames + usual)),
-        totals / totals.sum(),
-        1 / max(1.0, open_videos),
+        lasts=float((lasts[done].sum() + usual) / (done.sum() + 1)),
+        stay=float(1 - min(0.5, (said.sum() + 1) / (lasts[said].sum() + usual))),
+        share=totals / totals.sum(),
+        trust=float(1 / max(1.0, lasts[~said].sum() / median)),
     )
 
 
@@ -98,8 +90,7 @@ def teach(
     count   the number of steps
     """
     lesson = read_lesson(labels, count)
-    number = np.append(np.argsort(match_found(found, labels, count)), BACKGROUND)
-    start = [number[cut] for cut in found]
+    start = number_as_labelled(found, labels, count)
     sigmas = np.array([lesson.lasts / scale for scale in SCALES])
     stride = max(1, int(sigmas[0] / 2))
     lag = max(1, round(MOTION * rate))
@@ -107,16 +98,15 @@ def teach(
     known = [given[::stride] for given in lesson.known]
     pieces = [Piece(x, given, begin[::stride], lesson) for x, given, begin in zip(rows, known, start, strict=True)]
     stay = max(0.5, 1 - stride * (1 - lesson.stay))
-    temperature = np.array(max(1.0, sigmas[0]))
+    temperature = max(1.0, float(sigmas[0]))
     learn = partial(estimate, pieces, np.sum([piece.scatter for piece in pieces], axis=0), lesson, sigmas[1] / stride)
     for _ in range(ITERATIONS):
         weights, bias, clock = learn()
         for piece in pieces:
-            piece.find((weights, bias, clock), float(temperature), stay, lesson.share)
+            piece.find((weights, bias, clock), temperature, stay, lesson.share)
     weights, bias, clock = learn()
     parts = np.stack(np.split(weights, len(SCALES) + 1))
-    lags, stays, doubt = np.array(float(lag)), np.array(lesson.stay), np.array(1.0)
-    return Discriminant(parts, bias, clock, sigmas, lags, stays, temperature, doubt)
+    return Discriminant(parts, bias, clock, sigmas, float(lag), lesson.stay, temperature, doubt=1.0)
 
 
 def _at_scales(video: Floats, sigmas: Floats, lag: int) -> Floats:
