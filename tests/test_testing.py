@@ -71,6 +71,23 @@ class Given(BaseMethod):
         return {**wrong, "right": right, "nan": right * np.nan, "double": 2 * right}[self.what]
 
 
+class Repeated(Given):
+    """A method of one's own that has restarts, and no seed."""
+
+    def __init__(self, steps: int = 3, rate: float = 1.0, restarts: int = 2) -> None:
+        super().__init__(steps, rate)
+        self.restarts = restarts
+
+
+def test_quality_is_not_measured_of_a_method_that_cannot_start_elsewhere() -> None:
+    assert sc.learn(made_up_videos(), steps=3, method=Repeated()).quality.shared == ()
+
+
+def test_a_method_that_chooses_no_number_is_given_one() -> None:
+    with pytest.raises(OptionError, match=r"steps=\(2, 5\): method 'Given' needs a number"):
+        sc.learn(made_up_videos(), steps=(2, 5), method=Given())
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.contract import Array, Labels, Method, kept_settings, part
+from stepcut.methods.contract import Array, Labels, Method, as_whole_count, kept_settings, part
 from stepcut.methods.segmenter import check_shares
 from stepcut.progress import Hook, silent
 
@@ -45,7 +45,7 @@ class BaseMethod(Method):
         del progress, checkpoint  # for methods that take long
         if labels is not None and any(one is not None for one in labels):
             raise OptionError(f"method {type(self).__name__} does not learn from labels; the default method does.")
-        self.steps_ = self.steps
+        self.steps_ = as_whole_count(self.steps, type(self).__name__)
         self.learn(features)
         self.labels_ = self.predict(features)
         return self

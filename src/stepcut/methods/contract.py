@@ -42,6 +42,13 @@ def as_step_count(steps: Any) -> StepCount:
     return (int(counts[0]), int(counts[1])) if pair else int(counts[0])
 
 
+def as_whole_count(steps: Any, method: str) -> int:
+    """How many steps, for a `method` that cannot choose the number itself."""
+    if not isinstance(count := as_step_count(steps), int):
+        raise OptionError(f"steps={steps!r}: method {method!r} needs a number, for example steps=7 (-k 7).")
+    return count
+
+
 VERBS = ("fit", "embed", "memberships", "predict", "novelty", "online", "settings", "state", "restore")
 """What a method can do; see `stepcut.methods`."""
 

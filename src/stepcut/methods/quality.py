@@ -81,15 +81,16 @@ class Quality:
 def measure_quality(method: Method, features: Sequence[Array], progress: Hook = silent) -> Quality | None:
     """The quality of the steps that a fitted method found in these videos, in a few seconds.
 
-    It learns again with a few restarts, from other starts, and from half of the videos. None for a method that has no
-    setting `restarts` (learning again would take as long as learning), for fewer than four videos and for one step.
+    It learns again with a few restarts, from other starts, and from half of the videos. None for a method without the
+    settings `steps`, `seed` and `restarts` (learning again would take as long as learning), for fewer than four videos
+    and for one step.
 
     method    fitted, without labels
     features  the videos that it was fitted to
     progress  hears how far learning again is, once for each time
     """
     given = method.settings()
-    if "restarts" not in given or len(features) < 4 or method.steps_ < 2:
+    if not {"steps", "seed", "restarts"} <= given.keys() or len(features) < 4 or method.steps_ < 2:
         return None
     count, labels = method.steps_, np.concatenate(method.labels_)
     videos = shorten(features)

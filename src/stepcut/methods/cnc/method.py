@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import Array, Curve, Labels, Method, as_step_count, build, part, plain_numbers
+from stepcut.methods.contract import Array, Curve, Labels, Method, as_whole_count, build, part, plain_numbers
 from stepcut.methods.segmenter import Segmenter, check_number
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import check_part, find, find_saved, name_of, needs
@@ -69,8 +69,7 @@ class CnC(Method):
         """Train the embedder, then cluster and cut all videos together. It takes no `labels`."""
         if labels is not None:
             raise OptionError("method='cnc' does not learn from labels; leave them out, or use method='stepcut'.")
-        if not isinstance(as_step_count(self.steps), int):
-            raise OptionError(f"steps={self.steps!r}: method 'cnc' needs a number, for example steps=7 (-k 7).")
+        as_whole_count(self.steps, "cnc")
         self.segmenter_ = self._make_segmenter()
         if isinstance(self.segmenter_, Segmenter):
             self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
