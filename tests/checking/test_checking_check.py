@@ -24,6 +24,10 @@ from stepcut.checking.usual import learn_usual
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.procedure.learning import learn
+from stepcut.procedure.procedure import Procedure
+
+Task = tuple[Procedure, list[np.ndarray]]
+"""What was learned, and new videos."""
 
 
 def checked(tiny_task: Kitchen, labels: NDArray[np.int64], strange: NDArray[np.float64] | None = None) -> Report:
@@ -211,14 +215,19 @@ def test_the_forecast_is_of_videos_that_are_cut_anew() -> None:
     assert blind.detects["one step left out"] < 0.2
 
 
-def test_new_videos_of_the_task_are_not_called_another_one() -> None:
+@pytest.fixture(scope="module")
+def kitchens() -> list[Task]:
+    """Three procedures learned from eight videos each, and twelve new videos for each."""
+    tasks = [toy_features(videos=20, seed=seed, duration=120, skip=0.0, repeat=0.0)[0] for seed in (101, 102, 103)]
+    return [(learn(videos[:8], steps=6, restarts=8), videos[8:]) for videos in map(list, tasks)]
+
+
+def test_new_videos_of_the_task_are_not_called_another_one(kitchens: list[Task]) -> None:
     """The limit is set by videos as new as they are: those learned from lie much nearer to their steps."""
     called = halves = 0
-    for seed in (200, 201, 202):
-        videos, _ = toy_features(videos=14, seed=seed, duration=120.0, skip=0.0, repeat=0.0)
-        procedure = learn(list(videos[:8]), steps=6, restarts=6)
-        called += sum(procedure.check(video).other_task for video in videos[8:])
-        halves += sum(procedure.check(video[: len(video) // 2]).other_task for video in videos[8:])
+    for procedure, videos in kitchens:
+        called += sum(procedure.check(video).other_task for video in videos[:6])
+        halves += sum(procedure.check(video[: len(video) // 2]).other_task for video in videos[:6])
     assert called <= 1
     assert halves <= 3  # of 18: a part of the task is the task
 
@@ -499,12 +508,10 @@ def test_the_procedure_checks_features(tiny_task: Kitchen, rng: np.random.Genera
     assert report.score > 1
 
 
-def test_new_normal_videos_are_called_wrong_no_more_often_than_stated() -> None:
+def test_new_normal_videos_are_called_wrong_no_more_often_than_stated(kitchens: list[Task]) -> None:
     wrong = []
-    for seed in (101, 102, 103):
-        videos = list(toy_features(videos=20, seed=seed, duration=120, skip=0.0, repeat=0.0)[0])
-        procedure = learn(videos[:8], steps=6, restarts=8)  # eight videos promise one in nine
-        wrong += [not procedure.check(video).ok for video in videos[8:]]
+    for procedure, videos in kitchens:  # eight videos promise one in nine
+        wrong += [not procedure.check(video).ok for video in videos]
     assert sum(wrong) <= 8  # of 36; more has a chance of 2 %
 
 
