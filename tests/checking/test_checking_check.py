@@ -17,7 +17,7 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
-from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, total_worth, totals_beside, worths
+from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, total_worth, worths, worths_beside
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.checking.simulate import change
 from stepcut.checking.usual import learn_usual
@@ -153,7 +153,7 @@ def test_totals_beside_a_new_video_are_those_of_scales_without_their_own(decide:
         for place, one in enumerate(amounts)
     ]
     by_way = {way: [one[way] for one in amounts] for way in BELIEVED}
-    np.testing.assert_allclose(totals_beside(by_way, new, decide), slow, atol=1e-9)
+    np.testing.assert_allclose(total_worth(worths_beside(by_way, new), decide), slow, atol=1e-9)
 
 
 def test_a_step_left_out_is_not_made_up_for_where_steps_may_decide() -> None:
@@ -185,7 +185,7 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised(decide: bool) ->
         drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
         by_way = {way: [one[way] for one in drawn[:4]] for way in BELIEVED}
         total = total_worth(worths(drawn[4], learn_scales(drawn[:4])), decide)
-        wrong += total > find_limit(totals_beside(by_way, drawn[4], decide), 0.05)
+        wrong += total > find_limit(total_worth(worths_beside(by_way, drawn[4]), decide), 0.05)
     assert abs(wrong / 2000 - promised_rate(4, 0.05)) < 0.03
 
 

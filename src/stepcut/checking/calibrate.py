@@ -12,16 +12,8 @@ from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
-from stepcut.checking.score import (
-    BELIEVED,
-    by_way,
-    find_limit,
-    learn_scales,
-    promised_rate,
-    total_worth,
-    totals_beside,
-    worths,
-)
+from stepcut.checking.score import BELIEVED, by_way, find_limit, learn_scales, promised_rate
+from stepcut.checking.score import total_worth, worths, worths_beside
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import WITHOUT_STEP, Recut, Rows, change
 from stepcut.checking.task import TaskModel, learn_task
@@ -71,7 +63,8 @@ class Expectations:
         worth = worths(new, self.scales)
         total, limit = sum(worth.values()), self.limit
         if self.amounts:
-            limit = find_limit(totals_beside(self.amounts, new, self.steps_decide), self.false_alarms)
+            beside = worths_beside(self.amounts, new)
+            limit = find_limit(total_worth(beside, self.steps_decide), self.false_alarms)
         return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth, self.steps_decide) > limit))
 
     @property
@@ -221,25 +214,22 @@ def learn_expectations(
         parts = (np.asarray(cuts[place])[kept], None, None, None) if recut is None else recut(place, kept)
         return observe(parts[0], rate, *parts[1:])
 
-    def found(place: int, video: Observed) -> tuple[bool, bool]:
+    def found(new: dict[str, float], rest: Sequence[dict[str, float]]) -> list[bool]:
         """Whether a changed video would be called wrong, in the place of the one that it was made of: where all
         evidence is summed, and where steps may decide alone."""
-        new, rest = judged(place, video), strayed[:place] + strayed[place + 1 :]
-        worth, beside = worths(new, learn_scales(rest)), by_way(rest)
-        summed, alone = (
-            bool(total_worth(worth, decide) > find_limit(totals_beside(beside, new, decide), false_alarms))
-            for decide in (False, True)
-        )
-        return summed, alone
+        worth, beside = worths(new, learn_scales(rest)), worths_beside(by_way(rest), new)
+        alone = (False, True)
+        return [bool(total_worth(worth, one) > find_limit(total_worth(beside, one), false_alarms)) for one in alone]
 
-    hits: dict[str, list[tuple[bool, bool]]] = {}
+    hits: dict[str, list[list[bool]]] = {}
     gains = np.zeros(len(videos))  # how many more are found of each video where steps may decide alone
     shortened: list[list[Observed]] = []
     for place, cut in enumerate(cuts if others else ()):
         made = {name: [shown(place, kept) for kept in rows] for name, rows in change(cut, usual.graph).items()}
         shortened.append(made[WITHOUT_STEP])
         for name, changed in made.items():
-            told = [found(place, video) for video in changed]
+            rest = strayed[:place] + strayed[place + 1 :]
+            told = [found(judged(place, video), rest) for video in changed]
             hits.setdefault(name, []).extend(told)
             gains[place] += sum(alone - summed for summed, alone in told)
     # By more than one standard error: of few videos, more may be found by chance.

@@ -75,14 +75,11 @@ def by_way(amounts: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...
     return {way: tuple(amount[way] for amount in amounts) for way in BELIEVED}
 
 
-def totals_beside(
-    amounts: Mapping[str, Sequence[float]], new: Mapping[str, float], steps_decide: bool = False
-) -> list[float]:
-    """The total of each video learned from, where a new one takes its place among those that say what is usual.
+def worths_beside(amounts: Mapping[str, Sequence[float]], new: Mapping[str, float]) -> dict[str, Any]:
+    """The same as `worths`, for each video learned from, where a new one takes its place among the others.
 
-    amounts       for each way, by how much the n videos stray
-    new           by how much the new one does
-    steps_decide  as for `total_worth`
+    amounts  for each way, by how much the n videos stray
+    new      by how much the new one does
     """
     count, worth = len(amounts["length"]), {}
     for way, found in amounts.items():
@@ -92,7 +89,7 @@ def totals_beside(
         squares = (values**2).sum() - values**2 + new[way] ** 2 - count * mean**2
         spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (count - 1 + PRIOR))
         worth[way] = _worth(way, values, Scale(mean, spread, count))
-    return [float(total) for total in total_worth(worth, steps_decide)]
+    return worth
 
 
 def promised_rate(videos: int, asked: float) -> float:
@@ -109,7 +106,7 @@ def find_limit(scores: Sequence[float], rate: float) -> float:
 
     Where `rate` (n + 1) lies between two whole numbers, the limit lies between the scores of those ranks.
     """
-    if not scores:
+    if not len(scores):
         return float(-ndtri(rate))
     place = promised_rate(len(scores), rate) * (len(scores) + 1) - 1
     return float(np.interp(round(place, 9), range(len(scores)), sorted(scores, reverse=True)))
