@@ -175,6 +175,11 @@ def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task: Ki
     assert states[-1].step == 3  # another step is seen again
     with pytest.raises(OptionError, match="step='stir'"):
         runner.correct("stir")
+    runner.reset()
+    runner.correct(1)  # before anything is seen
+    states = walk(runner, rows)
+    assert {state.step for state in states[:15]} == {1}
+    assert states[-1].step == 3
 
 
 def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(tiny_task: Kitchen) -> None:

@@ -12,8 +12,16 @@ from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
-from stepcut.checking.score import BELIEVED, by_way, find_limit, learn_scales, promised_rate
-from stepcut.checking.score import total_worth, worths, worths_beside
+from stepcut.checking.score import (
+    BELIEVED,
+    by_way,
+    find_limit,
+    learn_scales,
+    promised_rate,
+    total_worth,
+    worths,
+    worths_beside,
+)
 from stepcut.checking.severity import Severity
 from stepcut.checking.simulate import WITHOUT_STEP, Recut, Rows, change
 from stepcut.checking.task import TaskModel, learn_task

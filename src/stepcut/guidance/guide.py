@@ -127,7 +127,8 @@ class Guide:
         self.rows: deque[Array] = deque(maxlen=max(2, round(usual * self.rate)))
         self.pushed = 0
         self.corrected: tuple[int, int] | None = None
-        """(the step that the method saw, the step that a person says it is), until the method sees another."""
+        """(the step that the method saw, -1 before the first row, the step that a person says it is), until the method
+        sees another."""
         self.time = -math.inf
         self.done: list[int] = []
         self.spent = np.zeros(len(self.steps))
@@ -148,7 +149,7 @@ class Guide:
             raise FeatureError(f"a row has shape {row.shape}; this procedure was learned from {self.shape}.")
         if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
             raise FeatureError(f"the feature row at {time:g} s holds a number that is not finite (NaN or infinity).")
-        passed = 1 / self.rate if self.now < 0 else time - self.time
+        passed = 1 / self.rate if math.isinf(self.time) else time - self.time
         # The method counts time in rows: a row that stands for a gap in the source is given as often as it lasts.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
             memberships = self.online.push(row)
@@ -191,8 +192,11 @@ class Guide:
         belief = np.maximum(memberships, 1e-6)
         belief /= belief.sum()
         if self.corrected is not None:
+            best = int(np.argmax(belief))
             seen, said = self.corrected
-            if int(np.argmax(belief)) in (seen, said):
+            seen = best if seen < 0 else seen  # before the first row it took this for nothing
+            self.corrected = (seen, said)
+            if best in (seen, said):
                 belief[seen], belief[said] = min(belief[seen], belief[said]), max(belief[seen], belief[said])
             else:
                 self.corrected = None
