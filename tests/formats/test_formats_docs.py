@@ -11,6 +11,7 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.formats import FORMATS, read, write_folder
+from stepcut.formats.capabilities import stated_losses
 from stepcut.timeline import Segment, Timeline
 
 DOC = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -19,7 +20,7 @@ DOC = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="ut
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_the_losses_are_those_that_are_stated(name: str) -> None:
     form = FORMATS[name]
-    losses = "; ".join(form.losses) or "nothing"
+    losses = "; ".join(stated_losses(form.capabilities)) or "nothing"
     many = "yes" if form.many else "no"
     assert f"| `{name}`: {form.title} | `{form.suffix}` | {many} | {losses} |" in DOC
 

@@ -118,15 +118,16 @@ def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
     procedure.videos = dict.fromkeys(numbers, path)
     procedure.samples = dict.fromkeys(numbers, next(iter(procedure.samples.values())))
     assert len(make_report(procedure).encode()) < 5_000_000
-    moments = find_moments(procedure, each=1)
+    pictures = [picture for step in procedure.steps for _, _, picture in find_moments(procedure, step, 1, height=120)]
     # Twenty steps with four pictures each are the most that a task of the data sets has.
-    assert 20 * 4 * max(len(moment.address) for moment in moments) < 4_000_000
+    assert 20 * 4 * max(map(len, pictures)) < 4_000_000
 
 
 def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
-    for step, video, time, _ in find_moments(procedure, each=1):
+    for step in procedure.steps:
+        ((video, time, _),) = find_moments(procedure, step, each=1)
         chosen = next(s for s in procedure.timelines[video] if s.start <= time < s.end)
-        assert chosen.step == procedure.steps[step]
+        assert chosen.step == step
         every = [s.confidence or 0 for t in procedure.timelines.values() for s in t if s.step == chosen.step]
         assert chosen.confidence == max(every)
 
@@ -134,9 +135,9 @@ def test_pictures_are_of_the_surest_segments(procedure: Procedure) -> None:
 def test_what_a_person_set_is_surest(procedure: Procedure) -> None:
     video = list(procedure.timelines)[1]
     procedure.corrections = procedure.corrections.do({"do": "mark", "video": video, "start": 1, "end": 2, "step": 0})
-    first = find_moments(procedure, each=1)[0]
-    assert (first.step, first.video) == (0, video)
-    assert procedure.timelines[video].labels([first.time]).tolist() == [0]
+    ((first, time, _),) = find_moments(procedure, procedure.steps[0], each=1)
+    assert first == video
+    assert procedure.timelines[video].labels([time]).tolist() == [0]
 
 
 def test_the_report_has_the_colours_that_a_person_chose(procedure: Procedure) -> None:
@@ -164,7 +165,7 @@ def test_after_a_merge_colours_are_those_of_the_viewer(procedure: Procedure) -> 
 
 def test_a_video_that_is_gone_or_was_never_there(procedure: Procedure) -> None:
     procedure.videos = dict.fromkeys(procedure.videos)
-    assert find_moments(procedure) == []
+    assert list(find_moments(procedure, procedure.steps[0], each=4)) == []
     procedure.videos = dict.fromkeys(procedure.videos, "gone.mp4")
     page = make_report(procedure)
     assert Outside(page).addresses == []

@@ -15,9 +15,6 @@ from stepcut.datasets.toy import EDGES, STEPS, make_kitchen
 from stepcut.files.atomic import write_text
 from stepcut.show.report import make_report
 
-FLAWED = 6
-"""How many flawed videos are checked: each kind of flaw twice."""
-
 
 def run(args: argparse.Namespace) -> int:
     """Film a toy kitchen, learn its procedure, and use it."""
@@ -51,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     print(sc.evaluate(procedure, truth=kitchen.timelines, protocol="named"))
     print(procedure.graph)
 
-    print(f"\n5. Checking {FLAWED} new videos, filmed in other kitchens, each with one flaw that the seed draws.")
+    print("\n5. Checking six new videos, filmed in other kitchens, each with one flaw that the seed draws.")
     checks, flawed, random = [], [], np.random.default_rng(args.seed)
     # Two steps left out, two done too early, two done too often.
     steps = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": STEPS}
@@ -63,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         told = "found" if not checks[-1].ok else "NOT found"
         print(f"   {next(iter(made.flaws.values()))[0].reason}: {told}")
     alarms = [not check.ok for check in checks]
-    print(f"{sum(alarms)} of {FLAWED} were found. What the check says of one of them:")
+    print(f"{sum(alarms)} of {len(alarms)} were found. What the check says of one of them:")
     print(checks[alarms.index(True) if any(alarms) else 0])
 
     print("\n6. Writing a report.")

@@ -11,7 +11,7 @@ from typing import Any
 
 from stepcut.errors import choose
 from stepcut.formats import boris, egoprocel, elan, label_studio, mstcn, records, subtitles, tables, textgrid, xes
-from stepcut.formats.capabilities import Capabilities, stated_losses
+from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import Options, fail, read_json, read_text
 from stepcut.timeline import Timeline
 
@@ -37,11 +37,6 @@ class Format:
     """What its reader is given of the file: text, the value of a JSON file, or the rows of a table."""
     matches: Callable[[Any], bool] | None = None
     """Whether what was loaded is of this format; None: whatever has its suffix is."""
-
-    @property
-    def losses(self) -> list[str]:
-        """What it does not keep, in words."""
-        return stated_losses(self.capabilities)
 
 
 _Json, _Table = partial(Format, many=True, load=read_json), partial(Format, load=tables.read_rows)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from html import escape
 from importlib import resources
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, ink
@@ -43,7 +43,7 @@ def make_report(
     parts = [
         _section("What was learned", _in_words(procedure, shown)),
         _section("How far to trust it", "".join(f"<p>{escape(each)}</p>" for each in trust if each)),
-        _section("The steps", _gallery(procedure, find_moments(procedure, pictures, height=360))),
+        _section("The steps", _gallery(procedure, pictures)),
         _section("Timelines", _timelines(procedure, compared)),
         _section("Orders", procedure.orders._repr_html_()),
         _section("What must precede what", _graph(procedure.graph, shown)),
@@ -98,18 +98,17 @@ def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
     return (f"<p>{why}</p>" if differs else "") + f'<div class="graph">{graph._repr_svg_()}</div>' + _listed(str(graph))
 
 
-def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
-    """A card per step: its name on its colour, how often and how long, and pictures."""
+def _gallery(procedure: Procedure, each: int) -> str:
+    """A card per step: its name on its colour, how often and how long, and pictures from `each` so many videos."""
     cards = []
     for number, name in enumerate(procedure.steps):
         spent = [sum(part.duration for part in cut if part.step == name) for cut in procedure.timelines.values()]
         seen = [seconds for seconds in spent if seconds > 0]
         often = f"in {len(seen)} of {len(spent)} videos" + (f", about {median(seen):.0f} s" if seen else "")
         pictures = "".join(
-            f'<img tabindex="0" src="{moment.address}" title="{escape(moment.video)}, {moment.time:.0f} s" '
-            f'alt="{escape(name)} in {escape(moment.video)} at {moment.time:.0f} s">'
-            for moment in moments
-            if moment.step == number
+            f'<img tabindex="0" src="data:image/jpeg;base64,{picture}" title="{escape(video)}, {time:.0f} s" '
+            f'alt="{escape(name)} in {escape(video)} at {time:.0f} s">'
+            for video, time, picture in find_moments(procedure, name, each)
         )
         fill = procedure.colours[name]
         paint = f"background:{fill};color:{ink(fill)}"
@@ -120,40 +119,26 @@ def _gallery(procedure: Procedure, moments: Sequence[Moment]) -> str:
     return f'<div class="gallery">{"".join(cards)}</div>'
 
 
-class Moment(NamedTuple):
-    """One picture of a step: from which video, when, and the picture as a data address."""
+def find_moments(procedure: Procedure, step: str, each: int, height: int = 360) -> Iterator[tuple[str, float, str]]:
+    """The pictures that best show a step, with their videos and times: the middles of its surest segments.
 
-    step: int
-    video: str
-    time: float
-    address: str
-
-
-def find_moments(procedure: Procedure, each: int = 4, height: int = 120) -> list[Moment]:
-    """The pictures that best show each step: the middle of its surest segment, in the surest videos.
-
-    procedure  whose steps they show; a video that is no longer where it was is passed over
-    each       how many of a step at most
+    procedure  whose step it is; a video that is no longer where it was is passed over
+    step       its name
+    each       from how many videos, the surest first
     height     of a picture, in pixels
     """
-    moments = []
-    for number, step in enumerate(procedure.steps):
-        surest: list[tuple[float, str, float]] = []
-        for name, timeline in procedure.timelines.items():
-            mine = [segment for segment in timeline if segment.step == step]
-            if mine:
-                # None: a person set it.
-                sure = {segment: 1.0 if segment.confidence is None else segment.confidence for segment in mine}
-                best = max(mine, key=lambda segment: (sure[segment], segment.duration))
-                surest.append((-sure[best], name, (best.start + best.end) / 2))
-        for _, name, time in sorted(surest)[:each]:
-            path = procedure.videos[name]
-            if path is None or not Path(path).exists():
-                continue
+    surest: list[tuple[float, str, float]] = []
+    for name, timeline in procedure.timelines.items():
+        # None: a person set it.
+        sure = {s: 1.0 if s.confidence is None else s.confidence for s in timeline if s.step == step}
+        if sure:
+            best = max(sure, key=lambda segment: (sure[segment], segment.duration))
+            surest.append((-sure[best], name, (best.start + best.end) / 2))
+    for _, name, time in sorted(surest)[:each]:
+        path = procedure.videos[name]
+        if path is not None and Path(path).exists():
             with suppress(VideoError):
-                picture = base64.b64encode(picture_at(path, time, height)).decode()
-                moments.append(Moment(number, name, time, f"data:image/jpeg;base64,{picture}"))
-    return moments
+                yield name, time, base64.b64encode(picture_at(path, time, height)).decode()
 
 
 def _timelines(procedure: Procedure, compared: Compared | None) -> str:
