@@ -18,13 +18,10 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
     options  with which it is written and read
     """
     timeline = as_written(timeline, can)
-    if can.times in UNIT:
-        timeline = touching(timeline, UNIT[can.times])
     if not can.overlaps:
         timeline = per_frame(timeline, options.frame_rate("frames"))
     elif can.times == "frames":
-        rate = options.frame_rate("frames")
-        timeline = touching(rounded(timeline, rate, can.instants), rate)
+        timeline = rounded(timeline, options.frame_rate("frames"), can.instants)
     segments = [segment if can.confidence else replace(segment, confidence=None) for segment in timeline]
     occurring = Timeline(segments).steps
     vocabulary = timeline.steps
@@ -34,4 +31,6 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
         vocabulary = tuple(step for step in vocabulary if step in occurring)
     videos = {"full": timeline.video, "name": video_name(timeline.video), "file": stem}
     duration = {True: timeline.duration, False: None, "end": timeline.end}[can.duration]
-    return Timeline(segments, duration, vocabulary, videos[can.video])
+    unit = UNIT.get(can.times) or (options.rate if can.times == "frames" else None)
+    back = Timeline(segments, duration, vocabulary, videos[can.video])
+    return touching(back, unit) if unit else back
