@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from pathlib import Path
 
@@ -19,25 +21,28 @@ QUICK = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--f
 
 @pytest.fixture(scope="module")
 def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_kitchen(tmp_path_factory.mktemp("kitchen"), videos=2, duration=6).folder
+    return make_kitchen(tmp_path_factory.mktemp("learn") / "kitchen", videos=2, duration=6).folder
+
+
+@pytest.fixture(scope="module")
+def learned(kitchen: Path) -> tuple[Path, str]:
+    """A procedure learned from the two videos, and what was said of it."""
+    place, said = kitchen.parent / "a.proc", io.StringIO()
+    with contextlib.redirect_stdout(said):
+        words = ["learn", str(kitchen / "videos"), "-o", str(place), "--cache", str(kitchen.parent / "cache"), *QUICK]
+        assert main(words) == 0
+    return place, said.getvalue()
 
 
 @pytest.fixture
-def place(kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A procedure learned from the two videos."""
-    assert main(["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK]) == 0
-    capsys.readouterr()
-    return tmp_path / "a.proc"
+def place(learned: tuple[Path, str]) -> Path:
+    return learned[0]
 
 
-def test_learning_says_what_was_found_and_what_to_do_next(
-    kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main(["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK])
-    out = capsys.readouterr().out
-    assert code == 0
+def test_learning_says_what_was_found_and_what_to_do_next(learned: tuple[Path, str]) -> None:
+    place, out = learned
     assert "3 steps from 2 videos" in out
-    assert f"stepcut view {tmp_path / 'a.proc'}" in out
+    assert f"stepcut view {place}" in out
 
 
 def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(

@@ -214,7 +214,7 @@ def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
         assert last_event(command, place, str(films / "v3.mp4"), str(films / "v2.mp4")) == (command, 2, "videos")
 
 
-@pytest.mark.parametrize("words", [["help"], ["learn", "-h"], ["doctor", "--json"]])
+@pytest.mark.parametrize("words", [["help"], ["learn", "-h"], ["data", "list"]])
 def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
     out, into = os.pipe()
     os.close(out)
