@@ -33,35 +33,27 @@ def toy_tasks(seeds: int = 5, smooth: float = 0.0, noise: float = 0.5) -> list[C
     tasks = []
     for seed in range(seeds):
         rows, timelines = toy_features(videos=8, seed=seed, noise=noise)
-        tasks.append(make(f"toy {seed}", rows, timelines, timelines[0].steps, "toy", smooth))
+        tasks.append(make(f"toy {seed}", rows, timelines, "toy", smooth))
     return tasks
 
 
-def recipe_tasks(root: Path, only: str = "", smooth: float = 0.0) -> list[Cuttable]:
-    """The CaptainCook4D recipes under `root` that have features, or the one of that name."""
+def recipe_tasks(root: Path, smooth: float = 0.0) -> list[Cuttable]:
+    """The CaptainCook4D recipes under `root` that have features."""
     tasks = []
     for task in load("captaincook4d", root):
-        if only not in task.name:
-            continue
         backbones = {name for video in task for name in video.features}
         for backbone in sorted(backbones - {"slowfast"}):
             videos = [v for v in task.with_features(backbone) if v.timeline is not None]
             rows = [video.read_features(backbone) for video in videos]
             timelines = [video.timeline for video in videos if video.timeline is not None]
-            tasks.append(make(f"{task.name}, {backbone}", rows, timelines, task.steps, "captaincook4d", smooth))
+            tasks.append(make(f"{task.name}, {backbone}", rows, timelines, "captaincook4d", smooth))
     return tasks
 
 
-def make(
-    name: str, rows: list[NDArray[Any]], timelines: list[Timeline], steps: tuple[str, ...], group: str, smooth: float
-) -> Cuttable:
-    number = {step: n + 1 for n, step in enumerate(steps)}
-    true = []
-    for video, timeline in zip(rows, timelines, strict=True):
-        own = timeline.labels(np.arange(len(video)) + 0.5)
-        names = np.array([0, *(number[step] for step in timeline.steps)])
-        true.append(names[own + 1])
-    return Cuttable(name, prepare(rows, smooth), true, steps, group)
+def make(name: str, rows: list[NDArray[Any]], timelines: list[Timeline], group: str, smooth: float) -> Cuttable:
+    pairs = zip(rows, timelines, strict=True)
+    true = [timeline.labels(np.arange(len(video)) + 0.5) + 1 for video, timeline in pairs]
+    return Cuttable(name, prepare(rows, smooth), true, timelines[0].steps, group)
 
 
 def prepare(rows: list[NDArray[Any]], smooth: float) -> list[NDArray[np.float32]]:

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from results_data import GESTURES, gestures
 from results_toy import KITCHENS, see
 from stepcut.evaluation import score
 from stepcut.features.backbones.lite0 import DIM
@@ -29,8 +30,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.methods import StepCut
 from stepcut.version import __version__
 
-GESTURES = ["G1", "G11", "G12", "G13", "G14", "G15"]
-FILMED, RATE = 30, 2
+RATE = 2
 SEEDS, LABELLED, DRAWS = range(4), (1, 3, 5), 3
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -52,7 +52,7 @@ def main() -> int:
             if args.data is not None:
                 features, _ = extract(args.data / "videos", spec)
                 rows = [np.asarray(one.rows, np.float64) for one in features]
-                true = [gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows)) for one in features]
+                true = [gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows), RATE) for one in features]
                 people = [one.name.split("_")[2] for one in features]
                 print(f"{layer:<8} {times:<6} knots, linear {linear(rows, true, people, [DIM], args.motion):.1f}")
                 if not args.no_default:
@@ -83,16 +83,6 @@ def taught(rows: Sequence[Floats], true: Sequence[Labels]) -> list[float]:
             scores.append(score([method.labels_[n] for n in others], [true[n] for n in others], "strict").f1)
         found.append(float(np.mean(scores)))
     return found
-
-
-def gestures(file: Path, count: int) -> Labels:
-    """The gesture of each row, from 1; 0 is none. A line: first frame, last frame (from 1), gesture."""
-    labels = np.zeros(count, np.int64)
-    times = np.arange(count) / RATE
-    for line in file.read_text().splitlines():
-        first, last, name = line.split()[:3]
-        labels[(times >= (int(first) - 1) / FILMED) & (times < int(last) / FILMED)] = GESTURES.index(name) + 1
-    return labels
 
 
 def linear(rows: list[Floats], true: list[Labels], people: list[str], parts: list[int], motion: bool) -> float:

@@ -60,40 +60,27 @@ class Given:
     labels: Labels
     steps: int
 
-
-def number(timeline: Timeline, steps: tuple[str, ...], rows: int) -> NDArray[np.int64]:
-    """The step of each second: its place in `steps` from 1, 0 for background."""
-    labels = np.zeros(rows, np.int64)
-    times = np.arange(rows)
-    for segment in timeline.segments:
-        labels[(times >= segment.start) & (times < segment.end)] = steps.index(segment.step) + 1
-    return labels
+    @classmethod
+    def make(cls, name: str, features: Rows, timelines: list[Timeline]) -> Given:
+        """A task whose timelines all have its steps."""
+        pairs = zip(timelines, features, strict=True)
+        labels = [timeline.labels(np.arange(len(rows))) + 1 for timeline, rows in pairs]
+        return cls(name, features, labels, len(np.unique(np.concatenate(labels))) - 1)
 
 
 def toy_tasks(quick: bool) -> Iterator[Given]:
     for seed in range(1 if quick else 2):
-        features, timelines = toy_features(videos=8, seed=seed)
-        steps = tuple(sorted({segment.step for timeline in timelines for segment in timeline.segments}))
-        labels = [number(line, steps, len(rows)) for line, rows in zip(timelines, features, strict=True)]
-        yield Given(f"toy {seed}", features, labels, len(steps))
+        yield Given.make(f"toy {seed}", *toy_features(videos=8, seed=seed))
 
 
 def recipes(root: Path) -> Iterator[Given]:
     for task in load("captaincook4d", root):
         recipe = task.videos[0].name.split("_")[0]
         for backbone in BACKBONES:
-            videos = task.with_features(backbone).videos
-            if not videos:
-                continue
-            features = [video.read_features(backbone) for video in videos]
-            lines = [video.timeline for video in videos]
-            labels = [
-                number(line, task.steps, len(rows))
-                for line, rows in zip(lines, features, strict=True)
-                if line is not None
-            ]
-            seen = len(np.unique(np.concatenate(labels))) - 1
-            yield Given(f"{recipe} {backbone}", features, labels, seen)
+            seen = task.with_features(backbone)
+            if seen.videos:
+                features = [video.read_features(backbone) for video in seen]
+                yield Given.make(f"{recipe} {backbone}", features, list(seen.timelines.values()))
 
 
 def correspond(embedded: Rows, labels: Labels) -> tuple[float, float]:

@@ -18,7 +18,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from eyes import gestures, linear
+from eyes import RATE, linear
+from results_data import gestures
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.openvino_runtime import import_openvino
 from stepcut.features.extract import extract
@@ -81,7 +82,7 @@ def main() -> int:
     palm = Palm(args.detector)
     features, _ = extract(args.data / "videos", backbone=palm)
     rows = [np.asarray(one.rows, np.float64) for one in features]
-    true = [gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows)) for one in features]
+    true = [gestures(args.data / "gestures" / f"{one.name}.txt", len(one.rows), RATE) for one in features]
     people = [one.name.split("_")[2] for one in features]
     dim = palm.see.dim
     for name, part in (("whole", slice(0, dim)), ("crop", slice(dim, 2 * dim)), ("both", slice(0, 2 * dim))):

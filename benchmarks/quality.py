@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from scipy.stats import spearmanr
 
-from results_data import HELD_BACK, Kept, Recipe, knots, recipes
+from results_data import Kept, Recipe, knots, recipes
 from results_toy import KITCHENS
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.evaluation import score
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--times", default="exact", help="of the knots: near or fast")
     parser.add_argument("--keep", type=Path, required=True)
     options = parser.parse_args()
-    real = [*recipes(options.data), *(recipes(options.more, HELD_BACK) if options.more else ())]
+    real = list(recipes(options.data, *([options.more] if options.more else [])))
     made = [*toys(), *nonsense(real)]
     real += [knots(options.knots, times=options.times)] if options.knots else []
     kept = Kept(options.keep)

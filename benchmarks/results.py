@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from results_data import HELD_BACK, REPORTED, SHORT, Kept, Labels, Recipe, knots, recipes
+from results_data import BUILT_ON, SHORT, Kept, Labels, Recipe, knots, recipes
 from stepcut.datasets.toy import toy_features
 from stepcut.evaluation import score
 from stepcut.methods import CnC, StepCut
@@ -85,9 +85,13 @@ def summary(
             for recipe in found
         ]
     )
-    built = np.array([recipe.name in REPORTED.get(recipe.backbone, ()) for recipe in found])
-    held = float(grid[~built].mean()) if not built.all() else 0.0
-    return [*grid.mean(axis=1), float(grid[built].mean()), held, float(grid.std(axis=1).mean())]
+    return [*means(found, grid.mean(axis=1)), float(grid.std(axis=1).mean())]
+
+
+def means(found: list[Recipe], figures: np.ndarray) -> list[float]:
+    """The figures, then their mean over the recipes built on, and over those held back."""
+    built = np.array([recipe.name in BUILT_ON for recipe in found])
+    return [*figures, *(float(figures[some].mean()) if some.any() else 0.0 for some in (built, ~built))]
 
 
 def ablation_table(found: list[Recipe], kept: Kept) -> Table:
@@ -101,9 +105,7 @@ def ablation_table(found: list[Recipe], kept: Kept) -> Table:
     for place, recipe in enumerate(found):
         others = [i for i, other in enumerate(found) if other.name != recipe.name]
         chosen.append(grid[int(grid[:, others].mean(axis=1).argmax()), place])
-    built = np.array([recipe.name in REPORTED.get(recipe.backbone, ()) for recipe in found])
-    held = float(np.array(chosen)[~built].mean()) if not built.all() else 0.0
-    table.rows.append(["chosen on the other recipes", *chosen, float(np.array(chosen)[built].mean()), held])
+    table.rows.append(["chosen on the other recipes", *means(found, np.array(chosen))])
     return table
 
 
@@ -226,9 +228,7 @@ def main() -> None:
     parser.add_argument("--only", default="strict,paper,usual,auto,ablation,new,oracles")
     parser.add_argument("--rows", default=",".join(ROWS), help="of the first two tables; cnc is slow (one seed)")
     given = parser.parse_args()
-    found, kept = list(recipes(given.data)), Kept(given.keep)
-    if given.more is not None:
-        found += recipes(given.more, HELD_BACK)
+    found, kept = list(recipes(given.data, *([given.more] if given.more else []))), Kept(given.keep)
     if given.knots is not None:
         found.append(knots(given.knots))
     tables = {

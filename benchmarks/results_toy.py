@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.datasets.toy import STEPS, make_kitchen
+from stepcut.datasets.toy import make_kitchen
 from stepcut.evaluation import score
 from stepcut.features.extract import extract
 from stepcut.features.spec import DEFAULT, FeatureSpec
@@ -45,13 +45,7 @@ def see(
     kitchen = make_kitchen(work / f"{name} {seed}", seed=seed, progress=Bar(), **plan)
     features, failures = extract(list(kitchen.videos), spec, cache=work / "cache", progress=Bar())
     assert not failures, failures
-    true = []
-    for one in features:
-        times = np.arange(len(one.rows)) / RATE
-        labels = np.zeros(len(times), dtype=np.int64)
-        for segment in kitchen.timelines[one.name]:
-            labels[(times >= segment.start) & (times < segment.end)] = STEPS.index(segment.step) + 1
-        true.append(labels)
+    true = [kitchen.timelines[one.name].labels(np.arange(len(one.rows)) / RATE) + 1 for one in features]
     return [one.rows for one in features], true
 
 

@@ -36,7 +36,7 @@ from scale_tables import FPS, TABLES, fill
 from stepcut.features.extract import extract
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import write_json, write_text
-from stepcut.parallel.contract import Engine, count_cores
+from stepcut.parallel.contract import count_cores
 from stepcut.parallel.local import Local
 from stepcut.version import __version__
 
@@ -101,10 +101,10 @@ def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, A
     """Frames per second and CPU time of one and two workers, and of two on Ray."""
     from stepcut.parallel.ray import Ray
 
-    engines: dict[str, Engine] = {"1": Local(1), "2": Local(2), "2 free": Local(2)}
+    engines: dict[str, Any] = {"1": Local(1), "2": Local(2), "2 free": Local(2)}
     processes: dict[str, list[int]] = {}
     for name, engine in engines.items():
-        engine.threads = 1  # type: ignore[attr-defined]
+        engine.threads = 1
         before = {child.pid for child in multiprocessing.active_children()}
         engine.map(pin if name != "2 free" else wait, range(engine.workers))
         processes[name] = [c.pid for c in multiprocessing.active_children() if c.pid and c.pid not in before]

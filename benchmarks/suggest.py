@@ -10,14 +10,13 @@ asked for one recording at a time, and the procedure is taught in between, as a 
 from __future__ import annotations
 
 import argparse
-import json
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reduced import add_reduce, reduce_features
+from results_data import Kept
 from stepcut import __version__
 from stepcut.tables import Table
 from teach import Bench, Column, knots, recipes
@@ -75,20 +74,10 @@ def main() -> None:
         *recipes(reduce_features(options.data, options.reduce)),
         *([knots(*options.knots)] if options.knots else []),
     ]
-    results = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
-    known = {(result["key"], result["seed"]) for result in results}
-    todo = [
-        (c, seed)
-        for seed in range(options.first, options.first + options.seeds)
-        for c in columns
-        if (c.key, seed) not in known
-    ]
-    with ProcessPoolExecutor(options.workers) as pool, options.keep.open("a") as file:
-        for future in as_completed([pool.submit(measure, *one) for one in todo]):
-            results.append(future.result())
-            file.write(json.dumps(results[-1]) + "\n")
-            file.flush()
-    print(table(results))
+    kept, seeds = Kept(options.keep), range(options.first, options.first + options.seeds)
+    todo = {f"{column.key} {seed}": (column, seed) for seed in seeds for column in columns}
+    kept.fill(measure, todo, options.workers)
+    print(table(list(kept.known.values())))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,8 @@ The search without labels, from which teaching starts, does not depend on labels
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import results_data
 from reduced import add_reduce, reduce_features
+from results_data import BACKBONES, BUILT_ON, GESTURES, SHORT, Kept, gestures
 from stepcut import __version__
-from stepcut.datasets import load
 from stepcut.evaluation import score
 from stepcut.features.files import load_features
-from stepcut.methods import BACKGROUND, OPEN, StepCut
+from stepcut.methods import OPEN, StepCut
 from stepcut.methods.default import method as default
 from stepcut.methods.default import teaching
 from stepcut.methods.default.forward_backward import forward_backward
@@ -43,20 +42,6 @@ from stepcut.tables import Table
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SHORT = {
-    "Microwave Egg Sandwich": "1",
-    "Microwave Mug Pizza": "3",
-    "Spiced Hot Chocolate": "8",
-    "Microwave French Toast": "9",
-    "Pinwheels": "10",
-    "Tomato Mozzarella Salad": "12",
-    "Scrambled Eggs": "16",
-    "Zoodles": "18",
-    "Cheese Pimiento": "27",
-}
-CHOSEN = ("1", "8", "9", "12", "16")
-"""Recipes on which the settings were chosen; the others were only reported on."""
-BACKBONES = {"pe_core_b16": "image", "omnivore": "clip"}
 NUMBERS = (1, 2, 3, 5)
 LEVELS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 0.85), (0.85, 0.95), (0.95, 1.01))
 
@@ -75,36 +60,18 @@ class Column:
 
 def recipes(roots: Sequence[Path]) -> Iterator[Column]:
     """The columns of CaptainCook4D, image features first."""
-    tasks = [task for root in roots for task in load("captaincook4d", root)]
-    for backbone, kind in BACKBONES.items():
-        for task in tasks:
-            videos = [video for video in task.with_features(backbone) if video.timeline is not None]
-            if task.name not in SHORT or not videos:
-                continue
-            rows = [video.read_features(backbone) for video in videos]
-            true = [np.full(len(features), BACKGROUND, dtype=np.int64) for features in rows]
-            names = [step for step in task.steps if any(s.step == step for v in videos for s in v.timeline or ())]
-            for labels, video in zip(true, videos, strict=True):
-                for segment in video.timeline or ():
-                    labels[round(segment.start) : round(segment.end)] = names.index(segment.step)
-            short = SHORT[task.name]
-            yield Column(f"{kind} {short}", short not in CHOSEN, 1.0, rows, true, len(names))
+    for recipe in sorted(results_data.recipes(*roots), key=lambda one: list(BACKBONES).index(one.backbone)):
+        seen = np.unique(np.concatenate([[0], *recipe.true]))  # 0 is background; the others are numbered without gaps
+        true = [np.searchsorted(seen, labels) - 1 for labels in recipe.true]
+        key = f"{BACKBONES[recipe.backbone]} {SHORT[recipe.name]}"
+        yield Column(key, recipe.name not in BUILT_ON, recipe.rate, recipe.rows, true, recipe.steps)
 
 
-def knots(features: Path, gestures: Path) -> Column:
-    """The knot-tying videos; the gestures are given in frames from 1, at 30 a second."""
-    rate, rows, true, names = 4.0, [], [], ["G1", "G11", "G12", "G13", "G14", "G15"]
-    for path in sorted(features.glob("*.safetensors")):
-        read = load_features([path])[0]
-        rate = float(read.rate)
-        labels = np.full(len(read.rows), BACKGROUND, dtype=np.int64)
-        times = np.arange(len(labels)) / rate
-        for line in (gestures / f"{path.stem}.txt").read_text().splitlines():
-            first, last, name = line.split()[:3]
-            labels[(times >= (int(first) - 1) / 30) & (times < int(last) / 30)] = names.index(name)
-        rows.append(read.rows)
-        true.append(labels)
-    return Column("knots", True, rate, rows, true, len(names))
+def knots(features: Path, labels: Path) -> Column:
+    """The knot-tying videos, from the folders of their features and of their gestures."""
+    read = load_features(sorted(features.glob("*.safetensors")))
+    true = [gestures(labels / f"{one.name}.txt", len(one.rows), float(one.rate)) - 1 for one in read]
+    return Column("knots", True, float(read[0].rate), [one.rows for one in read], true, len(GESTURES))
 
 
 class Bench:
@@ -284,16 +251,9 @@ def main() -> None:
         return
     if options.keep is None:
         parser.error("--keep is missing")
-    lines = options.keep.read_text().splitlines() if options.keep.exists() else []
-    known = {line["key"]: line for line in map(json.loads, lines)}
-    with ProcessPoolExecutor(options.workers) as pool:
-        missing = [pool.submit(measure, column, options.draws) for column in columns if column.key not in known]
-        for future in as_completed(missing):
-            result = future.result()
-            known[result["key"]] = result
-            with options.keep.open("a") as file:
-                file.write(json.dumps(result) + "\n")
-    for table in tables([known[column.key] for column in columns]):
+    kept = Kept(options.keep)
+    kept.fill(measure, {column.key: (column, options.draws) for column in columns}, options.workers)
+    for table in tables([kept.known[column.key] for column in columns]):
         print(table, end="\n\n")
 
 

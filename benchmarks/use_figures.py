@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from stepcut.datasets import Task, TaskVideo
+from stepcut.evaluation.compare import reduce_edges
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.likelihood import close_order, count_first, insert_relations, reduce_order
 
@@ -45,10 +46,7 @@ def is_wrong(video: TaskVideo) -> bool:
 
 def true_edges(task: Task) -> Edges:
     """The edges of the true graph between steps, transitively reduced; START and END are left out."""
-    matrix = np.zeros((len(task.steps),) * 2, dtype=bool)
-    for before, after in task.graph or ():
-        matrix[task.steps.index(before), task.steps.index(after)] = True
-    return {(a, b) for a, b in np.argwhere(reduce_order(close_order(matrix))).tolist()}
+    return {(task.steps.index(before), task.steps.index(after)) for before, after in reduce_edges(task.graph or ())}
 
 
 def closed_edges(edges: Edges, steps: int) -> NDArray[np.bool_]:
