@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from unicodedata import normalize
@@ -52,18 +53,14 @@ def short_names(videos: Sequence[str]) -> list[str]:
     >>> short_names(["f/cam1/a.mp4", "f/cam2/a.mp4", "f/b.mp4"])
     ['cam1/a', 'cam2/a', 'b']
     """
-    named: dict[str, list[list[str]]] = {}
-    for parts in map(_parts, videos):
-        named.setdefault(parts[-1], []).append(parts)
+    parts = [tuple(_parts(video)) for video in videos]
+    ends = Counter(one[-length:] for one in set(parts) for length in range(1, len(one)))
 
-    def shorten(mine: list[str]) -> str:
-        others = [other for other in named[mine[-1]] if other != mine]
-        for length in range(1, len(mine)):
-            if not any(other[-length:] == mine[-length:] and len(other) > length for other in others):
-                return "/".join(mine[-length:])
-        return "/".join(mine)
+    def shorten(mine: tuple[str, ...]) -> str:
+        enough = next((length for length in range(1, len(mine)) if ends[mine[-length:]] == 1), len(mine))
+        return "/".join(mine[-enough:])
 
-    return [shorten(_parts(video)) for video in videos]
+    return [shorten(one) for one in parts]
 
 
 def _parts(video: str) -> list[str]:

@@ -102,8 +102,8 @@ def join(parts: Iterable[Part], edges: Collection[float]) -> tuple[Part, ...]:
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
-        here = any(abs(part.start - edge) < 1e-6 for edge in edges)
-        if last is not None and here and last.step == part.step and abs(last.end - part.start) < 1e-6:
+        touch = last is not None and last.step == part.step and abs(last.end - part.start) < 1e-6
+        if last is not None and touch and any(abs(part.start - edge) < 1e-6 for edge in edges):
             joined[-1] = Part(last.start, part.end, part.step, _mean(last, part))
         else:
             joined.append(part)
