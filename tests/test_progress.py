@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_a_bar_off_a_terminal_writes_plain_lines() -> None:
     assert "2/2 videos" in stream.getvalue()
 
 
-def test_a_bar_on_a_terminal_redraws_its_line() -> None:
+def test_a_bar_on_a_terminal_redraws_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -78,6 +79,15 @@ def test_a_bar_on_a_terminal_redraws_its_line() -> None:
         stage.advance(2)
     assert stream.getvalue().count("\n") == 1
     assert "\r" in stream.getvalue()
+    with pytest.raises(OSError, match="full"), Stage(Bar(stream := Terminal()), "cut", total=2):
+        raise OSError("full")
+    assert stream.getvalue().endswith("0/2 ")
+    Bar.clear()  # what is written next begins its line
+    assert re.search("\r +\r$", stream.getvalue())
+    narrow = Terminal()
+    monkeypatch.setenv("COLUMNS", "40")
+    Bar(narrow)(Event("features", 5, 9, "frames", item="a very long name of a video.mp4"))
+    assert len(narrow.getvalue().strip("\r")) == 39  # a line that is wrapped cannot be redrawn
     bar = Bar(stream := Terminal())
     bar(Event("check", 1, 2))
     bar.clear()

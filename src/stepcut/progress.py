@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TextIO
+from typing import ClassVar, TextIO
 
 from stepcut.errors import printable
 
@@ -107,18 +108,23 @@ class Stage:
 class Bar:
     """One line per stage that redraws itself on a terminal `stream`, or a plain line now and then on another."""
 
+    _drawn: ClassVar[Bar | None] = None
+    """The one whose line stands on the terminal now."""
+
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
         self.every = 0.1 if self.stream.isatty() else 10.0
         self._last = float("-inf")
         self._width = 0
 
-    def clear(self) -> None:
+    @classmethod
+    def clear(cls) -> None:
         """Take the line off a terminal, which something else is written to now."""
-        if self._width:
-            self.stream.write("\r" + " " * self._width + "\r")
-            self.stream.flush()
-            self._width = 0
+        bar, cls._drawn = cls._drawn, None
+        if bar is not None:
+            bar.stream.write("\r" + " " * bar._width + "\r")
+            bar.stream.flush()
+            bar._width = 0
 
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
@@ -129,8 +135,11 @@ class Bar:
         self._last = now
         text = describe(event)
         if self.stream.isatty():
+            if not event.finished:  # a line that is wrapped cannot be redrawn
+                text = text[: shutil.get_terminal_size().columns - 1]
             self.stream.write("\r" + text.ljust(self._width) + ("\n" if event.finished else ""))
             self._width = 0 if event.finished else len(text)
+            Bar._drawn = None if event.finished else self
         else:
             self.stream.write(text + "\n")
         self.stream.flush()

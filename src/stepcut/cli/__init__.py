@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 
 from stepcut.errors import printable
+from stepcut.progress import Bar
 
 
 def say(text: str) -> None:
-    """One line on standard error."""
+    """One line on standard error, in place of a bar that stands there."""
+    Bar.clear()
     line = " ".join(part.strip() for part in text.splitlines())
     print(f"stepcut: {printable(line)}", file=sys.stderr)

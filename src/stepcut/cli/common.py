@@ -103,8 +103,7 @@ def ask_procedure(
         answers[place] = answer
         while (first := len(done) + len(errors)) in answers:
             answer, video, name = answers.pop(first), videos[first], names[first]
-            if isinstance(hook, Bar):
-                hook.clear()
+            Bar.clear()
             if not isinstance(answer, Exception):  # of two with one name, each is called by its folder or suffix, too
                 done.append((video, answer if name == Path(video).stem else replace(answer, video=name)))
                 tell(*done[-1])
