@@ -15,7 +15,7 @@ from stepcut.colours import colour
 from stepcut.errors import NotLearned, OptionError
 from stepcut.procedure.procedure import Procedure
 from stepcut.show import plots
-from stepcut.show.truth import compare
+from stepcut.show.canvas import compare
 from stepcut.timeline import Segment, Timeline
 
 TRUE = {"a": Timeline([Segment(0, 4, "pour"), Segment(4, 6, "stir"), Segment(6, 7, "taste")], duration=10)}

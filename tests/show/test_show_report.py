@@ -118,7 +118,7 @@ def test_thirty_videos_stay_below_five_megabytes(procedure: Procedure) -> None:
     procedure.videos = dict.fromkeys(numbers, path)
     procedure.samples = dict.fromkeys(numbers, next(iter(procedure.samples.values())))
     assert len(make_report(procedure).encode()) < 5_000_000
-    pictures = [picture for step in procedure.steps for _, _, picture in find_moments(procedure, step, 1, height=120)]
+    pictures = [picture for step in procedure.steps for _, _, picture in find_moments(procedure, step, each=1)]
     # Twenty steps with four pictures each are the most that a task of the data sets has.
     assert 20 * 4 * max(map(len, pictures)) < 4_000_000
 

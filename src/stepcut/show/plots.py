@@ -17,8 +17,18 @@ from numpy.typing import NDArray
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError
 from stepcut.procedure.procedure import Procedure
-from stepcut.show.canvas import WIDTH, legend, new_figure, save, short, styled
-from stepcut.show.truth import Found, colours_of, compare, timelines_of
+from stepcut.show.canvas import (
+    WIDTH,
+    Found,
+    colours_of,
+    compare,
+    legend,
+    new_figure,
+    save,
+    short,
+    styled,
+    timelines_of,
+)  # fmt: skip
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:

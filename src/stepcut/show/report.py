@@ -20,9 +20,8 @@ from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
-from stepcut.show.canvas import to_svg
+from stepcut.show.canvas import Compared, compare, to_svg
 from stepcut.show.film import picture_at
-from stepcut.show.truth import Compared, compare
 from stepcut.timeline import Segment, Timeline, draw_axis
 from stepcut.version import __version__
 
@@ -119,13 +118,12 @@ def _gallery(procedure: Procedure, each: int) -> str:
     return f'<div class="gallery">{"".join(cards)}</div>'
 
 
-def find_moments(procedure: Procedure, step: str, each: int, height: int = 360) -> Iterator[tuple[str, float, str]]:
+def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[str, float, str]]:
     """The pictures that best show a step, with their videos and times: the middles of its surest segments.
 
     procedure  whose step it is; a video that is no longer where it was is passed over
     step       its name
     each       from how many videos, the surest first
-    height     of a picture, in pixels
     """
     surest: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
@@ -138,7 +136,7 @@ def find_moments(procedure: Procedure, step: str, each: int, height: int = 360) 
         path = procedure.videos[name]
         if path is not None and Path(path).exists():
             with suppress(VideoError):
-                yield name, time, base64.b64encode(picture_at(path, time, height)).decode()
+                yield name, time, base64.b64encode(picture_at(path, time, height=360)).decode()
 
 
 def _timelines(procedure: Procedure, compared: Compared | None) -> str:

@@ -110,18 +110,13 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         if not 0 <= port < 65536:
             raise OverflowError("ports are numbers from 0 to 65535")
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with contextlib.ExitStack() as on_error:
-            listening = on_error.enter_context(socket.socket(family, kind))
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen()  # whoever asks from now on waits for the answer
-            on_error.pop_all()
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # :: is every address, of both kinds
+        return socket.create_server(address, family=family, dualstack_ipv6=both)  # who asks from now on is answered
     except (OSError, OverflowError) as error:
         raise OptionError(
             f"host={host!r}, port={port}: cannot serve there ({error}). Choose another --port, or 0 for any free one."
         ) from error
-    return listening
 
 
 def kept(shown: Outline) -> Path:
