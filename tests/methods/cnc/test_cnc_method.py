@@ -101,6 +101,7 @@ def test_as_published_sets_the_papers_text(videos: dict[str, np.ndarray]) -> Non
     assert (embedder.weight, embedder.window, embedder.gamma_time, embedder.temperature) == (32, 10, "frames", 1 / 16)
     assert isinstance(segmenter, ProCut)
     assert (segmenter.m, segmenter.normalise, segmenter.solver) == (2, False, "expansion")
+    assert CnC(as_published=True, train={"dim": 8})._make_embedder().temperature == 1 / 8
     assert CnC(as_published=True, cut={"m": 1.5})._make_segmenter().settings()["m"] == 1.5
     again = CnC.restore(method.settings(), method.state())
     np.testing.assert_array_equal(again.predict([videos["v0"]])[0], method.predict([videos["v0"]])[0])

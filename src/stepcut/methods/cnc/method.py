@@ -87,9 +87,10 @@ class CnC(Method):
         given = self._group("train")
         if "steps" in given:
             raise OptionError(f"train: steps={given['steps']!r} is now called iterations; write train.iterations.")
-        check_number("dim", self.dim, 1, whole=True)
         named = plain_numbers({"loss": self.loss, "dim": self.dim, "rate": self.rate, "seed": self.seed})
-        published = {"temperature": 1 / self.dim, **AS_PUBLISHED["train"]} if self.as_published else {}
+        dim = given.get("dim", named["dim"])
+        check_number("dim", dim, 1, whole=True)
+        published = {"temperature": 1 / dim, **AS_PUBLISHED["train"]} if self.as_published else {}
         return build(Embedder, {**named, **published, **given})
 
     def _make_segmenter(self) -> Segmenter:

@@ -197,23 +197,19 @@ class StepCut:
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
         """Each frame on the slow axes, (T, p) per video, rows of length nearly 1."""
-        centred = self._centred(features)
-        return [self.found_.view(video).astype(np.float32) for video in centred]
+        return [self.found_.view(video).astype(np.float32) for video in self._centred(features)]
 
     def memberships(self, features: Sequence[Array]) -> list[Floats]:
         """How much each frame belongs to each step, (T, K) per video."""
-        centred = self._centred(features)
-        return [self.model.memberships(video) for video in centred]
+        return [self.model.memberships(video) for video in self._centred(features)]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:
         """Find the steps in videos, new ones too: (T,) per video, -1 is background."""
-        centred = self._centred(features)
-        return [self.model.predict(video) for video in centred]
+        return [self.model.predict(video) for video in self._centred(features)]
 
     def novelty(self, features: Sequence[Array]) -> list[Floats]:
         """Distance to the nearest step's centre, in units of what is usual in the videos learned from."""
-        centred = self._centred(features)
-        return [self.found_.distance(video) / self.scale_ for video in centred]
+        return [self.found_.distance(video) / self.scale_ for video in self._centred(features)]
 
     def online(self) -> Online:
         """Memberships frame by frame, from the past alone."""
