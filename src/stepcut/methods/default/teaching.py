@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
-from stepcut.methods.default.discriminant import NEVER, Discriminant, honest, motion
 from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward, soften
 from stepcut.methods.default.labels import labelled_videos, match_found, number_as_labelled
 from stepcut.methods.default.slow_features import SHRINK, smooth
-from stepcut.methods.default.taught import cut_mixture, mix
+from stepcut.methods.default.taught import NEVER, Discriminant, cut_mixture, honest, mix, motion
 from stepcut.methods.segmenter import normalised_times
 from stepcut.timeline import runs
 
