@@ -82,12 +82,6 @@ def put(file: Path, address: Address) -> None:
             address.fs.rm_file(beside.path)
 
 
-def remove(address: Address) -> None:
-    """Remove the folder at `address` and all in it."""
-    with contextlib.suppress(FileNotFoundError):
-        address.fs.rm(address.path, recursive=True)
-
-
 def whole_path(path: str) -> str:
     """A path from the root, or the address."""
     where = as_path(path)

@@ -18,7 +18,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError, StepcutError
-from stepcut.files.addresses import Address, AnyPath, as_path, put, remove
+from stepcut.files.addresses import Address, AnyPath, as_path, put
 from stepcut.files.atomic import check_place, hold, output_errors, read_json
 from stepcut.version import __version__
 
@@ -81,8 +81,9 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
     At an address config.json comes last: a folder without it is no procedure, so none is ever half one.
     """
     if isinstance(target, Address):
-        (target / "config.json").unlink(missing_ok=True)
-        remove(target)
+        with contextlib.suppress(FileNotFoundError):
+            (target / "config.json").unlink()
+            target.fs.rm(target.path, recursive=True)
         for file in sorted(fresh.iterdir(), key=lambda file: (file.name == "config.json", file.name)):
             put(file, target / file.name)
         return

@@ -68,7 +68,6 @@ def save(record: Record, path: AnyPath) -> None:
     """
     target = as_path(path)
     check_keepable(record.method, target)
-    check_output(target)
     with new_folder(target) as fresh:
         write_files(record, fresh)
         with locked(target):
