@@ -17,6 +17,7 @@ from stepcut.datasets import Task, TaskVideo
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation import Protocol, evaluate
 from stepcut.evaluation.clock import put_on_one_clock
+from stepcut.evaluation.compare import compare_videos
 from stepcut.evaluation.metrics import Rates
 from stepcut.evaluation.protocols import match_f1
 from stepcut.formats import read, read_folder, write, write_folder
@@ -338,6 +339,11 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(
     assert [row["row"] for row in record["rows"]][:2] == ["a", "b"]
     assert record["confusion"]["rows"][1]["true step"] == "pour"
     assert f"data {Path(true).name} " in record["caption"]
+
+
+def test_a_difference_over_many_videos_is_never_beyond_all_chance() -> None:
+    one, other = ({f"v{n}": 50.0 + n + better for n in range(30)} for better in (10, 0))
+    assert "better on 30 of them (sign-flip test over videos: p = 5e-05)" in compare_videos("ab", [one, other])
 
 
 def test_the_order_of_the_videos_changes_nothing() -> None:

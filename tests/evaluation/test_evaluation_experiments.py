@@ -82,6 +82,8 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
     assert "\\toprule" in table.latex()
     with pytest.raises(OptionError, match="protocol='named' is unknown. Choose from strict, paper,"):
         again.table("named")  # what is found without labels has no names
+    with pytest.raises(OptionError, match="protocol='named' is unknown"):
+        again.plot(tmp_path / "named.svg", "named")
     results.plot(tmp_path / "main.svg")
     assert (tmp_path / "main.svg").read_text().count("<svg") == 1
     record = json.loads((tmp_path / "main.json").read_text())

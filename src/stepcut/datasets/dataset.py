@@ -158,12 +158,6 @@ class Shelf:
         self.features = find_features(root)
         self.lengths = read_durations(root)
 
-    def find(self, names: Sequence[str]) -> tuple[Path | None, dict[str, Path], float | None]:
-        """The file, the features and the listed length of a video that goes by any of these names."""
-        film = next((self.videos[name] for name in names if name in self.videos), None)
-        features = {kind: path for name in reversed(names) for kind, path in self.features.get(name, {}).items()}
-        return film, features, next((self.lengths[name] for name in names if name in self.lengths), None)
-
     def video(
         self,
         names: Sequence[str],
@@ -182,7 +176,9 @@ class Shelf:
         about   what else is known: person, environment, view
         errors  (step, what went wrong), where mistakes are labelled
         """
-        film, features, listed = self.find(names)
+        film = next((self.videos[name] for name in names if name in self.videos), None)
+        features = {kind: path for name in reversed(names) for kind, path in self.features.get(name, {}).items()}
+        listed = next((self.lengths[name] for name in names if name in self.lengths), None)
         length = listed or (None if film is None else video_duration(film)) or length
         timeline = None if segments is None else Timeline(segments, length, steps, names[0])
         return TaskVideo(names[0], film, features, rate if features else None, length, timeline, about or {}, errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,8 @@ def read_crosstask(place: Path, loaded: Loaded) -> None:
         files, videos = sorted(folder.glob(f"{number}_*.csv")), []
         for path in files:
             names = [path.stem, path.stem.partition("_")[2]]
-            rate = RATE if GIVEN in shelf.find(names)[1] else None
-            videos.append(shelf.video(names, read_numbered(path, steps, loaded), steps, rate))
+            video = shelf.video(names, read_numbered(path, steps, loaded), steps)
+            videos.append(replace(video, rate=RATE) if GIVEN in video.features else video)
         loaded.tasks.append(Task(title, videos, steps))
         expected = CROSSTASK.tasks.get(title, TaskInfo()).videos
         if expected and len(files) < expected:

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepcut.errors import AnnotationError, OptionError, choose
 from stepcut.evaluation.clock import CLOCK, Pair, plain_names, put_on_one_clock, share_videos
-from stepcut.evaluation.compare import above_clock, baseline, compare_videos, graph_f1
+from stepcut.evaluation.compare import NO_VIDEO, above_clock, baseline, compare_videos, graph_f1
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
     Truth = Task | Mapping[str, Timeline] | str | os.PathLike[str]
-
-BASELINES = ("random", "uniform", "one-cluster")
-FIGURES = ("F1", "IoU", "precision", "recall", "MoF", "edit", "F1@10", "F1@25", "F1@50", "tau", "lengths")
 
 
 @dataclass(repr=False)
@@ -133,7 +130,7 @@ def evaluate(
     given: Any = proc_or_timelines
     if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
         given = {"ours": given}
-    if taken := [name for name in given if name in BASELINES]:
+    if taken := [name for name in given if name in NO_VIDEO]:
         raise OptionError(f"a row is called {taken[0]!r}, as a baseline of every table is. Give it another name.")
     opened = {name: _open_row(one) for name, one in given.items()}
     shared, scored_truth, left_out = share_videos([one.timelines for row in opened.values() for one in row], true)
@@ -149,7 +146,7 @@ def evaluate(
     named = chosen.name == "named"
     # What looks at no video names nothing: under `named` it is given the best names, those of strict.
     blindly = find_protocol("strict") if named else chosen
-    numbers = {row: random if row == "random" else random[:1] for row in BASELINES}
+    numbers = {row: random if row == "random" else random[:1] for row in NO_VIDEO}
     todo: list[tuple[Any, ...]] = [
         (one.by_name() if named else one.pred, one.true, chosen, background, one.steps, clock, len(one.clusters))
         for row in found.values()
@@ -157,7 +154,7 @@ def evaluate(
     ]
     todo += [
         (baseline(row, pair.true, count, number), pair.true, blindly, background, pair.steps, clock, count)
-        for row in BASELINES
+        for row in NO_VIDEO
         for number in numbers[row]
     ]
     answers = [_score(one) for one in todo] if engine is None else engine.map(_score, todo)
@@ -166,12 +163,13 @@ def evaluate(
             raise answer
     scored: Any = iter(answers)
     scores: dict[str, list[Score]] = {name: [next(scored) for _ in row] for name, row in found.items()}
-    blind: dict[str, list[Score]] = {row: [next(scored) for _ in numbers[row]] for row in BASELINES}
+    blind: dict[str, list[Score]] = {row: [next(scored) for _ in numbers[row]] for row in NO_VIDEO}
     rows: list[list[Cell]] = []
     for name, each in [*scores.items(), *blind.items()]:
-        rows.append([name, *(spread([one.figures[figure] for one in each]) for figure in FIGURES)])
+        figures = [one.figures for one in each]
         if edges is not None:
-            rows[-1].append(spread([graph_f1(one, edges) for one in each]))
+            figures = [own | {"graph F1": graph_f1(one, edges)} for own, one in zip(figures, each, strict=True)]
+        rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
     learned = " ".join(one.seed for one in opened[first])
     caption = (
         f"protocol {chosen.name}{' without true background' if background == 'drop' else ''}, K = {count}, "
@@ -195,9 +193,10 @@ def evaluate(
         told = ", ".join(f"{name} {number}" for name, number in counts.items())
         notes.append(f"K differs between rows ({told}); the baselines have that of {first}.")
     notes += dict.fromkeys(left_out)
-    columns = ["row", *FIGURES, *(["graph F1"] if edges is not None else [])]
     clusters = [*pair.steps, *pair.clusters] if named else pair.clusters
-    return Evaluation(columns, rows, caption, notes, scores=scores | blind, videos=pair.videos, clusters=clusters)
+    return Evaluation(
+        ["row", *figures[0]], rows, caption, notes, scores=scores | blind, videos=pair.videos, clusters=clusters
+    )
 
 
 class Opened(NamedTuple):

@@ -48,6 +48,7 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
     path = _fly_side(script, rng) if view == "side" else _fly_ego(script, look, rng)
     finish = _make_finish(look, len(path), rng)
     seen = _seen(kitchen, view)
+    shrunk = WIDTH / seen.shape[1]  # units that a pixel of the picture is
     number = 0
     for shot in script.shots:
         if shot.act in PASTIMES:
@@ -58,16 +59,19 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
             spot = work_at(look, shot.act)
         while number < len(path) and number / FPS < shot.end - 1e-9:
             camera = path[number]
-            frame = _photograph(seen, camera, WIDTH / seen.shape[1])
+            frame = np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
+            cx, cy, zoom, roll = camera.tolist()
+            _draw(frame, seen, (cx / shrunk, cy / shrunk), (SIZE[0] / 2, SIZE[1] / 2), roll, zoom * shrunk)
             items = _hold(shot, number / FPS - shot.start)
             if view == "side":
                 items, (x, y) = _stand(items), spot
             else:
-                x, y = _within_reach(camera, spot)
+                reach, head = REACH / zoom, camera[:2]
+                x, y = (head + np.clip(spot - head, -reach, reach)).tolist()
             for item in items:
                 at = _project(camera, x + item.x, y + item.y)
                 sprite = sprites[item.thing]
-                _draw(frame, sprite.pixels, sprite.grip, at, item.turn + camera[3], item.size * camera[2])
+                _draw(frame, sprite.pixels, sprite.grip, at, item.turn + roll, item.size * zoom)
             yield finish(frame, number)
             number += 1
         if shot.step:
@@ -158,13 +162,6 @@ def _sway(t: NDArray[np.float64], pace: float, rng: np.random.Generator) -> NDAr
     return np.asarray(sum(waves) / 2.0, dtype=np.float64)
 
 
-def _within_reach(camera: NDArray[np.float64], spot: tuple[float, float]) -> tuple[float, float]:
-    x, y = (
-        float(c + np.clip(s - c, -REACH / camera[2], REACH / camera[2])) for c, s in zip(camera, spot, strict=False)
-    )
-    return x, y
-
-
 # ---------------------------------------------------------------------- what the hands do, t seconds into a shot
 
 
@@ -224,14 +221,6 @@ def _make_sprites(look: Look) -> dict[str, things.Sprite]:
 
 
 # ---------------------------------------------------------------------- pictures
-
-
-def _photograph(kitchen: Pixels, camera: NDArray[np.float64], shrunk: float) -> Pixels:
-    """What the camera sees of the kitchen; `shrunk` says how many units a pixel of the picture is."""
-    frame = np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
-    x, y, zoom, roll = camera.tolist()
-    _draw(frame, kitchen, (x / shrunk, y / shrunk), (SIZE[0] / 2, SIZE[1] / 2), roll, zoom * shrunk)
-    return frame
 
 
 def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, float]:

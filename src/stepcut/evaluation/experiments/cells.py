@@ -22,7 +22,7 @@ from safetensors.numpy import load_file, save_file
 
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import put_on_one_clock
-from stepcut.evaluation.compare import baseline, graph_f1
+from stepcut.evaluation.compare import NO_VIDEO, baseline, graph_f1
 from stepcut.evaluation.experiments.material import Material
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import score
@@ -35,8 +35,6 @@ from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import find, needs
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
-
-NO_VIDEO = ("random", "uniform", "one-cluster")
 
 
 @dataclass(frozen=True)

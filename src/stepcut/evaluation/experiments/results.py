@@ -14,8 +14,8 @@ import numpy as np
 from stepcut.colours import colour
 from stepcut.datasets import DATASETS
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.compare import above_clock
-from stepcut.evaluation.experiments.cells import EXPERIMENTS, NO_VIDEO
+from stepcut.evaluation.compare import NO_VIDEO, above_clock
+from stepcut.evaluation.experiments.cells import EXPERIMENTS
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import save_figure
@@ -74,11 +74,7 @@ class Results:
 
     def table(self, protocol: str | None = None) -> Table:
         """Ours, and beneath each row the published one where there is one. The default protocol is the paper's."""
-        shown = [protocol] if protocol else [self.experiment.protocol, *self.experiment.also]
-        scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
-        for each in shown:
-            find_protocol(each)
-            choose("protocol", each, scored)
+        shown = self._protocols(protocol)
         several = len(shown) > 1
         columns = list(dict.fromkeys(self._column(task["task"]) for task in self.record["tasks"]))
         body: list[list[Cell]] = []
@@ -113,7 +109,7 @@ class Results:
         """
         from matplotlib.figure import Figure
 
-        name = protocol or self.experiment.protocol
+        name = self._protocols(protocol)[0]
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         axes = figure.add_subplot(title=f"{self.experiment.name} on {self.record['data']}: mean F1, protocol {name}")
         means = {key: self._average(cells, "F1", name) for key, cells in self.rows().items()}
@@ -146,6 +142,15 @@ class Results:
         return dict(sorted(found.items(), key=lambda item: (order.index(str(item[0][0])), *item[0][1:])))
 
     # ------------------------------------------------------------------ inside
+
+    def _protocols(self, wanted: str | None) -> list[str]:
+        """The protocol that is wanted, or those of the paper."""
+        shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
+        scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
+        for each in shown:
+            find_protocol(each)
+            choose("protocol", each, scored)
+        return shown
 
     def _column(self, task: str) -> str:
         """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over a data set."""

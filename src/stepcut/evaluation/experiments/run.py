@@ -12,15 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.experiments.cells import (
-    EXPERIMENTS,
-    NO_VIDEO,
-    Work,
-    choose_rows,
-    plan,
-    run_cell,
-    train_embedder,
-)
+from stepcut.evaluation.compare import NO_VIDEO
+from stepcut.evaluation.experiments.cells import EXPERIMENTS, Work, choose_rows, plan, run_cell, train_embedder
 from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
 from stepcut.evaluation.experiments.material import Material, choose_features, find_tasks, make_material
 from stepcut.evaluation.experiments.results import FORMAT, Results
@@ -198,17 +191,17 @@ def _each(
     do: Callable[[Work], Any], todo: Sequence[Work], engine: Engine | None, what: str, progress: Hook
 ) -> list[Any]:
     """Do all work, here or by the engine's workers; the answers in its order."""
-    answers: dict[int, Any] = {}
+    answers: list[Any] = []
     with Stage(progress, what, total=len(todo), unit="cells") as stage:
 
         def done(number: int, answer: Any) -> None:
             if isinstance(answer, Exception):
                 raise answer
-            answers[number] = answer
             stage.advance(item=todo[number].cell.key)
 
         if engine is not None:
-            engine.map(do, todo, done, gpu=True)
-        for number in range(len(answers), len(todo)):
-            done(number, do(todo[number]))
-    return [answers[number] for number in range(len(todo))]
+            return engine.map(do, todo, done, gpu=True)
+        for number, work in enumerate(todo):
+            answers.append(do(work))
+            done(number, answers[-1])
+    return answers
