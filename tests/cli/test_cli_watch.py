@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.cli.watch import JOURNAL, Latest, Watch, post
+from stepcut.cli.watch import JOURNAL, Watch, post, reopen
 from stepcut.errors import OptionError, OutputError, VideoError
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.folder import put_in_place
@@ -89,21 +89,21 @@ def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
-    latest = Latest(str(place), trust=False)
-    assert latest.open() is latest.open()
+    latest = reopen(str(place), trust=False)
+    assert next(latest) is next(latest)
     edits = Edits(place)
     edits.do({"do": "rename", "step": 0, "name": "pour"}, edits.revision)
-    assert latest.open().steps[0] == "pour"
-    assert latest.open() is latest.open()
+    assert next(latest).steps[0] == "pour"
+    assert next(latest) is next(latest)
     (place / "config.json").rename(tmp_path / "config.json")
-    assert latest.open().steps[0] == "pour"  # as it was, until it can be read again
+    assert next(latest).steps[0] == "pour"  # as it was, until it can be read again
     assert "not a procedure" in capsys.readouterr().err
-    assert latest.open().steps[0] == "pour"
+    assert next(latest).steps[0] == "pour"
     assert capsys.readouterr().err == ""  # told once
     (tmp_path / "config.json").rename(place / "config.json")
     learn([np.random.default_rng(n).normal(size=(30, 6)) for n in range(4)], steps=3, output=tmp_path / "q.proc")
     put_in_place(tmp_path / "q.proc", place)
-    assert len(latest.open().steps) == 3
+    assert len(next(latest).steps) == 3
 
 
 def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.cli import say
-from stepcut.errors import OptionError, OutputError, StepcutError, in_words
+from stepcut.errors import OptionError, OutputError, in_words
 from stepcut.features.find import all_files
 from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.atomic import output_errors
@@ -32,10 +32,11 @@ def run(args: argparse.Namespace) -> int:
     """Look, check, tell; the exit code is that of `stepcut check` of the same videos."""
     if args.webhook is not None and not args.webhook.startswith(("http://", "https://")):
         raise OptionError(f"--webhook {args.webhook!r} is no web address; it begins with http:// or https://.")
-    latest = Latest(args.procedure, args.trust)
+    procedures = reopen(args.procedure, args.trust)
+    next(procedures)  # one that is not there is told before any video
 
     def check(path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = latest.open().check(path, args.device).to_json()
+        found: dict[str, Any] = next(procedures).check(path, args.device).to_json()
         return found
 
     journal = Path(args.journal) if args.journal else None
@@ -53,33 +54,28 @@ def run(args: argparse.Namespace) -> int:
     return 2 if 2 in codes else max(codes)
 
 
-class Latest:
-    """The procedure at `place`, with `trust` as `load` has it, opened again once its files have changed."""
+def reopen(place: str, trust: bool) -> Iterator[Procedure]:
+    """The procedure at `place`, with `trust` as `load` has it, as often as it is asked for: read again when it changed.
 
-    def __init__(self, place: str, trust: bool) -> None:
-        self.place, self.trust = as_path(place), trust
-        self.stamps, self.procedure = self._look(), load(place, trust=trust)
-        self._tell()
-
-    def open(self) -> Procedure:
-        """As it was taught and corrected last; where it cannot be read now, that is told, and what was read stays."""
-        if self.stamps != (stamps := self._look()):
-            self.stamps = stamps
-            try:
-                self.procedure = load(self.place, trust=self.trust)
-                self._tell()
-            except StepcutError as error:
-                say(f"{error} Until it can be read again, it is used as it was.")
-        return self.procedure
-
-    def _look(self) -> list[Any]:
-        if isinstance(self.place, Address):
-            return [version(file) for file in files_below(self.place)]
-        return [(file.name, stamp_of(file)) for file in sorted(self.place.glob("*"))]
-
-    def _tell(self) -> None:
-        if self.procedure.untaught:
-            say(self.procedure.untaught)
+    Where it cannot be read again, that is told, and what was read before stays.
+    """
+    folder, seen, procedure = as_path(place), None, None
+    while True:
+        try:
+            if isinstance(folder, Address):
+                stamps: list[Any] = [version(file) for file in files_below(folder)]
+            else:
+                stamps = [(file.name, stamp_of(file)) for file in sorted(folder.glob("*"))]
+            if seen != (seen := stamps):
+                procedure = load(folder, trust=trust)
+                if procedure.untaught:
+                    say(procedure.untaught)
+        except Exception as error:
+            if procedure is None:
+                raise
+            say(f"{in_words(error)} Until it can be read again, it is used as it was.")
+        assert procedure is not None
+        yield procedure
 
 
 @contextmanager
