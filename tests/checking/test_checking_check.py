@@ -143,17 +143,20 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
     assert report.missed == report.misordered == []
 
 
+def by_way(amounts: list[dict[str, float]]) -> dict[str, list[float]]:
+    return {way: [one[way] for one in amounts] for way in BELIEVED}
+
+
 @pytest.mark.parametrize("decide", [False, True])
 def test_totals_beside_a_new_video_are_those_of_scales_without_their_own(decide: bool) -> None:
     rng = np.random.default_rng(0)
     amounts = [{way: float(rng.normal() ** 3) for way in BELIEVED} for _ in range(7)]
     new = {way: float(rng.normal() * 5) for way in BELIEVED}
     slow = [
-        total_worth(worths(one, learn_scales([*amounts[:place], *amounts[place + 1 :], new])), decide)
+        total_worth(worths(one, learn_scales(by_way([*amounts[:place], *amounts[place + 1 :], new]))), decide)
         for place, one in enumerate(amounts)
     ]
-    by_way = {way: [one[way] for one in amounts] for way in BELIEVED}
-    np.testing.assert_allclose(total_worth(worths_beside(by_way, new), decide), slow, atol=1e-9)
+    np.testing.assert_allclose(total_worth(worths_beside(by_way(amounts), new), decide), slow, atol=1e-9)
 
 
 def test_a_step_left_out_is_not_made_up_for_where_steps_may_decide() -> None:
@@ -183,9 +186,9 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised(decide: bool) ->
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(2000):
         drawn = [{way: float(rng.standard_cauchy()) for way in BELIEVED} for _ in range(5)]
-        by_way = {way: [one[way] for one in drawn[:4]] for way in BELIEVED}
-        total = total_worth(worths(drawn[4], learn_scales(drawn[:4])), decide)
-        wrong += total > find_limit(total_worth(worths_beside(by_way, drawn[4]), decide), 0.05)
+        known = by_way(drawn[:4])
+        total = total_worth(worths(drawn[4], learn_scales(known)), decide)
+        wrong += total > find_limit(total_worth(worths_beside(known, drawn[4]), decide), 0.05)
     assert abs(wrong / 2000 - promised_rate(4, 0.05)) < 0.03
 
 

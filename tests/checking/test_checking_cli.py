@@ -24,8 +24,8 @@ from stepcut.procedure.many import ask
 @pytest.fixture(autouse=True)
 def loaded(tiny_task: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a folder is tested elsewhere; here the tiny task stands for any procedure."""
-    for module in ("procedure.many", "cli.guide"):
-        monkeypatch.setattr(f"stepcut.{module}.load", lambda *_, **__: tiny_task.procedure)
+    for reader in ("procedure.many.load", "cli.guide.load", "cli.check.read_outline"):
+        monkeypatch.setattr(f"stepcut.{reader}", lambda *_, **__: tiny_task.procedure)
 
 
 def feature_file(folder: Path, order: list[int]) -> str:

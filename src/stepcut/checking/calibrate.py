@@ -14,7 +14,6 @@ from stepcut.checking.evidence import Sign, find_signs, measure
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.score import (
     BELIEVED,
-    by_way,
     find_limit,
     learn_scales,
     promised_rate,
@@ -213,8 +212,8 @@ def learn_expectations(
         known = others[place % FOLDS] if others else usual
         return measure(video, find_signs(video, known), known)
 
-    strayed = [judged(place, video) for place, video in enumerate(videos)]
-    amounts = by_way(strayed) if others else {}
+    measured = [judged(place, video) for place, video in enumerate(videos)]
+    strayed = {way: np.array([amounts[way] for amounts in measured]) for way in BELIEVED}
     scales = learn_scales(strayed)
 
     def shown(place: int, kept: Rows) -> Observed:
@@ -222,10 +221,10 @@ def learn_expectations(
         parts = (np.asarray(cuts[place])[kept], None, None, None) if recut is None else recut(place, kept)
         return observe(parts[0], rate, *parts[1:])
 
-    def found(new: dict[str, float], rest: Sequence[dict[str, float]]) -> list[bool]:
+    def found(new: dict[str, float], rest: dict[str, Floats], usual_rest: dict[str, Scale]) -> list[bool]:
         """Whether a changed video would be called wrong, in the place of the one that it was made of: where all
         evidence is summed, and where steps may decide alone."""
-        worth, beside = worths(new, learn_scales(rest)), worths_beside(by_way(rest), new)
+        worth, beside = worths(new, usual_rest), worths_beside(rest, new)
         alone = (False, True)
         return [bool(total_worth(worth, one) > find_limit(total_worth(beside, one), false_alarms)) for one in alone]
 
@@ -235,23 +234,24 @@ def learn_expectations(
     for place, cut in enumerate(cuts if others else ()):
         made = {name: [shown(place, kept) for kept in rows] for name, rows in change(cut, usual.graph).items()}
         shortened.append(made[WITHOUT_STEP])
+        rest = {way: np.delete(values, place) for way, values in strayed.items()}
+        usual_rest = learn_scales(rest)
         for name, changed in made.items():
-            rest = strayed[:place] + strayed[place + 1 :]
-            told = [found(judged(place, video), rest) for video in changed]
+            told = [found(judged(place, video), rest, usual_rest) for video in changed]
             hits.setdefault(name, []).extend(told)
             gains[place] += sum(alone - summed for summed, alone in told)
     # By more than one standard error: of few videos, more may be found by chance.
     decide = bool(others) and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
-    totals = [float(total_worth(worths(amount, scales), decide)) for amount in strayed] if others else []
+    totals = total_worth(worths(strayed, scales), decide) if others else np.array([])
     limit = find_limit(totals, false_alarms)
     return Expectations(
         usual=usual,
         scales=scales,
-        amounts=amounts,
+        amounts={way: tuple(values.tolist()) for way, values in strayed.items()} if others else {},
         limit=limit,
         false_alarms=false_alarms,
         promised=promised_rate(len(totals), false_alarms),
-        alarmed=float(np.mean([one > limit for one in totals])) if totals else 0.0,
+        alarmed=float(np.mean(totals > limit)) if others else 0.0,
         task=learn_task(learned, left_out_looks, shortened),
         detects={name: float(np.mean([one[decide] for one in each])) for name, each in hits.items() if each},
         steps_decide=decide,

@@ -27,15 +27,7 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
-        return {
-            "kind": self.kind,
-            "start": round(self.start, 3),
-            "end": round(self.end, 3),
-            "step": self.step,
-            "name": self.name,
-            "confidence": round(self.confidence, 3),
-            "reason": self.reason,
-        }
+        return {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
         when = f"{clock(self.start)} to {clock(self.end)}"

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from stepcut.checking.observe import Floats
 from stepcut.checking.usual import PRIOR, Scale
 
 BELIEVED = {
@@ -46,21 +47,19 @@ ALWAYS = ("length", "missed", "timing", "misordered")
 """The ways that count always; the others only beyond what is met by chance."""
 
 
-def learn_scales(amounts: Sequence[Mapping[str, float]]) -> dict[str, Scale]:
-    """What is usual of every amount."""
-    return {way: Scale.of([amount[way] for amount in amounts], believed) for way, believed in BELIEVED.items()}
+def learn_scales(amounts: Mapping[str, Any]) -> dict[str, Scale]:
+    """What is usual of every amount; `amounts`: for each way, by how much every video strays."""
+    return {way: Scale.of(amounts[way], believed) for way, believed in BELIEVED.items()}
 
 
-def worths(amounts: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, float]:
-    """What each way of straying adds to the total."""
-    return {way: float(_worth(way, amounts[way], scale)) for way, scale in scales.items()}
-
-
-def _worth(way: str, amount: Any, scale: Scale) -> Any:
-    """What straying by an `amount`, or by some of them, adds to the total."""
-    score = scale.normal_score(amount)
-    by_chance = -float(ndtri(1 / (scale.videos + 1)))
-    return np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+def worths(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str, Any]:
+    """What each way of straying adds to the total: numbers, or arrays with one for each video."""
+    found = {}
+    for way, scale in scales.items():
+        score = scale.normal_score(amounts[way])
+        by_chance = -float(ndtri(1 / (scale.videos + 1)))
+        found[way] = np.maximum(score, -1.0) if way in ALWAYS else np.maximum(score - by_chance, 0.0)
+    return found
 
 
 def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
@@ -70,26 +69,21 @@ def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
     return np.maximum(whole, alone) if steps_decide else whole
 
 
-def by_way(amounts: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
-    """For each way of straying, by how much every video does."""
-    return {way: tuple(amount[way] for amount in amounts) for way in BELIEVED}
-
-
-def worths_beside(amounts: Mapping[str, Sequence[float]], new: Mapping[str, float]) -> dict[str, Any]:
+def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
     """The same as `worths`, for each video learned from, where a new one takes its place among the others.
 
     amounts  for each way, by how much the n videos stray
     new      by how much the new one does
     """
-    count, worth = len(amounts["length"]), {}
+    scales = {}
     for way, found in amounts.items():
         values: Any = np.asarray(found)
         # The same as `Scale.of`, for all of them at once.
-        mean = (values.sum() - values + new[way]) / count
-        squares = (values**2).sum() - values**2 + new[way] ** 2 - count * mean**2
-        spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (count - 1 + PRIOR))
-        worth[way] = _worth(way, values, Scale(mean, spread, count))
-    return worth
+        mean = (values.sum() - values + new[way]) / len(values)
+        squares = (values**2).sum() - values**2 + new[way] ** 2 - len(values) * mean**2
+        spread = np.sqrt((np.maximum(squares, 0) + PRIOR * BELIEVED[way] ** 2) / (len(values) - 1 + PRIOR))
+        scales[way] = Scale(mean, spread, len(values))
+    return worths(amounts, scales)
 
 
 def promised_rate(videos: int, asked: float) -> float:
@@ -101,7 +95,7 @@ def promised_rate(videos: int, asked: float) -> float:
     return max(asked, 1 / (videos + 1))
 
 
-def find_limit(scores: Sequence[float], rate: float) -> float:
+def find_limit(scores: Sequence[float] | Floats, rate: float) -> float:
     """The score that a share `rate` of normal videos exceed, from the scores of normal videos.
 
     Where `rate` (n + 1) lies between two whole numbers, the limit lies between the scores of those ranks.
@@ -109,4 +103,4 @@ def find_limit(scores: Sequence[float], rate: float) -> float:
     if not len(scores):
         return float(-ndtri(rate))
     place = promised_rate(len(scores), rate) * (len(scores) + 1) - 1
-    return float(np.interp(round(place, 9), range(len(scores)), sorted(scores, reverse=True)))
+    return float(np.interp(round(place, 9), range(len(scores)), np.sort(scores)[::-1]))

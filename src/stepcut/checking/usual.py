@@ -67,7 +67,7 @@ class Scale(NamedTuple):
 
     def normal_score(self, value: Any) -> Any:
         """Where a value, or each of some, lies among usual ones: 0 in the middle, 2 is rarer than one in forty."""
-        z = (value - self.middle) / self.width
+        z = (np.asarray(value) - self.middle) / self.width
         return np.copysign(-ndtri(np.maximum(stdtr(self.freedom, -np.abs(z)), 1e-300)), z)
 
     def exceeded_by(self, share: float) -> float:
