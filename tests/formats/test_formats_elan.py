@@ -125,6 +125,15 @@ def test_files_are_valid_and_link_their_media(tmp_path: Path) -> None:
     assert read(path).steps == TIMELINE.steps
 
 
+def test_the_words_of_another_tier_are_no_steps(tmp_path: Path) -> None:
+    path = tmp_path / "tea.eaf"
+    write(path, TIMELINE)
+    entry = '<CV_ENTRY_ML CVE_ID="left"><CVE_VALUE LANG_REF="und">left hand</CVE_VALUE></CV_ENTRY_ML>'
+    hands = f'<CONTROLLED_VOCABULARY CV_ID="hands">{entry}</CONTROLLED_VOCABULARY></ANNOTATION_DOCUMENT>'
+    path.write_text(path.read_text().replace("</ANNOTATION_DOCUMENT>", hands))
+    assert read(path).steps == TIMELINE.steps
+
+
 @pytest.mark.parametrize(
     ("video", "files", "link"),
     [

@@ -45,28 +45,34 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
 def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     """Annotator -> timeline, for all tiers of the file at `path` that depend on no other.
 
-    The annotator is the tier's own attribute or, where that is empty, the tier's name; a copy of the proposal may
-    keep its attribute, so there the name tells, too. `content`: the text of the file, where it is read already.
+    The steps are those of the vocabulary of the tier's type. The annotator is the tier's own attribute or, where
+    that is empty, the tier's name; a copy of the proposal may keep its attribute, so there the name tells, too.
+    `content`: the text of the file, where it is read already.
     """
     root = _parse(path, read_text(path) if content is None else content)
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
     media = next((each.attrib["MEDIA_URL"] for each in root.iter("MEDIA_DESCRIPTOR")), path.stem)
-    entries = [each.text for tag in ("CV_ENTRY", "CVE_VALUE") for each in root.iter(tag)]
-    found: dict[str, list[Segment]] = {}
+    words = {
+        each.get("CV_ID"): [entry.text for tag in ("CV_ENTRY", "CVE_VALUE") for entry in each.iter(tag) if entry.text]
+        for each in root.iter("CONTROLLED_VOCABULARY")
+    }
+    kinds = root.iter("LINGUISTIC_TYPE")
+    allowed = {each.get("LINGUISTIC_TYPE_ID"): words.get(each.get("CONTROLLED_VOCABULARY_REF"), []) for each in kinds}
+    found: dict[str, tuple[list[Segment], list[str]]] = {}
     for tier in root.iter("TIER"):
         if tier.get("PARENT_REF") is None:
             name, who = tier.attrib["TIER_ID"], tier.get("ANNOTATOR")
             copied = who == PROPOSAL and not re.fullmatch(rf"{PROPOSAL}( \(\d+\))?", name)
-            segments = found.setdefault(name if copied or not who else who, [])
+            segments, steps = found.setdefault(name if copied or not who else who, ([], []))
+            steps += allowed.get(tier.get("LINGUISTIC_TYPE_REF"), [])
             segments += (_segment(each, slots, path) for each in tier.iter("ALIGNABLE_ANNOTATION"))
     if not found:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
     length = properties.get("stepcut:duration")
     duration = need_seconds(length, path) if length else None
     video = properties.get("stepcut:video", video_name(unquote(media)))
-    steps = tuple(dict.fromkeys(entry for entry in entries if entry))
-    return {name: Timeline(each, duration, steps, video) for name, each in found.items()}
+    return {name: Timeline(each, duration, list(dict.fromkeys(steps)), video) for name, (each, steps) in found.items()}
 
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
