@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.baselines.asot import around, transport
-from stepcut.methods.baselines.kmeans import append_time, choose_subset, clock_cost, time_order
+from stepcut.methods.baselines.kmeans import append_time, choose_subset, clock_cost, find_means, time_order
 from stepcut.methods.segmenters import Asot, KMeans, Subset
 
 
@@ -27,6 +28,14 @@ def test_squared_distances() -> None:
     true = np.linalg.norm(rows[:, None] - states, axis=2) ** 2
     np.testing.assert_allclose(squared_distances(rows, states), true, atol=1e-5)
     assert (squared_distances(rows, rows) >= 0).all()
+
+
+def test_the_same_seed_gives_the_same_centres_on_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
+    find_means(rows[:9], 9, 0, 1)  # what is to be limited is loaded
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")  # as many as that, also on a machine of two cores
+    with threadpool_limits(8, user_api="openmp"):
+        assert len({find_means(rows, 9, 0, 1).tobytes() for _ in range(4)}) == 1
 
 
 def test_subset_chooses_among_its_states() -> None:

@@ -13,6 +13,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,14 +31,25 @@ TIME = 1.5
 
 
 def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
-    """The centres (k, d) that scikit-learn's k-means finds; fewer distinct frames than `k` give equal centres."""
+    """The centres (k, d) that scikit-learn's k-means finds; fewer distinct frames than `k` give equal centres.
+
+    In one thread: several add up their sums in any order, so that the same seed would not give the same numbers.
+    """
     from sklearn.cluster import KMeans as Solver
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _threads().limit(limits=1, user_api="openmp"):
         warnings.simplefilter("ignore", ConvergenceWarning)
         centres: Rows = Solver(k, n_init=restarts, random_state=seed).fit(rows).cluster_centers_
     return centres
+
+
+@cache
+def _threads() -> Any:
+    """What sets how many threads the libraries have that are loaded by now; to find them takes longer than k-means."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 @dataclass(eq=False, repr=False)
