@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError
 from stepcut.formats import read, write
-from stepcut.timeline import Segment, Timeline, clock
+from stepcut.timeline import Segment, Timeline, clock, draw_axis
 
 
 def test_a_segment_that_ends_before_it_starts_is_refused() -> None:
@@ -112,6 +112,11 @@ def test_a_timeline_draws_itself_and_a_name_is_text_never_markup() -> None:
     drawing = Timeline([Segment(0, 1, "<script>alert(1)</script>")])._repr_html_()
     assert "<svg" in drawing
     assert "<script>" not in drawing
+
+
+@pytest.mark.parametrize("end", [9, 600, 36_000, 90_000, 1.7e12])  # the last: milliseconds since 1970
+def test_an_axis_has_ten_marks_at_most(end: float) -> None:
+    assert 5 < draw_axis(end).count("<text") <= 11
 
 
 def test_confidence_is_the_mean_over_the_frames_of_a_segment() -> None:

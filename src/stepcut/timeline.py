@@ -274,7 +274,7 @@ def draw_axis(end: float) -> str:
     """The scale beneath bars that share it, as SVG text: a mark at round times up to `end`."""
     whole = end or 1.0
     spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-    span = next((each for each in spans if whole / each <= 10), 3600)
+    span = next((each for each in spans if whole / each <= 10), 3600 * math.ceil(whole / 36000))
     marks = []
     for number in range(int(whole / span) + 1):
         left = 100 * number * span / whole

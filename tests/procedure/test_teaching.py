@@ -286,6 +286,17 @@ def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
     assert left.confidence is not None
 
 
+def test_more_steps_than_rows_are_refused(learned: sc.Procedure) -> None:
+    labels = {ONE: np.where(np.arange(len(VIDEOS[ONE])) < 9, 2**31 - 1, 0)}
+    for teach in (learned.teach, lambda said: sc.learn(VIDEOS, labels=said, **QUICK)):
+        with pytest.raises(OptionError, match=r"a label is 2147483647, but all videos together have \d+ rows"):
+            teach(labels)
+    with pytest.raises(OptionError, match=r"steps=1000000000 is not allowed; give a whole number .* at most \d+"):
+        learned.teach({ONE: TRUTH[ONE]}, steps=10**9)
+    with pytest.raises(OptionError, match=r"steps=1000000000, but all videos together have \d+ sampled frames"):
+        sc.learn(VIDEOS, labels={ONE: TRUTH[ONE]}, steps=10**9, **QUICK)
+
+
 def test_one_row_is_too_little_to_learn_from_however_long_it_lasts() -> None:
     labels = {ONE: np.array([0, *[1] * (len(VIDEOS[ONE]) - 1)])}
     with pytest.raises(AnnotationError, match=r"'step 0' is labelled for 4 s .*label more than 4 s"):

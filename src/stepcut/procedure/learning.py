@@ -113,13 +113,13 @@ def learn(
         features, failures = read_source(
             source, rate, spec, cache, strict, progress, where, device=device, backbone=own
         )
+    if known is not None and steps == "auto":
+        steps = len(known)
+    check_amount(features, steps)
     lesson = None
     if said is not None:
         lesson = first_lesson(said, features, steps if isinstance(steps, int) else None, names)
         steps = len(lesson.names)
-    elif known is not None and steps == "auto":
-        steps = len(known)
-    check_amount(features, steps)
     made = make_method(part, steps, float(features[0].rate), seed, options)
     places = find_places(source)
     config: dict[str, Any] = {

@@ -93,7 +93,13 @@ def number_labels(
             )
         rows = {n: _rows(n, t, names, samples[n], rate, ends[n]) for n, t in timelines.items()}
         return StepLabels(rows, names, {n: whole_words(t, ends[n]) for n, t in timelines.items()})
-    return StepLabels({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
+    numbered = StepLabels({name: _numbers(name, one, samples[name]) for name, one in matched.items()})
+    if numbered.count > (most := sum(samples.values())):  # a mark of something else, such as 65535
+        raise OptionError(
+            f"a label is {numbered.count - 1}, but all videos together have {most} rows of features; steps are counted "
+            "from 0, -1 is background and -2 is open."
+        )
+    return numbered
 
 
 def usual_order(timelines: Iterable[Timeline]) -> list[str]:

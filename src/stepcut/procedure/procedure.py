@@ -78,7 +78,7 @@ class Procedure(Record):
         """
         progress = default_hook() if progress is None else progress
         if steps is not None:
-            check_number("steps", steps, 1, whole=True)
+            check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
         said = lesson(self, labels, None if steps is None else int(steps))
         features = self._find_features(source, progress)
         settings = {**self.method.settings(), "steps": len(said.names)}
