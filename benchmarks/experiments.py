@@ -10,11 +10,10 @@ with its own defaults: no setting was chosen here.
 from __future__ import annotations
 
 import argparse
-import re
-import sys
 from pathlib import Path
 from typing import Any
 
+import pages
 from stepcut.evaluation.experiments import Results, run_experiment
 from stepcut.progress import Bar
 
@@ -65,12 +64,7 @@ def main() -> None:
         if args.write is None:
             print(f"\n{name}\n{text}")
             continue
-        page = args.write.read_text(encoding="utf-8")
-        mark = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        page, count = mark.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-        if not count:
-            sys.exit(f"{args.write}: the mark <!-- table {name} --> is missing")
-        args.write.write_text(page, encoding="utf-8")
+        args.write.write_text(pages.fill(args.write.read_text(encoding="utf-8"), {name: text}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ chose any setting; random is the mean of five seeds.
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 import numpy as np
 
+import pages
 from stepcut.datasets import load
 from stepcut.datasets.egoprocel import TASKS
 from stepcut.evaluation import score
@@ -109,25 +109,18 @@ def main() -> None:
     """Print the tables, or put them into a page between their marks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="the folder of the EgoProceL annotations")
-    parser.add_argument("--write", help="a page with marks <!-- table NAME --> ... <!-- end -->")
+    parser.add_argument("--write", type=Path, help="a page with marks <!-- table NAME --> ... <!-- end -->")
     parser.add_argument("--quick", action="store_true", help="one seed for random in place of five")
     args = parser.parse_args()
     seeds = 1 if args.quick else 5
     parts = read_truth(args.data)
     made = f"(seeds 0 to {seeds - 1} for random, clock {CLOCK:g} Hz, stepcut {__version__}, `benchmarks/protocols.py`)"
-    tables = {"proof": proof(parts, seeds), "blind": blind(parts, seeds), "fewer": fewer(parts)}
-    page = Path(args.write).read_text(encoding="utf-8") if args.write else None
-    for name, lines in tables.items():
-        text = "\n".join([*lines, "", made])
-        if page is None:
-            print(f"\n{name}\n{text}")
-            continue
-        mark = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        page, count = mark.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-        if not count:
-            raise SystemExit(f"{args.write}: the mark <!-- table {name} --> is missing")
-    if args.write and page is not None:
-        Path(args.write).write_text(page, encoding="utf-8")
+    made_of = {"proof": proof(parts, seeds), "blind": blind(parts, seeds), "fewer": fewer(parts)}
+    tables = {name: "\n".join([*lines, "", made]) for name, lines in made_of.items()}
+    if args.write:
+        args.write.write_text(pages.fill(args.write.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    else:
+        print("\n\n".join(f"{name}\n{text}" for name, text in tables.items()))
 
 
 if __name__ == "__main__":

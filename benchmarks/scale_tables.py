@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
+import pages
 from stepcut.progress import duration
 
 FPS = 2
@@ -86,9 +86,4 @@ TABLES: dict[str, Callable[[Costs], str]] = {"figures": figures, "costs": unit_c
 
 def fill(text: str, costs: Costs) -> str:
     """The page with its tables made anew: each stands between `<!-- NAME ... -->` and `<!-- end -->`."""
-    for name, table in TABLES.items():
-        block = re.search(rf"<!-- {name}\b[^>]*-->\n(.*?)<!-- end -->", text, re.DOTALL)
-        if block is None:
-            raise SystemExit(f"the page has no place for {name}: <!-- {name} --> ... <!-- end -->")
-        text = f"{text[: block.start(1)]}{table(costs)}\n{text[block.end(1) :]}"
-    return text
+    return pages.fill(text, {name: table(costs) for name, table in TABLES.items()})

@@ -158,8 +158,7 @@ def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
     for name, timeline in true.items():
         labels = timeline.labels(np.arange(int(timeline.end)) + 0.5)
         features[name] = np.eye(4, 8)[labels] + 0.05 * rng.normal(size=(len(labels), 8))
-    settings = {"train": {"iterations": 3, "components": 4, "dim": 4}, "segmenter": "kmeans"}
-    procedure = learn(features, steps=3, seed=4, method="cnc", **settings)
+    procedure = learn(features, steps=3, seed=4)
     table = evaluate(procedure, true)
     assert "K = 3, 3 videos" in table.caption
     assert "seeds 4 (random: 0 to 4)" in table.caption

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
 from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, first_of, plain_name
 from stepcut.errors import AnnotationError
@@ -15,6 +14,8 @@ ABOUT = DATASETS["captaincook4d"]
 RATE = Fraction(1)  # the published features: one row a second
 STEPS, ERRORS = "complete_step_annotations.json", "error_annotations.json"
 PLACES = ("annotations", "annotations/annotation_json")
+Recording = tuple[str, dict[str, str], list[tuple[str, float, float]]]
+"""Its name, what else is known of it, and what was done in it: description, start and end."""
 
 
 def read(place: Path, loaded: Loaded) -> None:
@@ -35,14 +36,6 @@ def read(place: Path, loaded: Loaded) -> None:
         loaded.missing.append(f"{place}: {len(absent)} of {len(ABOUT.tasks)} recipes are not in it: {listed}.")
 
 
-class Recording(NamedTuple):
-    """One recording as the annotations have it: what was done in it, as (description, start, end)."""
-
-    name: str
-    about: dict[str, str]
-    steps: list[tuple[str, float, float]]
-
-
 def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
     """Add the recipes of one folder, which has annotations of its own."""
     errors = _read_errors(steps_file.with_name(ERRORS), loaded)
@@ -55,8 +48,7 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
         for each in record.values() if isinstance(record, dict) else record:
             about = {key: str(each[key]) for key in ("person_id", "environment") if key in each}
             steps = [(str(s["description"]), float(s["start_time"]), float(s["end_time"])) for s in each["steps"]]
-            recording = Recording(str(each["recording_id"]), about, steps)
-            recipes.setdefault(str(each["activity_name"]), []).append(recording)
+            recipes.setdefault(str(each["activity_name"]), []).append((str(each["recording_id"]), about, steps))
     for recipe, recordings in recipes.items():
         names, graph = _read_graph(place, recipe, recordings, loaded)
         vocabulary = tuple(dict.fromkeys(names.values()))
@@ -108,10 +100,10 @@ def _read_graph(
             named = {key: step_name(text) for key, text in nodes.items() if text not in ("START", "END")}
             names = {nodes[key]: named[key] for key in sorted(named)}
             graph = tuple((named[a], named[b]) for a, b in record["edges"] if a in named and b in named)
-    for recording in recordings:
-        for description, _, _ in recording.steps:
+    for name, _, steps in recordings:
+        for description, _, _ in steps:
             if graph is not None and description not in names:
-                loaded.problems.append(f"recording {recording.name}: {description!r} is not in {path}.")
+                loaded.problems.append(f"recording {name}: {description!r} is not in {path}.")
             names.setdefault(description, step_name(description))
     return names, graph
 

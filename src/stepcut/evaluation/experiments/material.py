@@ -209,13 +209,10 @@ def _which(data: str) -> tuple[str, str]:
 
 
 def _select(found: Sequence[Task], wanted: Sequence[str] | None) -> list[Task]:
-    if not wanted:
-        return list(found)
-    names = {task.name.casefold(): task for task in found}
-    for name in wanted:
-        if name.casefold() not in names:
-            raise OptionError(unknown("task", name, [task.name for task in found]))
-    return [names[name.casefold()] for name in wanted]
+    """The tasks that are wanted, whatever the case of their names, or all."""
+    names = {task.name: task for task in found}
+    spelled = {name.casefold(): name for name in names}
+    return [choose("task", spelled.get(name.casefold(), name), names) for name in wanted or names]
 
 
 def choose_features(
