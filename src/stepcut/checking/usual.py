@@ -127,10 +127,10 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
         "misordered": _good_turing((min(pair), sum(pair)) for pair in pairs),
         "extra": _good_turing((sum(t > 1 for t in graph.times[s]), graph.occurs[s]) for s in graph.steps),
     }
-    done = [{one.step for one in video.occurrences} for video in videos]
+    times = [mean_times(video) for video in videos]
     peaks = {}
     for step in graph.steps:
-        sure = [v.peaks[step] for v, own in zip(videos, done, strict=True) if v.peaks is not None and step in own]
+        sure = [v.peaks[step] for v, own in zip(videos, times, strict=True) if v.peaks is not None and step in own]
         if sure:
             peaks[step] = tuple(sorted(map(float, sure)))
     novelty = [video.novelty for video in videos if video.novelty is not None and len(video.novelty)]
@@ -142,7 +142,7 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
         length=_pace([math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2),
         never=never,
         peaks=peaks,
-        times=_usual_times([mean_times(video) for video in videos]),
+        times={step: float(np.median([one[step] for one in times if step in one])) for step in graph.steps},
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
         exchangeable=_exchangeable([list(first_times(video.occurrences)) for video in videos], first),
@@ -164,11 +164,6 @@ def _pace(logs: Sequence[float], pooled: float) -> Scale:
         return Scale(0.0, math.sqrt(pooled), 0)
     spread = math.sqrt((float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR))
     return Scale(float(np.mean(logs)), max(spread, NARROWEST), len(logs))
-
-
-def _usual_times(videos: Sequence[dict[int, float]]) -> dict[int, float]:
-    steps = {step for times in videos for step in times}
-    return {step: float(np.median([times[step] for times in videos if step in times])) for step in sorted(steps)}
 
 
 def _exchangeable(

@@ -15,7 +15,7 @@ from typing import Any
 from stepcut.errors import VideoError
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import clip_length, frames_per_row, make_clips
-from stepcut.features.video.sample import Scaler, sample_frames
+from stepcut.features.video.sample import Scaler, Size, sample_frames
 from stepcut.guidance.guide import Alert, Guide, State
 from stepcut.guidance.stream import Picture, Sample, Say, Stream
 
@@ -62,16 +62,15 @@ def follow_pictures(
 
 @contextmanager
 def open_samples(
-    source: str, rate: Fraction, size: int | tuple[int, int] | None, realtime: bool = False, **waits: float
+    source: str, rate: Fraction, size: Size, realtime: bool = False, **waits: float
 ) -> Iterator[Iterator[Sample]]:
     """Samples of a `source`; `rate`, `realtime` and `waits` are those of `follow_pictures`, `size` that of pictures."""
     if not is_live(source):
         samples = (Sample(at, picture) for at, picture in sample_frames(source, rate, size))
         yield keep_pace(samples, rate) if realtime else samples
         return
-    scale = Scaler((size, size) if isinstance(size, int) else size)
     connect = partial(frames_of, source, waits.get("stall", 10.0))
-    with closing(Stream(hide_password(source), connect, scale, float(rate), **waits)) as stream:
+    with closing(Stream(hide_password(source), connect, Scaler(size), float(rate), **waits)) as stream:
         yield stream
 
 

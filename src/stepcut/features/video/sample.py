@@ -21,6 +21,8 @@ from stepcut.features.video.skip import needed, skip_frames
 from stepcut.rate import Rate, as_rate
 
 Picture = NDArray[np.uint8]
+Size = int | tuple[int, int] | None
+"""One side of a square, or height and width; None: as the video has it."""
 
 
 class Samples(Iterator[tuple[float, Picture]]):
@@ -63,7 +65,7 @@ class Samples(Iterator[tuple[float, Picture]]):
 def sample_frames(
     path: str | os.PathLike[str],
     fps: Rate = 2,
-    size: int | tuple[int, int] | None = None,
+    size: Size = None,
     start: float | Fraction = 0,
     end: float | Fraction | None = None,
     threads: int = 0,
@@ -89,8 +91,7 @@ def sample_frames(
     samples = Samples(path, rate, times)
     first = sample_number(start, rate)
     last = None if end is None else sample_number(end, rate)
-    shape = (size, size) if isinstance(size, int) else size
-    samples._frames = _sample(samples, shape, first, last, threads, None if samples.tolerance is None else gpu)
+    samples._frames = _sample(samples, size, first, last, threads, None if samples.tolerance is None else gpu)
     return samples
 
 
@@ -100,7 +101,7 @@ def sample_number(time: float | Fraction, rate: Fraction) -> int:
 
 
 def _sample(
-    samples: Samples, size: tuple[int, int] | None, first: int, last: int | None, threads: int, gpu: str | None
+    samples: Samples, size: Size, first: int, last: int | None, threads: int, gpu: str | None
 ) -> Iterator[tuple[float, Picture]]:
     """The frame of sample i is the last one whose time is at most i / fps; so it is known when the next one comes."""
     fps, number = samples.fps, first
@@ -223,12 +224,12 @@ def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = No
 
 
 class Scaler:
-    """Scale a decoded frame to `size` (height, width), turn it and convert it to RGB; the last one is remembered."""
+    """Scale a decoded frame to `size`, turn it and convert it to RGB; the last one is remembered."""
 
-    def __init__(self, size: tuple[int, int] | None) -> None:
+    def __init__(self, size: Size) -> None:
         from av.video.reformatter import Interpolation, VideoReformatter
 
-        self.size = size
+        self.size = (size, size) if isinstance(size, int) else size
         self._reformat = VideoReformatter().reformat
         # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.
         self._how = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
