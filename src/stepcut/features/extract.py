@@ -69,13 +69,6 @@ def extract(
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names = name_videos(paths)
-    failures: dict[int, Failure] = {}
-
-    def note(number: int, error: VideoError) -> None:
-        if strict:
-            raise error
-        failures[number] = Failure(names[number], str(paths[number]), error)
-
     # A worker may have another working folder.
     items = [(name, path if engine is None else path.absolute()) for name, path in zip(names, paths, strict=True)]
     look_at = partial(
@@ -98,23 +91,21 @@ def extract(
         # A clip reaches over the border of a part, so that its video stays whole.
         piece = PIECE if clip_length(network) == 1 else None
         looked = engine.map(partial(look_at, piece=piece), items, lambda place, _: told(place, 1))
-    jobs: dict[int, Extraction] = {}
-    for number, answer in enumerate(looked):
-        if isinstance(answer, Extraction):
-            jobs[number] = answer
-        else:
-            note(number, video_error(answer, paths[number]))
+    jobs = {number: answer for number, answer in enumerate(looked) if isinstance(answer, Extraction)}
+    failed = {number: answer for number, answer in enumerate(looked) if isinstance(answer, Exception)}
+    errors = {number: video_error(error, paths[number]) for number, error in failed.items()}
+    if strict and errors:
+        raise errors[min(errors)]
     missing = {number: job for number, job in jobs.items() if job.expected is not None}
     with writable(folder) if missing and cache is None and isinstance(folder, Path) else nullcontext(folder) as place:
         if place != folder:  # the features of this run alone
             missing = {number: replace(job, target=place / job.target.name) for number, job in missing.items()}
             jobs |= missing
-        for number, error in compute_jobs(missing, network, progress, strict, engine).items():
-            note(number, error)
-        done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in failures]
+        errors |= compute_jobs(missing, network, progress, strict, engine)
+        done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in errors]
         if place != folder:
             done = [replace(one, rows=np.array(one.rows)) for one in done]
-    return done, [failures[number] for number in sorted(failures)]
+    return done, [Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)]
 
 
 def export(features: Features, folder: AnyPath) -> Path | Address:
