@@ -64,6 +64,8 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path: Path) -> None:
     os.utime(tmp_path / "good.mp4", (3, 3))
     assert [record["video"] for record in again.poll()] == ["good"]
     assert list(Watch(tmp_path, check, settle=60).poll()) == []
+    assert list(again.poll()) == []
+    assert not again.seen  # a watch of years keeps nothing of what is done
 
 
 def replace_contents(path: Path) -> None:

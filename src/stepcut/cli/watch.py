@@ -121,15 +121,17 @@ class Watch:
             raise OptionError(f"{folder}: there is no such folder to watch. Make it first.")
         self.folder, self.check, self.settle = folder, check, settle
         self.journal = journal or folder / JOURNAL
-        self.seen: dict[tuple[str, int, int, int], float] = {}
+        self.seen: dict[tuple[Path, Stamp], float] = {}
         self.done = {tuple(entry["stamp"]) for entry in self._read()}
 
     def poll(self) -> Iterator[dict[str, Any]]:
         """Check every video that is new and has stopped growing; gives a record for each, written down first."""
-        for path, stamp in self.waiting():
+        now, waiting = time.monotonic(), self.waiting()
+        self.seen = {each: self.seen.get(each, now) for each in waiting}
+        for path, stamp in waiting:
             # The clock of a camera or of another machine may be ahead of ours.
-            since = self.seen.setdefault((str(path.absolute()), *stamp), time.monotonic())
-            if time.time_ns() - stamp[1] < self.settle * 1e9 and time.monotonic() - since < self.settle:
+            still = time.monotonic() - self.seen[path, stamp]
+            if time.time_ns() - stamp[1] < self.settle * 1e9 and still < self.settle:
                 continue
             if stamp_of(path) != stamp:  # it grew, or went, while others were checked
                 continue
