@@ -13,25 +13,19 @@ import stepcut as sc
 from stepcut.cli import learn
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
-from stepcut.datasets.toy import make_kitchen
 from stepcut.errors import OptionError
 
 QUICK = ["--method", "cnc", "--set", 'train={"iterations": 20}', "-k", "3", "--fps", "1", "--quiet"]
 
 
 @pytest.fixture(scope="module")
-def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_kitchen(tmp_path_factory.mktemp("learn") / "kitchen", videos=2, duration=6).folder
-
-
-@pytest.fixture(scope="module")
-def learned(kitchen: Path) -> tuple[Path, str]:
+def learned(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A procedure learned from the two videos, and what was said of it."""
-    place, said = kitchen.parent / "a.proc", io.StringIO()
+    folder, said = tmp_path_factory.mktemp("learned"), io.StringIO()
+    words = ["learn", str(kitchen / "videos"), "-o", str(folder / "a.proc"), "--cache", str(folder / "cache"), *QUICK]
     with contextlib.redirect_stdout(said):
-        words = ["learn", str(kitchen / "videos"), "-o", str(place), "--cache", str(kitchen.parent / "cache"), *QUICK]
         assert main(words) == 0
-    return place, said.getvalue()
+    return folder / "a.proc", said.getvalue()
 
 
 @pytest.fixture
