@@ -221,6 +221,19 @@ def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, p
     assert parts_of(Edits(place)) == [(2.0, 3.0, 1), (4.5, 6.0, 2)]
 
 
+def test_a_stretch_that_was_begun_in_another_video_is_begun_anew(page: Any) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    page.keyboard.press("m")
+    page.keyboard.press("PageDown")
+    until(page, "document.querySelector('#stage h2').textContent === 'two'")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("m")
+    assert page.locator(".range").is_hidden()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("m")
+    until(page, "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')")
+
+
 def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served: Served) -> None:
     served.edit({"do": "rename", "step": 0, "name": "Donaudampfschifffahrt" * 9})
     served.edit({"do": "rename", "step": 1, "name": "very long name " * 12})

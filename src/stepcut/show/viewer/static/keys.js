@@ -24,7 +24,7 @@ const KEYS = {
   "/": () => document.getElementById("search").focus(), e: () => askExport(), g: () => store.data.quality && showTrust(), "?": () => showHelp(),
   Escape: () => { store.range = null; begun = null; store.filter.clear(); changed("filter"); },
 };
-let begun = null;
+let begun = null; // the video and the time
 
 // The key by its letter; on a keyboard of other letters, by its place on a Latin one.
 const PLACES = { Comma: ",", Period: ".", BracketLeft: "[", BracketRight: "]", Slash: "/" };
@@ -74,12 +74,12 @@ function giveTo(place) {
 
 function markStretch() {
   const time = stage.stageTime();
-  if (begun === null) {
-    begun = time;
+  if (begun?.video !== store.video) {
+    begun = { video: store.video, time };
     say("A stretch begins here; press M again where it ends.");
     return;
   }
-  if (Math.abs(time - begun) > 0.04) store.range = [Math.min(begun, time), Math.max(begun, time)];
+  if (Math.abs(time - begun.time) > 0.04) store.range = [Math.min(begun.time, time), Math.max(begun.time, time)];
   begun = null;
   changed("range");
 }
