@@ -72,6 +72,16 @@ def test_an_empty_root(name: str, tmp_path: Path) -> None:
     assert examine(name, tmp_path).missing
 
 
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_what_macos_leaves_beside_every_file_is_passed_over(name: str, tmp_path: Path) -> None:
+    root = MAKERS[name](tmp_path)
+    trees.put(root / "videos" / "film.mp4", "no video")
+    before = examine(name, root)
+    for path in [path for path in root.rglob("*") if path.suffix in (".csv", ".npy", ".mp4")]:
+        path.with_name(f"._{path.name}").write_bytes(bytes(range(256)))
+    assert examine(name, root) == before
+
+
 def test_an_unknown_name() -> None:
     with pytest.raises(OptionError, match="data set='egoprocl' is unknown; did you mean 'egoprocel'"):
         load("egoprocl", ".")

@@ -206,7 +206,7 @@ def first_of(root: Path, *places: str) -> Path | None:
 def find_videos(root: Path) -> dict[str, Path]:
     """Video name (without suffix) -> file, for all videos below the folder `root`."""
     found: dict[str, Path] = {}
-    for path in sorted(root.rglob("*")):
+    for path in sorted(root.rglob("[!.]*")):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
             found.setdefault(path.name[: -len(path.suffix)], path)
     return found
@@ -218,7 +218,7 @@ def find_features(root: Path) -> dict[str, dict[str, Path]]:
     Files of `stepcut features -o ROOT/features` lie in `features` itself; their backbone is called "features".
     """
     found: dict[str, dict[str, Path]] = {}
-    for pattern in ("features/*/*.npy", "features/*/*.safetensors", "features/*.safetensors"):
+    for pattern in ("features/*/[!.]*.npy", "features/*/[!.]*.safetensors", "features/[!.]*.safetensors"):
         for path in sorted(root.glob(pattern)):
             found.setdefault(path.stem, {}).setdefault(path.parent.name, path)
     return found

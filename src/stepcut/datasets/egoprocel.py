@@ -48,14 +48,14 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
         if folder is None:
             loaded.missing.append(f"{annotations / info.folder}/: absent. It holds the annotations of {title}.")
             continue
-        files = {path.name[:-4].removesuffix(TENT_ENDING): path for path in sorted(folder.glob("*.csv"))}
+        files = {path.name[:-4].removesuffix(TENT_ENDING): path for path in sorted(folder.glob("[!.]*.csv"))}
         if info.part == "CMU-MMAC":
             files = _view_files(folder, view, loaded)
         if len(files) < (info.videos or 0):
             loaded.missing.append(f"{folder}: {len(files)} of {info.videos} recordings of {title} are there.")
         if files:
             loaded.tasks.append(_read_task(title, files, _shelf_of(shelf, info.folder), loaded))
-        known += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("*.csv")]  # of every camera
+        known += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("[!.]*.csv")]  # of every camera
     shelf.match(loaded, known)
 
 
@@ -91,7 +91,7 @@ def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
     """Video name -> annotation file of one camera, a recording per sub-folder."""
     found = {}
     for recording in sorted(p for p in folder.iterdir() if p.is_dir()):
-        views = {camera_view(path.stem): path for path in sorted(recording.glob("*.csv"))}
+        views = {camera_view(path.stem): path for path in sorted(recording.glob("[!.]*.csv"))}
         if view in views:
             found[views[view].stem] = views[view]
         else:

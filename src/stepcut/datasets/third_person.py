@@ -60,12 +60,12 @@ def read_crosstask(place: Path, loaded: Loaded) -> None:
     if release in absent or folder in absent:
         return
     tasks = read_tasks(release)
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted(folder.glob("[!.]*.csv")):
         number = path.stem.partition("_")[0]
         if number not in tasks:
             loaded.problems.append(f"{path}: the task {number} is not in {release.name}.")
     shelf = Shelf(place)
-    for path in sorted((place / "crosstask_features").glob("*.npy")):
+    for path in sorted((place / "crosstask_features").glob("[!.]*.npy")):
         shelf.features.setdefault(path.stem, {})[GIVEN] = path
     for number, (title, steps) in tasks.items():
         files, videos = sorted(folder.glob(f"{number}_*.csv")), []
@@ -159,7 +159,7 @@ def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
 def _read_texts(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
     named = [step.replace("_", " ") for step in read_mapping(folder / "mapping.txt")]
     steps = tuple(tell_apart(enumerate(named, start=1)).values())
-    files = sorted((folder / "annotations").glob("*.csv"))
+    files = sorted((folder / "annotations").glob("[!.]*.csv"))
     if not files:
         loaded.missing.append(f"{folder}/annotations/: no CSV in it.")
     return steps, {path.stem: read_numbered(path, steps, loaded) for path in files}
