@@ -23,6 +23,7 @@ from stepcut.features.compute import compute_features, compute_rows
 from stepcut.features.extract import extract, load_features
 from stepcut.features.files import read_rows
 from stepcut.features.jobs import split_times
+from stepcut.features.spec import FeatureSpec
 from stepcut.features.video.probe import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.cache import cache_dir
@@ -303,6 +304,7 @@ def test_vectors_is_a_backbone_too(tmp_path: Path) -> None:
     features, failures = extract(tmp_path, "vectors", fps=3)
     assert failures == []
     assert (features[0].rate, features[0].duration) == (Fraction(3), 2.0)
+    assert extract(tmp_path, FeatureSpec("vectors", 3))[0][0].rate == 3  # as `stepcut features --backbone vectors` asks
     (tmp_path / "b.npy").write_text("no array")
     features, failures = extract(tmp_path, "vectors", fps=3)
     assert ([one.name for one in features], [failure.name for failure in failures]) == (["a"], ["b"])

@@ -25,7 +25,7 @@ from stepcut.features.files import load_features as load_features  # both ways t
 from stepcut.features.find import Source as Videos
 from stepcut.features.find import as_list, feature_files, find_videos, name_videos
 from stepcut.features.jobs import Extraction, compute_jobs, look, video_error
-from stepcut.features.spec import DEFAULT, TIMES, VECTORS, FeatureSpec, need_spec
+from stepcut.features.spec import DEFAULT, TIMES, VECTORS, FeatureSpec, as_spec, need_spec
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
@@ -61,9 +61,9 @@ def extract(
     device    auto, cpu or cuda
     engine    whose workers compute; left out, this process does
     """
-    if backbone == VECTORS:
+    if getattr(backbone, "backbone", backbone) == VECTORS:
         broken: list[Failure] = []
-        return load_features(videos, as_rate(2 if fps is None else fps), None if strict else broken), broken
+        return load_features(videos, as_spec(backbone, fps=fps).fps, None if strict else broken), broken
     network, spec = open_backbone(backbone, fps, device, engine)
     paths = find_videos(videos)
     folder = cache_dir() if cache is None else as_path(cache)
