@@ -230,6 +230,21 @@ def test_saving_an_older_copy_keeps_what_was_corrected_since(place: Path) -> Non
     assert before.timelines["0"].segments[0].end == 3.0
 
 
+def test_a_link_to_a_procedure_or_a_file_stays_one(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    there = place.rename(tmp_path / "disk" / "b.proc")
+    place.symlink_to(there)
+    sc.load(place).rename({0: "pour"}).save(place)
+    assert place.is_symlink()
+    assert sc.load(there).steps[0] == "pour"
+    (there.parent / "a.json").touch()
+    (tmp_path / "a.json").symlink_to(there.parent / "a.json")
+    write_json(tmp_path / "a.json", [1])
+    assert (there.parent / "a.json").read_text() == "[\n 1\n]\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.proc", "disk"}  # and nothing is left over
+    assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
+
+
 def test_two_who_changed_the_same_procedure(place: Path) -> None:
     mine = sc.load(place).rename({0: "mine"})
     Edits(place).do({"do": "rename", "step": 0, "name": "theirs"})

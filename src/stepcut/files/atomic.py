@@ -30,8 +30,9 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
             put(temporary, target)
         return
     with output_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        place = target.resolve()  # a link stays one
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".part")
         os.close(handle)
         temporary = Path(name)
         try:
@@ -41,7 +42,7 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
             mask = os.umask(0)
             os.umask(mask)
             temporary.chmod(0o666 & ~mask)
-            os.replace(temporary, target)
+            os.replace(temporary, place)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -57,7 +58,7 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
                 raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
             if target.exists() and not folder and not target.is_file():
                 raise OutputError(f"{target}: it is no plain file, so it is left alone. Choose another name.")
-            places = [target, *target.absolute().parents][not folder :]
+            places = [target, *target.resolve().parents][not folder :]
             nearest = next(place for place in places if place.exists())
             with tempfile.TemporaryFile(dir=nearest, prefix=f".{target.name}.", suffix=".part"):
                 pass

@@ -43,8 +43,8 @@ def locked(folder: Path | Address, shared: bool = False) -> Iterator[None]:
     if isinstance(folder, Address):
         yield
         return
-    with hold(folder.absolute().parent, shared):
-        repair(folder)
+    with hold(folder.resolve().parent, shared):
+        repair(folder.resolve())
         yield
 
 
@@ -52,7 +52,7 @@ def repair(folder: Path) -> None:
     """Put the procedure of `folder` back that a killed process had moved aside and not yet replaced."""
     if folder.exists():
         return
-    for aside in folder.absolute().parent.glob(f".{glob.escape(folder.name)}.*.old"):
+    for aside in folder.parent.glob(f".{glob.escape(folder.name)}.*.old"):
         if (aside / folder.name).is_dir():
             os.replace(aside / folder.name, folder)
             aside.rmdir()
@@ -67,7 +67,8 @@ def new_folder(target: Path | Address) -> Iterator[Path]:
             yield Path(folder)
         return
     with output_errors(target):
-        fresh = target.absolute().parent / f".{target.name}.{uuid.uuid4().hex}.part"
+        place = target.resolve()  # a link stays one
+        fresh = place.parent / f".{place.name}.{uuid.uuid4().hex}.part"
         fresh.mkdir(parents=True)
         try:
             yield fresh
@@ -87,6 +88,7 @@ def put_in_place(fresh: Path, target: Path | Address) -> None:
         for file in sorted(fresh.iterdir(), key=lambda file: (file.name == "config.json", file.name)):
             put(file, target / file.name)
         return
+    target = target.resolve()
     if not target.exists():
         os.replace(fresh, target)
     elif not exchange(fresh, target):
@@ -114,8 +116,8 @@ def check_output(output: AnyPath) -> None:
         )
     if isinstance(folder, Address):
         return
-    check_place(folder.absolute().parent, folder=True)
-    above = next(path for path in folder.absolute().parents if path.exists())
+    check_place(folder.resolve().parent, folder=True)
+    above = next(path for path in folder.resolve().parents if path.exists())
     if shutil.disk_usage(above).free < ROOM:
         raise OutputError(f"{folder}: no space left on the disk. Free some, or choose another place with -o.")
 
