@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import shutil
+import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -109,8 +111,10 @@ def test_without_torch_the_rows_that_need_none_are_filled(
 class HalfAndHalf(StepCut):
     """A method of one's own: two equal parts."""
 
+    PARTS = 2
+
     def fit(self, features: Any, *_: Any, **__: Any) -> HalfAndHalf:
-        self.labels_ = [np.arange(len(rows)) * 2 // len(rows) for rows in features]
+        self.labels_ = [np.arange(len(rows)) * self.PARTS // len(rows) for rows in features]
         return self
 
 
@@ -122,6 +126,23 @@ def test_a_method_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> Non
     assert results.mean(own).mean == pytest.approx(results.mean("uniform").mean, abs=1)  # the clock at K 2
     with pytest.raises(OptionError, match="Nobody"):
         run_experiment("main", data, rows=[f"{__name__}:Nobody"], **options)
+
+
+def test_a_method_of_ones_own_that_changed_is_run_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    text = "from {} import HalfAndHalf\n\nclass Mine(HalfAndHalf):\n    PARTS = {}\n"
+    options = {"tasks": ["tea"], "seeds": 1, "steps": 3, "folder": tmp_path, "jobs": 1, "rows": ["my_method:Mine"]}
+    figures = []
+    for parts in (1, 1, 3):
+        (tmp_path / "my_method.py").write_text(text.format(__name__, parts))
+        monkeypatch.delitem(sys.modules, "my_method", raising=False)
+        importlib.invalidate_caches()
+        figures.append(run_experiment("main", data, **options).mean("my_method:Mine").mean)
+    assert figures[0] == figures[1] != figures[2]
+    assert len(list((tmp_path / "cells").glob("*my_method*"))) == 2
 
 
 def test_finished_cells_and_embeddings_are_not_made_again(
@@ -419,6 +440,9 @@ def test_maps_can_be_made_to_take_less_disk(
     assert results.record["features"].startswith("resnet50 conv2a maps")
     again = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=1, **options)
     assert again.record["cells"] == results.record["cells"]
+    options["spec"] = replace(small_network, fps=Fraction(2))
+    other = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=1, **options)
+    assert other.record["features"].endswith("at 2 a second")
 
 
 def test_a_disk_that_is_too_small_is_told_beforehand(

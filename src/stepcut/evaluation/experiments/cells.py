@@ -143,7 +143,7 @@ class Work(NamedTuple):
 def run_cell(work: Work) -> dict[str, Any]:
     """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call."""
     cell, material = work.cell, work.material
-    kept = work.file("cells", asdict(cell), work.train, work.cut)
+    kept = work.file("cells", asdict(cell), work.train, work.cut, *own_code(cell))
     path = kept.with_name(f"{cell.key}-{kept.name}.json")
     if path.exists():
         record: dict[str, Any] = read_json(path)
@@ -176,6 +176,15 @@ def run_cell(work: Work) -> dict[str, Any]:
     }
     write_json(path, record)
     return record
+
+
+def own_code(cell: Cell) -> list[str]:
+    """The file of a method of one's own, where the row of the `cell` is one: it may be another at the next call."""
+    embedding, name = cell.parts
+    if embedding != "method" or name in METHODS:
+        return []
+    maker: Any = find("method", name, METHODS)
+    return [Path(inspect.getfile(maker)).read_text(encoding="utf-8")]
 
 
 def predict(work: Work) -> dict[str, NDArray[np.int64]]:

@@ -15,7 +15,7 @@ from stepcut.errors import DataError
 from stepcut.features.backbones.resnet50 import map_shape
 from stepcut.features.contract import Failure, Features
 from stepcut.features.extract import extract
-from stepcut.features.files import content_hash, in_parts, load_features, read_rows, write_rows
+from stepcut.features.files import content_hash, feature_file, in_parts, load_features, read_rows, write_rows
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.parallel.contract import Engine
@@ -77,7 +77,7 @@ def make_maps(
     made: list[Features] = []
     failures: list[Failure] = []
     for video in videos:  # the whole maps of one video at a time are on the disk
-        kept = folder / "maps" / f"{content_hash(video, cache_dir())}.safetensors"
+        kept = Path(str(feature_file(content_hash(video, cache_dir()), spec.fps, repr(spec), folder / "maps")))
         if not kept.exists():
             whole = folder / "maps" / "whole"
             found, failed = extract([video], spec, None, whole, progress, device=device, engine=engine)
