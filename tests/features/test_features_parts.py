@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -13,9 +14,9 @@ from extraction_kit import Crash, fill_the_disk, kill_and_run_again, stored
 from features_films import make_film
 from parallel_kit import Logged, pids, seen
 
-from stepcut.errors import FeatureError, VideoError
+from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.features.extract import extract
-from stepcut.features.jobs import Carried, compute_job, look, unpack
+from stepcut.features.jobs import Carried, compute_job, look, pack, unpack
 from stepcut.parallel.local import Local
 from stepcut.progress import Event
 
@@ -126,6 +127,13 @@ def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
 
 def test_a_full_disk(films: Path, tmp_path: Path) -> None:
     fill_the_disk(films, tmp_path, "local")
+
+
+def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path: Path) -> None:
+    backbone = Logged(tmp_path)
+    vars(backbone)["session"] = threading.Lock()  # as what holds a network of another library often does
+    with pytest.raises(OptionError, match=r"logged cannot be sent to workers \(cannot pickle .*leave out engine"):
+        pack(backbone)
 
 
 def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import FeatureError, VideoError, WorkerDied
+from stepcut.errors import FeatureError, OptionError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
@@ -41,6 +41,15 @@ class Carried:
 
     fingerprint: str
     packed: bytes
+
+
+def pack(backbone: Backbone) -> Carried:
+    """A `backbone` to be sent to workers."""
+    try:
+        return Carried(backbone.fingerprint, pickle.dumps(backbone))
+    except Exception as error:  # one of somebody's own may hold anything
+        what = f"backbone {backbone.name} cannot be sent to workers ({error})"
+        raise OptionError(f"{what}. Give its class a __reduce__, or leave out engine and workers.") from error
 
 
 @cache
@@ -233,8 +242,7 @@ def compute_jobs(
             compute = partial(compute_job, backbone=HeldBackbone(held), threads=threads)
             map_threads(lambda part, tell: compute(part, tell=tell), parts, done, told, workers)
         else:
-            carried = Carried(backbone.fingerprint, pickle.dumps(backbone))
-            compute = partial(compute_job, backbone=carried)
+            compute = partial(compute_job, backbone=pack(backbone))
             engine.map(compute, parts, done)
             split = [number for number in first.values() if jobs[number].cuts and number not in failed]
             engine.map(compute, [jobs[number] for number in split], lambda place, made: judge(split[place], made))
