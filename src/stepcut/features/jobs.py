@@ -55,7 +55,11 @@ def pack(backbone: Backbone) -> Carried:
 @cache
 def unpack(carried: Carried) -> Backbone:
     """The backbone that is `carried`; one that would give other features than the sender's is refused."""
-    backbone: Backbone = pickle.loads(carried.packed)  # from our own driver, never from a file
+    try:
+        backbone: Backbone = pickle.loads(carried.packed)  # from our own driver, never from a file
+    except (AttributeError, ImportError) as error:  # its class is in a notebook, or its module is not on this machine
+        what = f"a worker does not find the class of the backbone ({error})"
+        raise FeatureError(f"{what}. Put it into a module that can be imported there.") from error
     if backbone.fingerprint != carried.fingerprint:
         what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {carried.fingerprint!r}"
         raise FeatureError(f"{what}. Install the same packages on all machines, or name the device: --device cpu.")
