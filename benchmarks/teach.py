@@ -33,10 +33,10 @@ from stepcut.methods.default import method as default
 from stepcut.methods.default import teaching
 from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.default.found import strongest
-from stepcut.methods.default.labels import labelled_videos, match_found, share_right
 from stepcut.methods.default.slow_features import centre, principal_directions, smooth
 from stepcut.methods.default.suggest import suggest
 from stepcut.methods.default.taught import Taught
+from stepcut.methods.default.teaching import labelled_videos, match_found, share_right
 from stepcut.tables import Table
 
 Labels = NDArray[np.int64]

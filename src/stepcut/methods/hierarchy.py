@@ -95,8 +95,8 @@ def build_hierarchy(embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels]
     """Join steps one pair after the other: those that look alike and follow each other, first.
 
     The cost of joining groups a and b is Ward's,  n_a n_b / (n_a + n_b) |m_a - m_b|^2,  with n the videos that show the
-    step and m its mean, every video counting once, over the share of the transitions of both that are between them
-    (plus one half): two phases of one step follow each other in every video.
+    step and m its mean, every video counting once, over the share of the transitions of the one that has fewer
+    which are between them (plus one half): two phases of one step follow each other in every video.
 
     embeddings  (T, d) of every video
     labels      (T,) of every video, -1 for background

@@ -14,6 +14,7 @@ from stepcut.methods.contract import OPEN, Array, Labels, Method, build
 from stepcut.methods.default.consensus import agreement, time_regularity
 from stepcut.methods.segmenter import equal_parts, normalised_times
 from stepcut.progress import Hook, silent
+from stepcut.timeline import runs
 
 Floats = NDArray[np.float64]
 Grade = Literal["good", "doubtful", "clock"]
@@ -127,8 +128,8 @@ def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> flo
     """
     found = moved = 0.0
     for rows, cut in zip(videos, labels, strict=True):
-        starts = np.flatnonzero(np.diff(cut, prepend=cut[0] - 1))
-        middles = (starts + np.append(starts[1:], len(cut))) // 2
+        _, starts, ends = runs(cut).T
+        middles = (starts + ends) // 2
         found += _explained(rows, starts)
         moved += _explained(rows, np.unique(np.append(0, middles)))
     return float(1 - moved / found) if found > 0 else 0.0

@@ -10,10 +10,9 @@ from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.errors import OptionError
 from stepcut.methods import BACKGROUND, OPEN, CnC, StepCut
 from stepcut.methods.default import teaching
-from stepcut.methods.default.labels import check_labels, labelled_videos, match_found
 from stepcut.methods.default.slow_features import SHRINK, centre
 from stepcut.methods.default.taught import cut_mixture, motion
-from stepcut.methods.default.teaching import Piece, estimate, read_lesson
+from stepcut.methods.default.teaching import Piece, check_labels, estimate, labelled_videos, match_found, read_lesson
 
 RATE = 2.0
 Labels = NDArray[np.int64]

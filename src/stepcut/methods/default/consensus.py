@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.segmenter import normalised_times
+
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
@@ -87,7 +89,7 @@ def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> fl
     """
     times = np.full((len(labels), steps), np.nan)
     for i, cut in enumerate(labels):
-        clock = (np.arange(len(cut)) + 0.5) / max(len(cut), 1)
+        clock = normalised_times(len(cut))
         lasts = np.bincount(cut[cut >= 0], minlength=steps)
         sums = np.bincount(cut[cut >= 0], weights=clock[cut >= 0], minlength=steps)
         there = lasts >= shortest

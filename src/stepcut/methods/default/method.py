@@ -28,7 +28,6 @@ from stepcut.methods.contract import (
 )
 from stepcut.methods.default import teaching
 from stepcut.methods.default.found import Found, found_of_labels, leave_one_out
-from stepcut.methods.default.labels import check_labels, labelled_videos, match_found, share_right
 from stepcut.methods.default.restarts import Search, choose_sigma
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count
@@ -102,7 +101,7 @@ class StepCut:
         check_limits(self)
         as_step_count(self.steps)
         rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
-        known = None if labels is None else check_labels(labels, [len(video) for video in rows])
+        known = None if labels is None else teaching.check_labels(labels, [len(video) for video in rows])
         # In an order of their own, so that the order in which they come cannot matter.
         ordered = sorted(rows, key=fingerprint)
         median = float(np.median([len(video) for video in ordered]))
@@ -168,9 +167,9 @@ class StepCut:
             doubt, self.right_, left_out = told
         if self.background == 0 and not any((given == BACKGROUND).any() for given in known):
             learned = learned.without_background()
-        first = self.found_.renumbered(match_found(self.labels_, known, self.steps_))
-        surest = 1.0 if self.right_ is not None else share_right(self.labels_, known, self.steps_)
-        self.taught_ = Taught(learned.on_features(directions, doubt), first, labelled_videos(known), surest)
+        first = self.found_.renumbered(teaching.match_found(self.labels_, known, self.steps_))
+        surest = 1.0 if self.right_ is not None else teaching.share_right(self.labels_, known, self.steps_)
+        self.taught_ = Taught(learned.on_features(directions, doubt), first, teaching.labelled_videos(known), surest)
         pairs = zip(known, self.predict(rows), strict=True)
         self.labels_ = [np.where(given == OPEN, cut, given) for given, cut in pairs]
         seen = {place: (cut, self.taught_.temper(share)) for place, (cut, share) in left_out.items()}

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +60,7 @@ def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
 
     views  embeddings (T, p) per video
     """
-    times = (np.arange(MOMENTS) + 0.5) / MOMENTS
+    times = normalised_times(MOMENTS)
     moments = np.stack([view[(times * len(view)).astype(int)] for view in views]).astype(np.float64)  # (N, M, p)
     some = moments.reshape(-1, moments.shape[2])
     some = some[:: -(-len(some) // PAIRS)]

@@ -1,4 +1,5 @@
-"""Teaching: EM in which what a person labelled stays, and all videos without labels together count as one with."""
+"""Teaching: labels of some videos, checked and matched with the steps that were found; then EM in which what a person
+labelled stays, and all videos without labels together count as one with."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.errors import OptionError
 from stepcut.methods.contract import BACKGROUND, OPEN, Labels
+from stepcut.methods.default.consensus import overlap, pair_steps
 from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward, soften
-from stepcut.methods.default.labels import labelled_videos, match_found, number_as_labelled
 from stepcut.methods.default.slow_features import SHRINK, smooth
 from stepcut.methods.default.taught import NEVER, Discriminant, cut_mixture, honest, mix, motion
 from stepcut.methods.segmenter import normalised_times
@@ -37,6 +39,57 @@ DOUBTS = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
 """Candidates for the same where more are labelled."""
 BINS = 50
 """Bins of the normalised time."""
+
+
+def check_labels(labels: Sequence[Labels | None], lengths: Sequence[int]) -> list[Labels]:
+    """Labels (T,) of every video, `OPEN` where nobody said anything; one sentence for what makes no sense."""
+    if not hasattr(labels, "__len__") or len(labels) != len(lengths):
+        raise OptionError(
+            f"labels must be a list of {len(lengths)}, one for each of the videos; None stands for no labels."
+        )
+    checked = []
+    for number, (given, length) in enumerate(zip(labels, lengths, strict=True)):
+        known = np.full(length, OPEN, dtype=np.int64) if given is None else np.asarray(given)
+        if known.shape != (length,) or known.dtype.kind not in "iu":
+            raise OptionError(
+                f"the labels of video {number} are {known.dtype} of shape {known.shape}; they must be whole numbers "
+                f"({length},), one per row of features: a step from 0, -1 for background, -2 for open."
+            )
+        if known.size and known.min() < OPEN:
+            raise OptionError(
+                f"the labels of video {number} hold {known.min()}; allowed are steps from 0, -1 for background and "
+                "-2 for open."
+            )
+        checked.append(known.astype(np.int64))
+    if not any((known != OPEN).any() for known in checked):
+        raise OptionError("labels were given, but all of them are open (-2); label a video, or leave labels out.")
+    return checked
+
+
+def match_found(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> NDArray[np.int64]:
+    """(K,): the found step that stands for each labelled one, paired for the highest mean F1 on labelled frames; the
+    others follow in their order."""
+    known = np.concatenate(labels)
+    inside = known != OPEN
+    gain = overlap(known[inside], np.concatenate(found)[inside], steps)
+    return np.asarray(pair_steps(gain)[1], dtype=np.int64)
+
+
+def number_as_labelled(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> list[Labels]:
+    """The steps found, in the numbers of the labelled ones that they stand for."""
+    number = np.append(np.argsort(match_found(found, labels, steps)), BACKGROUND)
+    return [number[cut] for cut in found]
+
+
+def share_right(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> float:
+    """The share of labelled rows that were found right, once the steps found are matched with those labelled."""
+    known, cut = np.concatenate(labels), np.concatenate(number_as_labelled(found, labels, steps))
+    return float((cut == known)[known != OPEN].mean())
+
+
+def labelled_videos(labels: Sequence[Labels]) -> float:
+    """How many videos are labelled; one that is labelled in part counts in part."""
+    return float(sum((known != OPEN).mean() for known in labels))
 
 
 @dataclass(frozen=True)
@@ -176,7 +229,7 @@ class Piece:
         self.given = np.where(self.open[:, None] | (known[:, None] == states), 0.0, NEVER)
         self.trust = np.where(self.open, lesson.trust, 1.0)
         self.scatter = rows.T @ (rows * self.trust[:, None])
-        self.kernel = np.exp(-((((np.arange(BINS) + 0.5) / BINS)[:, None] - self.times) ** 2) / (2 * WIDTH**2))
+        self.kernel = np.exp(-((normalised_times(BINS)[:, None] - self.times) ** 2) / (2 * WIDTH**2))
         self.bonus = np.zeros(lesson.count + 1)
 
     def find(self, model: Estimate, temperature: float, stay: float, share: Floats) -> None:
