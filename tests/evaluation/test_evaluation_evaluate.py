@@ -369,6 +369,17 @@ def test_rows_may_name_a_video_with_its_folder_or_without_and_in_capitals() -> N
     assert any("placed is +0.0 F1 from plain on the mean of 4 videos" in note for note in table.notes)
 
 
+def test_a_video_of_background_alone_is_left_out_where_background_is_dropped() -> None:
+    true = {**truth(), "v4": Timeline(duration=9, steps=STEPS)}
+    found = renamed(true)
+    table = evaluate({"one": found, "other": found}, true, background="drop")
+    assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
+    assert "v4: it is background alone, so it was left out." in table.notes
+    assert table.rows == evaluate({"one": renamed(truth()), "other": renamed(truth())}, truth(), background="drop").rows
+    with pytest.raises(AnnotationError, match="nothing to score"):
+        evaluate(found, {"v4": true["v4"]}, background="drop")
+
+
 def test_rows_of_another_number_of_steps_are_named() -> None:
     split = {
         name: Timeline([*t, Segment(0, 0.6, "step 3")], duration=t.duration) for name, t in renamed(truth()).items()

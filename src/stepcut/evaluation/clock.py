@@ -45,12 +45,17 @@ class Pair:
 
 
 def put_on_one_clock(
-    found: Mapping[str, Timeline], true: Mapping[str, Timeline], clock: float = CLOCK, all_found: Sequence[str] = ()
+    found: Mapping[str, Timeline],
+    true: Mapping[str, Timeline],
+    clock: float = CLOCK,
+    all_found: Sequence[str] = (),
+    drop: bool = False,
 ) -> Pair:
     """Sample `found` and `true` at the middle of every tick, `clock` a second, from 0 to the later of the two ends.
 
     What the prediction does not reach counts as "no step", what the truth does not cover as background. `all_found`
-    names found steps that no timeline may hold, so that K is right.
+    names found steps that no timeline may hold, so that K is right. `drop`: videos of true background alone are left
+    out.
     """
     check_number("clock", clock, 0, above=True)
     names, notes = match_names(found, true)
@@ -75,11 +80,16 @@ def put_on_one_clock(
             notes.append(f"{ours}: it is empty ({end:g} s), so it was left out.")
             continue
         times = (np.arange(ticks) + 0.5) / clock
+        labels = truth.labels(times, steps) + 1
+        if drop and not labels.any():
+            notes.append(f"{ours}: it is background alone, so it was left out.")
+            continue
         pair.videos.append(ours)
         pair.pred.append(prediction.labels(times, clusters))
-        pair.true.append(truth.labels(times, steps) + 1)
+        pair.true.append(labels)
     if not pair.videos:
-        raise AnnotationError("none of the videos has any length, so there is nothing to score. Check the timelines.")
+        lack = "any length or any true step" if drop else "any length"
+        raise AnnotationError(f"none of the videos has {lack}, so there is nothing to score. Check the timelines.")
     return pair
 
 

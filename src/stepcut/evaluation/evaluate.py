@@ -137,7 +137,8 @@ def evaluate(
     timelines = iter(shared)
     found: dict[str, list[Pair]] = {}
     for name, row in opened.items():
-        found[name] = [put_on_one_clock(next(timelines), scored_truth, clock, one.steps) for one in row]
+        drop = background == "drop"
+        found[name] = [put_on_one_clock(next(timelines), scored_truth, clock, one.steps, drop) for one in row]
         left_out += _look_at_row(row, found[name])
     first = next(iter(found))
     pair, count = found[first][0], len(found[first][0].clusters)
