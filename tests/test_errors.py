@@ -22,3 +22,9 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list() -> None:
 
 def test_nothing_near_gives_the_list_alone() -> None:
     assert errors.unknown("loss", "zzz", ["tcc"]) == "loss='zzz' is unknown. Choose from tcc."
+
+
+def test_of_many_names_some_are_listed() -> None:
+    said = errors.unknown("video", "v7", [f"video {number}" for number in range(900)])
+    assert "video 39 ... (900 in all)." in said
+    assert len(said) < 600

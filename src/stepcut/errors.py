@@ -24,6 +24,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+MOST = 40
+"""Names that a sentence lists; a task may have hundreds of videos."""
+
 
 class StepcutError(Exception):
     """Every error that stepcut raises on purpose; the command line prints it in one line and exits with 2."""
@@ -114,4 +117,5 @@ def unknown(setting: str, name: object, choices: Iterable[str]) -> str:
     known = list(choices)
     near = difflib.get_close_matches(str(name), known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return f"{setting}={name!r} is unknown{hint} Choose from {', '.join(known)}."
+    more = f" ... ({len(known)} in all)" if len(known) > MOST else ""
+    return f"{setting}={name!r} is unknown{hint} Choose from {', '.join(known[:MOST])}{more}."
