@@ -15,9 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
-from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError, StepcutError
+from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
 from stepcut.files.atomic import check_place, hold, output_errors, read_json
 from stepcut.version import __version__
@@ -26,11 +24,6 @@ FORMAT = 1
 """Raised when an older stepcut could not read what a newer one writes."""
 ROOM = 1 << 20
 """Bytes that must be free before learning begins: a small procedure."""
-BROKEN = (
-    *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError),
-    SafetensorError,
-)
-"""What reading a damaged file may raise."""
 
 
 @contextlib.contextmanager
@@ -170,7 +163,7 @@ def damaged(folder: AnyPath) -> Iterator[None]:
         raise
     except ProcedureError as error:
         raise ProcedureError(f"{folder}: {error}") from error
-    except (*BROKEN, StepcutError) as error:
+    except Exception as error:
         raise ProcedureError(
             f"{folder}: the procedure is damaged ({type(error).__name__}: {error}). "
             "Learn it again, or restore the folder."

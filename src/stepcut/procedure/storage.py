@@ -41,7 +41,6 @@ from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.corrections.document import Stretches
 from stepcut.procedure.corrections.log import Corrections, settle
 from stepcut.procedure.folder import (
-    BROKEN,
     FORMAT,
     check_output,
     damaged,
@@ -271,7 +270,7 @@ def read_corrections(folder: Path | Address) -> Corrections:
         corrections = Corrections.from_json(read_json(path))
     except ProcedureError as error:
         raise ProcedureError(f"{path}: {error}") from error
-    except BROKEN as error:
+    except Exception as error:
         raise ProcedureError(
             f"{path}: the corrections cannot be read ({error}). Restore the file, or move it away to start anew."
         ) from error
