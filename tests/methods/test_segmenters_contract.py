@@ -264,6 +264,7 @@ def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], messag
         ("procut", {"m": 1}, "m=1 is not allowed; give a number above 1"),
         ("procut", {"smoothness": -1}, "smoothness=-1 is not allowed; give a number of at least 0"),
         ("procut", {"window": float("nan")}, "window=nan is not allowed"),
+        ("procut", {"normalise": "False"}, "normalise='False' is not allowed; give true or false"),
         ("kmeans", {"prior": -0.1}, "prior=-0.1 is not allowed"),
         ("kmeans", {"restarts": 0}, "restarts=0 is not allowed"),
         ("subset", {"states": 3}, "states=3 is not allowed; give a whole number of at least 4"),

@@ -44,11 +44,16 @@ def limited(default: Any, low: float, high: float = math.inf, *, above: bool = F
 
 
 def check_limits(part: Any) -> None:
-    """Refuse the first setting of `part` that is outside its limits; one that is None by default may be None."""
+    """Refuse the first setting of `part` that is outside its limits; one that is None by default may be None, and one
+    that is true or false by default must be one of these."""
     for each in fields(part):
         limits = each.metadata.get("limits")
         if limits and not (each.default is None and getattr(part, each.name) is None):
             check_number(each.name, getattr(part, each.name), **limits)
+        if isinstance(each.default, bool) and not isinstance(getattr(part, each.name), bool | np.bool_):
+            raise OptionError(
+                f"{each.name}={getattr(part, each.name)!r} is not allowed; give true or false (in Python True, False)."
+            )
 
 
 def check_number(

@@ -86,6 +86,8 @@ def test_settings_are_answered_before_anything_is_learned(videos: dict[str, np.n
         CnC(train={"steps": 40}).fit(rows)
     with pytest.raises(OptionError, match="'smoothnes' is unknown; did you mean 'smoothness'"):
         CnC(cut={"smoothnes": 1}).fit(rows)
+    with pytest.raises(OptionError, match="as_published='no' is not allowed"):
+        CnC(as_published="no").fit(rows)
     with pytest.raises(OptionError, match="dim=0 is not allowed"):
         CnC(dim=0, as_published=True).fit(rows)
     for cut, fact in (({"m": 0.5}, "m=0.5 is not allowed"), ({"solver": "exakt"}, "did you mean 'exact'")):

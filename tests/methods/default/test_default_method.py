@@ -206,6 +206,8 @@ def test_what_is_wrong_is_said() -> None:
         StepCut().predict([np.zeros((3, 2))])
     with pytest.raises(OptionError, match="background=2 is not allowed"):
         StepCut(background=2).fit([np.zeros((3, 2))])
+    with pytest.raises(OptionError, match="refine='False' is not allowed; give true or false"):
+        StepCut(refine="False").fit([np.zeros((3, 2))])  # --set refine=False
     with pytest.raises(OptionError, match="steps=9 is more than the 3 rows"):
         StepCut(steps=9).fit([np.zeros((3, 2))])
     for steps in ("auto", (3, 14)):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stepcut.errors import NotLearned, OptionError, unknown
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Array, Curve, Labels, Method, as_whole_count, build, part, plain_numbers
-from stepcut.methods.segmenter import Segmenter, check_number
+from stepcut.methods.segmenter import Segmenter, check_limits, check_number
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import check_part, find, find_saved, name_of, needs
 from stepcut.progress import Hook, silent
@@ -70,6 +70,7 @@ class CnC(Method):
         if labels is not None:
             raise OptionError("method='cnc' does not learn from labels; leave them out, or use method='stepcut'.")
         as_whole_count(self.steps, "cnc")
+        check_limits(self)
         self.segmenter_ = self._make_segmenter()
         if isinstance(self.segmenter_, Segmenter):
             self.segmenter_.check_settings()  # a wrong setting is told before anything is learned
