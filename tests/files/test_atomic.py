@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,19 @@ def test_a_name_of_any_bytes_is_written_and_read(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9 \xc3\xa4")
     write_json(tmp_path / "y.json", [name])
     assert read_json(tmp_path / "y.json") == [name]
+
+
+def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path: Path) -> None:
+    """To ask for the mask of new files is to set it, for all threads: some files could be written by everybody."""
+    before, mask = sys.getswitchinterval(), os.umask(0o022)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda number: write_text(tmp_path / str(number), ""), range(600)))
+    finally:
+        sys.setswitchinterval(before)
+        os.umask(mask)
+    assert {oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()} == {"0o644"}
 
 
 def test_nan_is_no_json(tmp_path: Path) -> None:

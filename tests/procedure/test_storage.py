@@ -172,9 +172,8 @@ def test_a_disk_that_takes_nothing_is_told_for_every_change(place: Path, monkeyp
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    for name in ("unlink", "write_bytes"):
+    for name in ("unlink", "write_bytes", "touch"):
         monkeypatch.setattr(Path, name, refuse)
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
     for change in (edits.undo, lambda: severity(edits, 0, "critical"), lambda: edits.do({"do": "add", "name": "x"})):
         with pytest.raises(OutputError, match="not permitted"):
             change()

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,16 +33,12 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
     with output_errors(target):
         place = target.resolve()  # a link stays one
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".part")
-        os.close(handle)
-        temporary = Path(name)
+        temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
+        temporary.touch(exist_ok=False)
         try:
             yield temporary
             with open(temporary, "rb") as written:
                 os.fsync(written.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            temporary.chmod(0o666 & ~mask)
             os.replace(temporary, place)
         finally:
             temporary.unlink(missing_ok=True)
