@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -331,6 +332,17 @@ def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path:
     save_file({"other": np.zeros(2, np.float32)}, tmp_path / "other.safetensors")
     with pytest.raises(OptionError, match="do not fit .*1 parameters are not in the file"):
         load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "other.safetensors")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Unknown model (net)"), ConnectionError("no route to the hub\nat all")])
+def test_a_network_that_a_hub_has_not_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(create_model=create))
+    reason = re.escape(str(error).splitlines()[0])
+    with pytest.raises(OptionError, match=rf"backbone='timm:net': timm does not give it \({reason}\)\. Check its name"):
+        load_backbone("timm:net", "cpu", weights="fetch")
 
 
 def test_a_hub_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,10 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     except ImportError as error:
         package = {"hf": "transformers", "open_clip": "open-clip-torch"}.get(hub, hub)
         raise ExtraNeeded(f"{spec.backbone} needs {package} ({error}). Run: pip install {package}") from error
+    except (RuntimeError, OSError) as error:  # no such name; or it cannot be fetched
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        what = f"backbone={spec.backbone!r}: {hub} does not give it ({reason})"
+        raise OptionError(f"{what}. Check its name, and that the hub can be reached.") from error
     if spec.weights not in (None, FETCH):
         weights = {key: value for key, value in read_weights(str(spec.weights))[0].items() if value.ndim > 0}
         _fill(module, weights, spec)
