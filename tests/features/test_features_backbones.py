@@ -249,6 +249,10 @@ def test_fingerprints_tell_apart_what_gives_other_features(weights: Weights, tmp
         ),
         (lambda: load_backbone("resnet50", weights="x.pth", family="v2"), r"family='v2' is unknown"),
         (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0 has no such choice"),
+        (lambda: load_backbone(clip_frames=4), r"clip_frames=4: efficientnet-lite0 has no such choice\. Leave it out"),
+        (lambda: load_backbone("resnet50", weights="x.pth", size=448), "size=448: resnet50 has no such choice"),
+        (lambda: load_backbone("m.onnx", layer="conv4c"), r"layer='conv4c': .*m\.onnx has no such choice"),
+        (lambda: load_backbone("timm:net", weights="fetch", output="x"), "output='x': timm:net has no such choice"),
         (
             lambda: load_backbone(device="tpu"),
             r"device='tpu' is unknown; did you mean 'cpu'\? Choose from auto, cpu, cuda",

@@ -15,7 +15,7 @@ from stepcut.errors import ExtraNeeded, OptionError, unknown
 from stepcut.features.backbones import lite0, resnet50
 from stepcut.features.backbones.contract import Backbone, Frames, Network, Place, Rows
 from stepcut.features.backbones.hubs import HUBS, load_hub
-from stepcut.features.backbones.model_files import load_file
+from stepcut.features.backbones.model_files import SETTINGS, load_file
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.contract import Engine, Held
 from stepcut.plugins import check_part, find, is_own
@@ -26,6 +26,10 @@ BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
     "resnet50": resnet50.load,
 }
 """The networks by name. `vectors`, the third word that `extract` knows, reads given features and needs no network."""
+
+
+NOT_TAKEN = {"own": SETTINGS, "file": ("weights", "layer", "family"), "torch": ("layer", "family", "output")}
+"""Settings of a spec that our own networks, model files and modules of torch do without."""
 
 
 def load_backbone(
@@ -51,7 +55,11 @@ def load_backbone(
     where = choose_device(device)
     if spec.is_file and device == "auto" and where == "cuda" and not _onnx_on_cuda(spec):
         where = "cpu"
-    place = (where, choose_runtime(runtime, where, "torch" if hub else "file" if spec.is_file else "own"))
+    kind = "torch" if hub else "file" if spec.is_file else "own"
+    for name in NOT_TAKEN[kind]:
+        if (value := getattr(spec, name)) is not None:
+            raise OptionError(f"{name}={value!r}: {spec.backbone} has no such choice. Leave it out.")
+    place = (where, choose_runtime(runtime, where, kind))
     load = load_file if spec.is_file else load_hub if hub else BACKBONES[spec.backbone]
     network = load(spec, place)
     network.load = load_backbone

@@ -49,9 +49,10 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
             with safe_open(file, "np") as opened:
                 names, metadata = opened.keys(), dict(opened.metadata() or {})
                 arrays = {name: opened.get_tensor(name) for name in names}
-        except (SafetensorError, TypeError) as error:  # the second: numbers that numpy does not have
-            what = f"damaged, or in numbers that cannot be read ({error})"
-            raise OptionError(f"weights='{file}': {what}. Get the file again, or save it as float32.") from error
+        except SafetensorError as error:
+            raise OptionError(f"weights='{file}': damaged ({error}). Get the file again.") from error
+        except TypeError as error:  # bfloat16 and the like, which numpy does not have
+            raise OptionError(f"weights='{file}': not readable here ({error}). Save it as float32.") from error
     elif file.suffix in (".pth", ".pt"):
         try:
             arrays = read_torch(file)
