@@ -321,9 +321,13 @@ def test_wrong_settings_are_answered(
         run_experiment(**given)
 
 
-def test_an_empty_folder_and_a_file_that_is_no_result(tmp_path: Path) -> None:
+def test_an_empty_folder_and_a_file_that_is_no_result(data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no data set is known by this folder"):
         run_experiment("main", tmp_path, folder=tmp_path / "out")
+    shutil.copytree(data / "tea", tmp_path / "tea")
+    (tmp_path / "tea" / "durations.csv").write_text("v0,10\nv1,long\n")
+    with pytest.raises(DataError, match="line 2: 'long' is not a length"):
+        run_experiment("main", tmp_path / "tea", folder=tmp_path / "out")
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(DataError, match="cannot be read as results .not a results file of this version"):
         Results.load(tmp_path / "other.json")

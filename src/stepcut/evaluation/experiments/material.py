@@ -199,13 +199,14 @@ def _which(data: str) -> tuple[str, str]:
         raise OptionError(unknown("data", name, [*DATASETS, "toy"]))
     if not Path(data).is_dir():
         raise DataError(f"{data}: there is no such folder. Give the folder of a data set, NAME:DIR, or toy.")
+    failed: StepcutError | None = None
     for kind in DATASETS:
         try:
             if examine(kind, data).tasks:
                 return kind, data
-        except StepcutError:
-            continue
-    raise DataError(f"{data}: no data set is known by this folder. 'stepcut data list' names those that are.")
+        except StepcutError as error:
+            failed = error
+    raise failed or DataError(f"{data}: no data set is known by this folder. 'stepcut data list' names those that are.")
 
 
 def _select(found: Sequence[Task], wanted: Sequence[str] | None) -> list[Task]:
