@@ -33,7 +33,6 @@ class Pair:
     """Names of the found steps; a number in `pred` is a place in it."""
     steps: list[str]
     """Names of the true steps; a number in `true` is a place in it, plus one."""
-    clock: float
     notes: list[str] = field(default_factory=list)
 
     def by_name(self) -> list[NDArray[np.int64]]:
@@ -69,7 +68,7 @@ def put_on_one_clock(
             f"K differs between videos: the predictions name {sizes[0]} to {sizes[-1]} steps per video and "
             f"{len(clusters)} in all; K = {len(clusters)} was taken."
         )
-    pair = Pair([], [], [], clusters, steps, clock, notes)
+    pair = Pair([], [], [], clusters, steps, notes)
     for ours, theirs in names:
         prediction, truth = found[ours], true[theirs].rename(canonical)
         notes += look_at(ours, prediction, truth)

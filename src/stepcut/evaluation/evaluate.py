@@ -147,26 +147,24 @@ def evaluate(
     named = chosen.name == "named"
     # What looks at no video names nothing: under `named` it is given the best names, those of strict.
     blindly = find_protocol("strict") if named else chosen
-    numbers = {row: random if row == "random" else random[:1] for row in NO_VIDEO}
-    todo: list[tuple[Any, ...]] = [
-        (one.by_name() if named else one.pred, one.true, chosen, background, one.steps, clock, len(one.clusters))
-        for row in found.values()
-        for one in row
-    ]
-    todo += [
-        (baseline(row, pair.true, count, number), pair.true, blindly, background, pair.steps, clock, count)
-        for row in NO_VIDEO
-        for number in numbers[row]
-    ]
+    jobs: dict[str, list[tuple[Any, ...]]] = {}
+    for name, pairs in found.items():
+        jobs[name] = [
+            (one.by_name() if named else one.pred, one.true, chosen, background, one.steps, clock, len(one.clusters))
+            for one in pairs
+        ]
+    for name in NO_VIDEO:
+        labels = [baseline(name, pair.true, count, number) for number in (random if name == "random" else random[:1])]
+        jobs[name] = [(of, pair.true, blindly, background, pair.steps, clock, count) for of in labels]
+    todo = [job for each in jobs.values() for job in each]
     answers = [_score(one) for one in todo] if engine is None else engine.map(_score, todo)
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
     scored: Any = iter(answers)
-    scores: dict[str, list[Score]] = {name: [next(scored) for _ in row] for name, row in found.items()}
-    blind: dict[str, list[Score]] = {row: [next(scored) for _ in numbers[row]] for row in NO_VIDEO}
+    scores: dict[str, list[Score]] = {name: [next(scored) for _ in each] for name, each in jobs.items()}
     rows: list[list[Cell]] = []
-    for name, each in [*scores.items(), *blind.items()]:
+    for name, each in scores.items():
         figures = [one.figures for one in each]
         if edges is not None:
             figures = [own | {"graph F1": graph_f1(one, edges)} for own, one in zip(figures, each, strict=True)]
@@ -178,9 +176,9 @@ def evaluate(
         f"{random[-1]}), clock {clock:g} Hz, stepcut {__version__}"
     )
     notes = []
-    for name, each in scores.items():
-        by_seed = [one.f1 for one in each]
-        gap = above_clock(Spread(float(np.mean(by_seed)), float(np.std(by_seed))), blind["uniform"][0].f1)
+    for name in found:
+        by_seed = [one.f1 for one in scores[name]]
+        gap = above_clock(Spread(float(np.mean(by_seed)), float(np.std(by_seed))), scores["uniform"][0].f1)
         notes.append(f"{'This' if name == 'ours' else name} is {gap}, a clock that looks at no video.")
     if len(found) > 1:
         two = list(found)[:2]
@@ -195,9 +193,7 @@ def evaluate(
         notes.append(f"K differs between rows ({told}); the baselines have that of {first}.")
     notes += dict.fromkeys(left_out)
     clusters = [*pair.steps, *pair.clusters] if named else pair.clusters
-    return Evaluation(
-        ["row", *figures[0]], rows, caption, notes, scores=scores | blind, videos=pair.videos, clusters=clusters
-    )
+    return Evaluation(["row", *figures[0]], rows, caption, notes, scores=scores, videos=pair.videos, clusters=clusters)
 
 
 class Opened(NamedTuple):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from stepcut.errors import OptionError, choose
-from stepcut.evaluation.clock import put_on_one_clock
+from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.compare import NO_VIDEO, baseline, graph_f1
 from stepcut.evaluation.experiments.material import Material
 from stepcut.evaluation.protocols import PROTOCOLS
@@ -163,7 +163,7 @@ def run_cell(work: Work) -> dict[str, Any]:
     for protocol in PROTOCOLS:
         if protocol == "named":  # what is found without labels has no names
             continue
-        result = score(pred, pair.true, protocol, names=pair.steps, rate=pair.clock, clusters=cell.steps)
+        result = score(pred, pair.true, protocol, names=pair.steps, rate=CLOCK, clusters=cell.steps)
         values = result.figures
         if material.task.graph is not None and protocol == "strict":
             values["graph F1"] = graph_f1(result, set(material.task.graph))
