@@ -264,6 +264,23 @@ def test_a_check_uses_the_names_that_a_person_gave(learned: Path) -> None:
         assert wait(page, "api/check/0")["report"]["steps"][0]["name"] == "the very first thing"
 
 
+def test_a_page_that_is_made_while_another_window_changes_it_is_behind(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits, is_file = page.viewer.edits, Path.is_file
+
+    def change(path: Path) -> bool:
+        if not edits.corrections.done:
+            edits.do({"do": "rename", "step": 0, "name": "the first thing"})
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", change)
+    state = page.viewer.state()
+    assert edits.document.steps[0].name == "the first thing"
+    assert state["steps"][0]["name"] != "the first thing"
+    assert state["revision"] != edits.revision
+
+
 def test_severity_from_a_window_that_is_behind_is_refused(page: Page, place: Path) -> None:
     Edits(place).do({"do": "merge", "step": 0, "into": 1})
     late = page.post("api/severity", {"revision": page.revision, "step": 1, "severity": "critical"})

@@ -122,6 +122,7 @@ class Viewer:
 
     def state(self) -> dict[str, Any]:
         """All that the page shows."""
+        revision = self.edits.revision  # first: where another window changes it now, this page is behind, not ahead
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
         learned = outline.learned
         offered, quality = outline.suggestions, outline.quality
@@ -155,7 +156,7 @@ class Viewer:
         return {
             "title": self.title,
             "version": __version__,
-            "revision": self.edits.revision,
+            "revision": revision,
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
             "taught": can_take_back(self.folder, str(outline.config.get("fingerprint", ""))),
