@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stepcut as sc
@@ -178,9 +179,10 @@ def test_a_picture_past_the_end(kitchen: Path) -> None:
         picture_at(video, 900.0)
 
 
-def test_how_the_number_of_steps_was_chosen_is_shown(kitchen: Path, tmp_path: Path) -> None:
-    videos = [str(video) for video in sorted((kitchen / "videos").iterdir())]
-    sc.learn(videos, cache=tmp_path / "cache").save(tmp_path / "auto.proc")
+def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    rows = [np.repeat(np.eye(6)[:4], 12, axis=0) + 0.1 * random.normal(size=(48, 6)) for _ in range(3)]
+    sc.learn(rows, steps=(3, 5), restarts=2).save(tmp_path / "auto.proc")
     procedure = sc.load(tmp_path / "auto.proc")
     choice = procedure.method.choice_
     assert choice is not None
