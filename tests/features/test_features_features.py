@@ -275,6 +275,14 @@ def test_a_backbone_that_misbehaves_stops_everything(folder: Path, tmp_path: Pat
     assert list((tmp_path / "features").iterdir()) == []
 
 
+def test_the_numbers_of_a_backbone_may_be_those_of_numpy(folder: Path, tmp_path: Path) -> None:
+    backbone = Mean()
+    vars(backbone).update(size=np.int64(16), dim=np.int64(12))
+    features, failures = extract(folder / "v0.mp4", backbone, fps=5, cache=tmp_path)
+    assert failures == []
+    assert np.array_equal(features[0].rows, extract(folder / "v0.mp4", Mean("other"), fps=5, cache=tmp_path)[0][0].rows)
+
+
 def test_no_space_on_the_disk_is_not_the_videos_fault(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -229,7 +229,7 @@ class Scaler:
     def __init__(self, size: Size) -> None:
         from av.video.reformatter import Interpolation, VideoReformatter
 
-        self.size = (size, size) if isinstance(size, int) else size
+        self.size = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         self._reformat = VideoReformatter().reformat
         # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.
         self._how = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
