@@ -74,6 +74,8 @@ def test_a_segmenter_by_its_place(videos: dict[str, np.ndarray]) -> None:
     assert method.labels_[0].tolist() == [0] * 18 + [1] * 18
     with pytest.raises(OptionError, match="did you mean 'procut'"):
         CnC(segmenter="procutt").fit(list(videos.values()))
+    with pytest.raises(OptionError, match="segmenter='collections:Counter' has no fit, predict"):
+        CnC(segmenter="collections:Counter").fit(list(videos.values()))
 
 
 def no_training(*_: Any) -> Any:

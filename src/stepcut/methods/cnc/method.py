@@ -101,6 +101,7 @@ class CnC(Method):
             own.steps, own.rate = int(cast(int, self.steps)), self.rate
             return own
         maker = find("segmenter", self.segmenter, SEGMENTERS)
+        check_part("segmenter", self.segmenter, maker, VERBS_OF_A_CUT, SEGMENTERS)
         named = {"steps": self.steps, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
         published = {name: value for name, value in AS_PUBLISHED["cut"].items() if self.as_published and name in takes}
