@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stepcut.errors import NotLearned, OptionError, choose
-from stepcut.features.backbones import choose_device
 from stepcut.methods.cnc.ddp import embed_together
 from stepcut.methods.cnc.losses import alignment, cidm, tcc, unit
-from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, half_precision, put_together
+from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, find_device, half_precision, put_together
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, Terms, train
 from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
@@ -114,7 +113,7 @@ class Embedder:
         With `checkpoint`, an interrupted run goes on where it stopped when called again.
         """
         features = self._check(features)
-        device = torch.device(choose_device(str(self.device or "auto")))
+        device = find_device(self.device)
         self.kind_ = "frames" if self.tune_backbone else "maps" if features[0].ndim == 4 else "vectors"
         self.shape_: dict[str, int] = {"row": features[0].shape[1]}
         if self.backbone is not None and self.tune_backbone:
@@ -191,7 +190,7 @@ class Embedder:
         self.kind_, self.shape_ = kind, shape
         network = self._build()
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
-        self.network_ = network.to(choose_device(str(self.device or "auto"))).eval()
+        self.network_ = network.to(find_device(self.device)).eval()
         return self
 
     def _setting(self, name: str) -> Any:

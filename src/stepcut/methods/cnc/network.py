@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
+from stepcut.features.backbones import choose_device
 from stepcut.methods.arithmetic import strongest_directions
 from stepcut.methods.cnc.ddp import batch_norm
 
@@ -177,6 +178,11 @@ def _windows(rows: Tensor) -> Tensor:
     On a CPU the backward pass of `nn.Conv1d` takes ten times as long for sizes like these.
     """
     return torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
+
+
+def find_device(device: str | None) -> torch.device:
+    """The device of this name; None is the GPU where torch sees one, an AMD one too."""
+    return torch.device(choose_device(str(device or ("cuda" if torch.cuda.is_available() else "cpu"))))
 
 
 def half_precision(device: torch.device, kind: str) -> torch.autocast:
