@@ -93,6 +93,7 @@ class Expectations:
             "times": [[step, time] for step, time in sorted(self.usual.times.items())],
             "new": None if math.isinf(self.usual.new) else self.usual.new,
             "stretch": list(self.usual.stretch),
+            "clarity": [[step, *scale] for step, scale in sorted(self.usual.clarity.items())],
             "exchangeable": [[*pair, share] for pair, share in sorted(self.usual.exchangeable.items())],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
             "amounts": {way: list(values) for way, values in self.amounts.items()},
@@ -122,12 +123,13 @@ class Expectations:
                 times={} if old else {step: float(time) for step, time in record["times"]},
                 new=math.inf if new is None else float(new),
                 stretch=Scale(math.log(5.0), 1.0, 0) if old else Scale(*record["stretch"]),
+                clarity={step: Scale(*scale) for step, *scale in record.get("clarity", ())},
                 exchangeable={(a, b): float(share) for a, b, share in record.get("exchangeable", ())},
             )
             scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
             scales["length"] = Scale(-length.middle, length.spread, length.videos)
             if not old:
-                scales = {name: Scale(*record["scales"][name]) for name in BELIEVED}
+                scales = {name: Scale(*record["scales"].get(name, scales[name])) for name in BELIEVED}
             asked = record["false_alarms"]
             return cls(
                 usual,
@@ -150,6 +152,8 @@ class Expectations:
 
 def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     amounts = {way: tuple(map(float, values)) for way, values in record.items()}
+    if amounts.keys() == BELIEVED.keys() - {"faint"}:  # written before that way was known
+        amounts["faint"] = (0.0,) * len(amounts["length"])
     if amounts and (amounts.keys() != BELIEVED.keys() or len({len(values) for values in amounts.values()} | {0}) != 2):
         raise ValueError("amounts has not one number for each way of straying and each video")
     if any(not abs(value) < LARGEST for values in amounts.values() for value in values):
@@ -201,7 +205,7 @@ def learn_expectations(
         [observe(cut, per, share, *rest) for cut, share, per, *rest in zip(given, seen, *parts, strict=True)]
         for given, seen in ((labels, shares), (cuts, left_out_memberships or shares))
     )
-    learned = [one._replace(peaks=new.peaks) for one, new in zip(learned, videos, strict=True)]
+    learned = [one._replace(peaks=new.peaks, clarity=new.clarity) for one, new in zip(learned, videos, strict=True)]
     usual = learn_usual(learned)
     folds = range(min(FOLDS, len(videos))) if len(videos) > 1 else range(0)  # nothing can be left out of one
     parted = [[video for place, video in enumerate(learned) if place % FOLDS != fold] for fold in folds]

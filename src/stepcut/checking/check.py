@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from scipy.special import ndtr
 
 from stepcut.checking.calibrate import Expectations
-from stepcut.checking.evidence import Sign, find_signs, find_untimely, likeness
+from stepcut.checking.evidence import Sign, find_faint, find_signs, find_untimely, likeness
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.order.orders import Labels, counted, name_of
@@ -56,6 +56,9 @@ def check_labels(
         if not exchanged and worth["timing"] == max(worth.values()):
             chance = float(ndtr(-worth["timing"]))
             signs += find_untimely(shown, expectations.usual, chance, expectations.severity)
+        if worth["faint"] == max(worth.values()):
+            chance = float(ndtr(-worth["faint"]))
+            signs += find_faint(shown, expectations.usual, chance, expectations.severity)
         ranked = sorted(signs, key=lambda sign: (-_worth(sign, worth), sign.chance))
         always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always] or ranked[:1]
@@ -77,6 +80,8 @@ def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
     """What the way of straying that a sign belongs to adds to the total."""
     if sign.kind == "misordered" and not sign.others:
         return worth["timing"]
+    if sign.how == "faint" or sign.kind == "missed":
+        return worth["faint"] if sign.how else max(worth["missed"], worth["faint"])
     return worth["length" if sign.kind == "unusual" and sign.step is None and sign.how == "short" else sign.kind]
 
 
@@ -129,6 +134,8 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
         return (
             f"{name} was done {sign.measure:.0f} times; {fewer} of {counted(graph.occurs[sign.step])} do it less often"
         )
+    if sign.how == "faint":
+        return f"{name} shows less clearly than is usual"
     middle = _seconds(math.exp(usual.paces[sign.step].middle))
     parts = sum(one.step == sign.step for one in shown.occurrences)
     split = f" in {parts} parts" if parts > 1 else ""

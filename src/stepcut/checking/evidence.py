@@ -59,8 +59,8 @@ def measure(video: Observed, signs: Sequence[Sign], usual: Usual, severity: Seve
     """How far a video strays in each way, 0 or so in a usual one.
 
     `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
-    `missed`: the sum of -ln of the chances; the other kinds: the same, by their weight, beyond what one step of all
-    shows by chance.
+    `missed`: the sum of -ln of the chances; `faint`: the same, of the chances that a step shows no more clearly than it
+    does here; the other kinds: the same, by their weight, beyond what one step of all shows by chance.
     By the `severity`, free steps may come at any time, and length and times are those of the video with the optional
     steps that it leaves out.
     """
@@ -68,6 +68,7 @@ def measure(video: Observed, signs: Sequence[Sign], usual: Usual, severity: Seve
     away = [abs(late) for late in _lateness(video, usual, wishes).values()]
     seconds = restored(video, usual, wishes.optional).seconds
     amounts = {"length": -math.log(max(seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
+    amounts["faint"] = -sum(map(math.log, _no_clearer(video, usual, wishes).values()))
     for kind in KINDS:
         by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
         nats = [-math.log(sign.chance) * sign.weight for sign in signs if sign.kind == kind]
@@ -84,6 +85,25 @@ def find_untimely(video: Observed, usual: Usual, chance: float, severity: Severi
     one = max((one for one in video.occurrences if one.step == step), key=lambda part: part.spent)
     how, time = "early" if late[step] < 0 else "late", usual.times[step] + late[step]
     return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
+
+
+def find_faint(video: Observed, usual: Usual, chance: float, severity: Severity) -> list[Sign]:
+    """Of the steps in the cut, the one that shows least clearly; `chance`: of steps that show no more than these."""
+    done = {one.step for one in video.occurrences}
+    faint = {step: less for step, less in _no_clearer(video, usual, severity).items() if step in done}
+    if not faint:
+        return []
+    step = min(faint, key=lambda one: faint[one])
+    one = max((one for one in video.occurrences if one.step == step), key=lambda part: part.spent)
+    return [Sign("unusual", chance, one.start, one.end, step, how="faint")]
+
+
+def _no_clearer(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:
+    """The chance of each step, but optional ones, to show no more clearly in a normal video than in this one."""
+    if video.clarity is None:
+        return {}
+    asked = {step: scale for step, scale in usual.clarity.items() if step not in wishes.optional}
+    return {step: scale.less(float(video.clarity[step])) for step, scale in asked.items()}
 
 
 def _lateness(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:

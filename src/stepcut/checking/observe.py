@@ -16,6 +16,8 @@ Floats = NDArray[np.floating[Any]]
 
 SMOOTHING = 4.0
 """Seconds over which memberships and novelty are averaged."""
+LEAST = 1e-6
+"""No membership counts as less than this."""
 
 
 class Observed(NamedTuple):
@@ -28,6 +30,8 @@ class Observed(NamedTuple):
     """(T,), smoothed."""
     peaks: Floats | None = None
     """(K,): the smoothed membership of each step at its clearest moment."""
+    clarity: Floats | None = None
+    """(K,): how clearly each step shows, see `observe`."""
     embedding: Floats | None = None
     """(T, p): where each frame lies."""
     prototypes: dict[int, Floats] | None = None
@@ -43,6 +47,11 @@ def observe(
 ) -> Observed:
     """Gather what one video shows.
 
+    How clearly a step k shows, wherever that is and whatever the cut makes of it, is told by the rows t that belong to
+    it most, and by how much they prefer it to the next step:
+
+        1 + sum over t of  ln(m_tk / m_tj) / rate,   k and j the first and second of the memberships m_t
+
     labels       the step of each row, (T,), -1 for none
     rate         rows per second
     memberships  (T, K)
@@ -53,10 +62,11 @@ def observe(
         if rows is not None and len(rows) != len(labels):
             raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
     numbers = np.asarray(labels, dtype=np.int64)
-    peaks = prototypes = sure = None
+    peaks = clarity = prototypes = sure = None
     if memberships is not None and len(memberships):
         sure = np.asarray(memberships)[np.arange(len(numbers)), np.maximum(numbers, 0)]
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
+        clarity = 1 + _preferred(np.asarray(memberships)) / rate
     if embedding is not None and len(embedding):
         embedding = np.asarray(embedding, dtype=np.float64)
         prototypes = {int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])}
@@ -66,9 +76,20 @@ def observe(
         rate,
         None if novelty is None else smooth(np.asarray(novelty), rate),
         peaks,
+        clarity,
         embedding if prototypes is not None else None,
         prototypes,
     )
+
+
+def _preferred(memberships: Floats) -> Floats:
+    """The sum over rows of ln of first over second membership, for the step that is first: (K,) from (T, K)."""
+    logs = np.log(np.maximum(memberships, LEAST))
+    total = np.zeros(logs.shape[1])
+    if len(total) > 1:
+        ranked = np.sort(logs, axis=1)
+        np.add.at(total, logs.argmax(axis=1), ranked[:, -1] - ranked[:, -2])
+    return total
 
 
 def smooth(values: Floats, rate: float) -> Floats:

@@ -94,6 +94,8 @@ class Usual:
     """The limit of smoothed novelty, which a hundredth of normal frames exceed; infinity where it is not known."""
     stretch: Scale
     """How long the longest stretch beyond that limit lasts, and a second."""
+    clarity: dict[int, Scale]
+    """How clearly each step shows, as a logarithm, in all videos whether or not it is in their cut."""
     exchangeable: dict[tuple[int, int], float]
     """In what share of the videos that do both steps one could have been moved past the other; 1 where not known."""
 
@@ -128,6 +130,7 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
         "extra": _good_turing((sum(t > 1 for t in graph.times[s]), graph.occurs[s]) for s in graph.steps),
     }
     times = [mean_times(video) for video in videos]
+    clear = [video.clarity for video in videos if video.clarity is not None]
     peaks = {}
     for step in graph.steps:
         sure = [v.peaks[step] for v, own in zip(videos, times, strict=True) if v.peaks is not None and step in own]
@@ -145,6 +148,7 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
         times={step: float(np.median([one[step] for one in times if step in one])) for step in graph.steps},
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
+        clarity={step: Scale.of(known, 1.0) for step, known in enumerate(np.log(clear).T)},
         exchangeable=_exchangeable([list(first_times(video.occurrences)) for video in videos], first),
     )
 
