@@ -108,6 +108,18 @@ def test_a_video_is_seen_beside_others_that_show_no_step_at_all() -> None:
         assert len(cut) == len(rows)
 
 
+@pytest.mark.parametrize("videos", [5, 45])
+def test_no_video_is_judged_by_itself_and_many_are_left_out_in_groups(videos: int) -> None:
+    rng = np.random.default_rng(8)
+    slow = [rng.normal(size=(12, 4)) for _ in range(videos)]
+    labels = [np.repeat([0, 1], 6)] * videos
+    before = [centres for _, centres in leave_one_out(slow, labels, 2, 2.0, 0.7, None).looks]
+    slow[3] = slow[3] * 5 + rng.normal(size=(12, 4))
+    after = [centres for _, centres in leave_one_out(slow, labels, 2, 2.0, 0.7, None).looks]
+    assert [place for place in range(videos) if np.array_equal(before[place], after[place])] == [*range(3, videos, 20)]
+    assert len({centres.tobytes() for centres in after}) == min(videos, 20)
+
+
 def test_overlap_and_agreement() -> None:
     a, b = np.array([0, 0, 1, 1, -1]), np.array([1, 1, 1, 0, 0])
     slow = [[2 * sum((a == i) & (b == j)) / (sum(a == i) + sum(b == j)) for j in range(2)] for i in range(2)]
