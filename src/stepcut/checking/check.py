@@ -56,12 +56,12 @@ def check_labels(
         if not exchanged and worth["timing"] == max(worth.values()):
             chance = float(ndtr(-worth["timing"]))
             signs += find_untimely(shown, expectations.usual, chance, expectations.severity)
-        if worth["faint"] == max(worth.values()):
-            chance = float(ndtr(-worth["faint"]))
-            signs += find_faint(shown, expectations.usual, chance, expectations.severity)
         ranked = sorted(signs, key=lambda sign: (-_worth(sign, worth), sign.chance))
         always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
-        loud = [s for s in ranked if s.chance < NOTABLE or s in always] or ranked[:1]
+        loud = [s for s in ranked if s.chance < NOTABLE or s in always]
+        if not loud and worth["faint"] == max(worth.values()):
+            loud = find_faint(shown, expectations.usual, float(ndtr(-worth["faint"])), expectations.severity)
+        loud = loud or ranked[:1]
     return Report(
         video=video,
         seconds=length,
@@ -80,8 +80,6 @@ def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
     """What the way of straying that a sign belongs to adds to the total."""
     if sign.kind == "misordered" and not sign.others:
         return worth["timing"]
-    if sign.how == "faint" or sign.kind == "missed":
-        return worth["faint"] if sign.how else max(worth["missed"], worth["faint"])
     return worth["length" if sign.kind == "unusual" and sign.step is None and sign.how == "short" else sign.kind]
 
 
