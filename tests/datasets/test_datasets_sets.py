@@ -335,6 +335,15 @@ def test_captaincook4d_reports_unknown_steps_strays_and_changed_files(tmp_path: 
     assert "coffee.json: absent" in "\n".join(found.missing)
 
 
+def test_videos_of_one_name_in_two_folders_are_told(tmp_path: Path) -> None:
+    for folder in ("monday", "tuesday"):
+        trees.put(tmp_path / "videos" / folder / "tea.mp4", "no video")
+    found = examine("folder", tmp_path)
+    assert [video.path for video in found.tasks[0]] == [tmp_path / "videos" / "monday" / "tea.mp4"]
+    (problem,) = found.problems
+    assert str(tmp_path / "videos" / "tuesday" / "tea.mp4") in problem
+
+
 def test_folder_of_ones_own(tmp_path: Path) -> None:
     for name in ("a", "b", "quiet"):
         trees.put(tmp_path / "tea" / f"{name}.mp4", "no video")

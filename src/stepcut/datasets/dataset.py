@@ -203,12 +203,17 @@ def first_of(root: Path, *places: str) -> Path | None:
     return next((root / place for place in places if (root / place).exists()), None)
 
 
-def find_videos(root: Path) -> dict[str, Path]:
-    """Video name (without suffix) -> file, for all videos below the folder `root`."""
+def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
+    """Video name (without suffix) -> file, for all videos below the folder `root`.
+
+    Of several with one name the first is taken, and the others are reported in what was `loaded`.
+    """
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("[!.]*")):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
-            found.setdefault(path.name[: -len(path.suffix)], path)
+            first = found.setdefault(path.name[: -len(path.suffix)], path)
+            if loaded is not None and first != path:
+                loaded.problems.append(f"{path}: {first} has the same name, so this one is passed over. Rename it.")
     return found
 
 

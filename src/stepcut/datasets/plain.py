@@ -34,7 +34,7 @@ def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tup
 
     What does not fit together is reported in `loaded`.
     """
-    shelf = Shelf(folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder))
+    shelf = Shelf(folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder, loaded))
     timelines = _timelines(folder, loaded, rate)
     steps = steps or tuple(dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps))
     if timelines:
