@@ -2,8 +2,9 @@
 
 A fifth of a recipe's recordings is held out in turn. Learned from are, of the others, *all* of them or the *normal*
 ones only, without labels, with *three labelled* (normal ones, drawn at random) or with *all* of the normal ones
-labelled; *same* checks those learned from; *true cut* learns from the normal ones and has the true labels in place of
-every cut, which is as far as the check could come.
+labelled; *marked*: a person says which of all hold mistakes, or which of the *three* that stray most do, and these
+count as normal no more; *same* checks those learned from; *true cut* learns from the normal ones and has the true
+labels in place of every cut, which is as far as the check could come.
 Deviations are planted into held-out normal recordings by cutting and rearranging their features: the second half cut
 off, the middle third cut out, one step cut out, two neighbouring steps exchanged where one must precede the other (by
 the true labels and the true graph). The cut of every such video is made anew.
@@ -11,6 +12,7 @@ the true labels and the true graph). The cut of every such video is made anew.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.report import Report
 from stepcut.datasets import Task, TaskVideo, load
 from stepcut.datasets.toy import EDGES, STEPS, toy_features
@@ -32,6 +35,8 @@ from use_figures import Labels, backbone_of, closed_edges, is_wrong, true_edges,
 Rows = NDArray[Any]
 FOLDS, FEWEST, NEAR = 5, 4, 10.0
 """FEWEST: fewer recordings are not learned from; NEAR: seconds that a named time may be off."""
+PLANTED = ("normal", "all", "all + 3 marked", "all + marked")
+"""The ways of learning after which deviations are planted."""
 
 
 class Trial(NamedTuple):
@@ -40,8 +45,8 @@ class Trial(NamedTuple):
     source: str
     task: str
     hows: tuple[str, ...]
-    """all, all + 3 labels; or normal, normal + 3 labels, normal + all labels; or true cut; or same; or `8 videos` of a
-    kitchen. What is learned from labels starts from the same search, as `teach` does."""
+    """all, all + 3 marked, all + marked, all + 3 labels; or normal, normal + 3 labels, normal + all labels; or true
+    cut; or same; or `8 videos` of a kitchen. What is learned from labels starts from the same search, as by `teach`."""
     fold: int
     draw: int = 0
     """The seed by which recordings are put into folds."""
@@ -73,7 +78,14 @@ class Learned:
             left_out_looks=left_out.looks,
             embeddings=self.method.embed(rows),
             recut=lambda place, kept: self._cut(rows[place][kept]),
+            videos=[str(place) for place in range(len(rows))],
         )
+
+    def marked(self, mistakes: Sequence[int]) -> Learned:
+        """The same where a person says which of the videos hold mistakes."""
+        told = copy.copy(self)
+        told.expectations = self.expectations.without([str(place) for place in mistakes])
+        return told
 
     def _cut(self, rows: Rows) -> tuple[Labels, Rows, Rows, Rows]:
         """The steps, memberships, novelty and embedding of a new video."""
@@ -128,6 +140,13 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
     drawn = np.random.default_rng(trial.fold).permutation(normal)
     for how in trial.hows:
         learned = first
+        if "marked" in how:
+            odd = map(int, first.expectations.oddest[: 3 if "3 marked" in how else None])
+            mistakes = [place for place in odd if is_wrong(own[place])]
+            if len(own) - len(mistakes) < FEWEST:
+                found.append(_nothing(trial, how, len(own) - len(mistakes)))
+                continue
+            learned = first.marked(mistakes)
         if "labels" in how:
             chosen = drawn[: 3 if "3 labels" in how else None]
             labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
@@ -141,7 +160,7 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
             x = video.read_features(backbone)
             record = _record(learned, task, video, x, matching, guided=how in ("all", "normal"))
             found[-1]["records"].append(record | {"promised": learned.expectations.promised})
-            if how == "normal" and not is_wrong(video):
+            if how in PLANTED and not is_wrong(video):
                 found[-1]["planted"] += planted(learned, x, true_labels(video, len(x)), before, place)
         comparable = not trial.source.rstrip("/").endswith("_more")  # there, each recipe has features of its own
         if comparable and how in ("all", "normal"):

@@ -12,9 +12,10 @@ import pytest
 from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
 from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, total_worth, worths, worths_beside

@@ -36,7 +36,7 @@ def film(step: int, pictures: int, size: int = 64) -> list[bytes]:
 def hasty(tiny_task: Kitchen) -> Procedure:
     """The tiny task done fifty times as fast: a step takes less than half a second."""
     expectations = learn_expectations(list(tiny_task.labels.values()), 50.0)
-    return replace(tiny_task.procedure, rate=Fraction(50), expectations=expectations)
+    return replace(tiny_task.procedure, rate=Fraction(50), learned_expectations=expectations)
 
 
 def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_resolution(hasty: Procedure) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import Expectations, learn_expectations
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.expectations import Expectations
 from stepcut.order import graph_of_labels
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline
@@ -99,7 +100,7 @@ def make_kitchen() -> Kitchen:
         videos=dict.fromkeys(labels),
         rate=Fraction(1),
         method=Plain(),
-        expectations=expectations,
+        learned_expectations=expectations,
         config={"backbone": {"name": "vectors"}, "shape": [4]},
     )
     assert graph_of_labels(labels, 1.0).edges == {(0, 1), (0, 2), (1, 3), (2, 3)}

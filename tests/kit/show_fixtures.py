@@ -69,6 +69,18 @@ def learned_once(kitchen: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A procedure learned from five arrays: enough for one of them to hold a mistake."""
+    import stepcut as sc
+    from stepcut.datasets.toy import toy_features
+
+    rows, timelines = toy_features(videos=5, seed=0, dim=12)
+    videos = {timeline.video: one for timeline, one in zip(timelines, rows, strict=True)}
+    sc.learn(videos, steps=6, restarts=2).save(tmp_path / "many.proc")
+    return tmp_path / "many.proc"
+
+
+@pytest.fixture
 def learned(learned_once: Path, tmp_path: Path) -> Path:
     """A copy of it that a test may change."""
     return Path(shutil.copytree(learned_once, tmp_path / "toy.proc"))

@@ -143,6 +143,15 @@ def test_what_a_person_touched_or_confirmed_is_known(place: Path) -> None:
     assert edits.document.known["two"] == ((5.0, 5.5),)
 
 
+def test_two_normal_videos_must_be_left() -> None:
+    timeline = Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)
+    document = document_of(["pour", "stir"], dict.fromkeys("abc", timeline))
+    document = apply(document, {"do": "mistake", "video": "b"})
+    with pytest.raises(OptionError, match="fewer than 2 normal videos"):
+        apply(document, {"do": "mistake", "video": "a"})
+    assert apply(document, {"do": "mistake", "video": "b"}) == document
+
+
 def test_a_merge_says_nothing_of_videos_without_the_step(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "merge", "step": 1, "into": 0})
@@ -204,6 +213,8 @@ def test_capitals_and_spaces_make_no_other_step(place: Path) -> None:
         ({"do": "mark", "video": "on", "start": 1, "end": 2, "step": 0}, "did you mean 'one'"),
         ({"do": "mark", "video": "one", "start": float("nan"), "end": 2, "step": 0}, "is no time"),
         ({"do": "mark", "video": "one", "start": "1", "end": 2, "step": 0}, "is no time"),
+        ({"do": "mistake", "video": "on"}, "did you mean 'one'"),
+        ({"do": "mistake", "video": "one", "holds": "no"}, "say true or false"),
     ],
 )
 def test_a_wrong_edit_changes_nothing(place: Path, edit: Any, sentence: str) -> None:

@@ -67,7 +67,7 @@ def test_labels_find_their_video_among_equal_names_by_the_folder() -> None:
     said = {"/films/cam2/a.mp4": TRUE[1], "b.mp4": TRUE[2]}
     taught = sc.learn(cameras, labels=said, **QUICK)
     assert set(taught.given) == {"cam2/a", "b"}
-    with pytest.raises(AnnotationError, match="labels of a video that is not here"):
+    with pytest.raises(AnnotationError, match="a video that is not here"):
         sc.learn(cameras, labels={"a.mp4": TRUE[1]}, **QUICK)
 
 
@@ -308,6 +308,46 @@ def test_a_step_of_instants_alone_is_too_little_to_learn_from(learned: sc.Proced
     for teach in (learned.teach, lambda said: sc.learn(VIDEOS, labels=said, **QUICK)):
         with pytest.raises(AnnotationError, match="'ring' is labelled for 0 s"):
             teach(labels)
+
+
+def test_a_video_that_holds_a_mistake_is_no_normal_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sc.load(place)
+    odd = before.expectations.oddest[0]
+    assert main(["teach", str(place), "--mistakes", f"films/{odd}.mp4"]) == 0
+    after = sc.load(place)
+    assert after.expectations.forecast in capsys.readouterr().out
+    assert after.expectations == before.learned_expectations.without([odd]) != before.expectations
+    assert (after.labels[odd] == before.labels[odd]).all()
+    assert odd not in after.expectations.oddest
+    assert main(["teach", str(place), "--mistakes", "nobody"]) == 2
+    assert "nobody" in capsys.readouterr().err
+    assert main(["teach", str(place), "--mistakes", odd, "--back"]) == 2
+    assert sc.load(place) == after
+    after.mark_mistakes(odd, holds=False).save(place)
+    assert sc.load(place).expectations == before.expectations
+
+
+def test_a_video_holds_a_mistake_until_that_is_taken_back(place: Path) -> None:
+    edits = Edits(place)
+    assert edits.do({"do": "mistake", "video": ONE}) == f"{ONE} holds a mistake"
+    assert Edits(place).document.mistakes == {ONE}
+    assert edits.do({"do": "mistake", "video": ONE, "holds": False}) == f"{ONE} is normal"
+    assert edits.document == edits.outline.learned
+    edits.undo()
+    assert edits.document.mistakes == {ONE}
+
+
+def test_teaching_keeps_what_was_said_of_mistakes(place: Path) -> None:
+    odd = sc.load(place).expectations.oddest[0]
+    Edits(place).do({"do": "mistake", "video": odd})
+    _, after = teach_folder(place, {ONE: TRUTH[ONE], TWO: TRUTH[TWO]})
+    assert not after.corrections.done
+    assert after.document.mistakes == sc.load(place).document.mistakes == {odd}
+    assert odd not in sc.load(place).expectations.videos
+    Edits(place).do({"do": "mistake", "video": odd, "holds": False})
+    with pytest.raises(OutputError, match="1 corrections were made since"):
+        take_back(place)
+    assert odd in sc.load(place).expectations.videos
 
 
 def test_the_same_lesson_twice_is_taken_back_at_once(place: Path) -> None:

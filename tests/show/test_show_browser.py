@@ -13,6 +13,7 @@ import pytest
 from show_kit import Page as Served
 from show_kit import parts_of
 
+import stepcut as sc
 from stepcut.formats import read_all
 from stepcut.procedure.edits import Edits
 
@@ -619,6 +620,27 @@ def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
     page.reload()
     page.wait_for_selector("body.ready")
     assert page.get_by_label("What a check makes of pour tea").input_value() == "critical"
+
+
+def test_a_video_is_marked_as_holding_a_mistake(browser: Any, many: Path) -> None:
+    with Served(many) as opened:
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.goto(opened.running.address)
+        page.wait_for_selector("body.ready")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        button = page.get_by_role("button", name="Holds a mistake", exact=True)
+        name = page.locator("#stage h2").text_content()
+        button.click()
+        wait_saved(page, f"{name} holds a mistake")
+        assert button.get_attribute("aria-pressed") == "true"
+        assert page.locator(".card .badge.wrong").all_text_contents() == ["holds a mistake"]
+        assert page.locator(".card .badge:text-is('strays most')").count() == 3
+        assert sc.load(many).document.mistakes == {name}
+        page.keyboard.press("x")
+        wait_saved(page, f"{name} is normal")
+        assert button.get_attribute("aria-pressed") == "false"
+        assert sc.load(many).document.mistakes == set()
+        page.close()
 
 
 def test_quality_is_shown_and_the_grain_is_picked(browser: Any, place: Path) -> None:

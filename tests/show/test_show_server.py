@@ -288,6 +288,23 @@ def test_severity_from_a_window_that_is_behind_is_refused(page: Page, place: Pat
     assert not (place / "severity.json").exists()
 
 
+def test_videos_that_stray_are_shown_and_marked_as_holding_mistakes(many: Path) -> None:
+    odd = sc.load(many).expectations.oddest
+    with Page(many) as page:
+        videos = {video["name"]: video for video in page.get("api/state").json()["videos"]}
+        assert {name for name, video in videos.items() if video["strays"]} == set(odd[:3])
+        assert {video["mistake"] for video in videos.values()} == {False}
+        answer = page.post("api/edit", {"revision": page.revision, "edit": {"do": "mistake", "video": odd[0]}}).json()
+        videos = {video["name"]: video for video in answer["state"]["videos"]}
+        assert [name for name, video in videos.items() if video["mistake"]] == odd[:1]
+        assert {name for name, video in videos.items() if video["strays"]} == set(odd[1:4])
+    assert odd[0] not in sc.load(many).expectations.videos
+
+
+def test_where_nothing_is_known_of_normal_videos_none_can_be_marked(page: Page) -> None:
+    assert {video["mistake"] for video in page.get("api/state").json()["videos"]} == {None}
+
+
 def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:
     from stepcut.progress import silent
     from stepcut.show.viewer.state import look

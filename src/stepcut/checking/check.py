@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from scipy.special import ndtr
 
-from stepcut.checking.calibrate import Expectations
 from stepcut.checking.evidence import Sign, find_faint, find_signs, find_untimely, likeness
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.order.orders import Labels, counted, name_of
@@ -71,7 +71,7 @@ def check_labels(
         task_distance=distance,
         false_alarms=expectations.false_alarms,
         promised=expectations.promised,
-        learned=expectations.usual.graph.videos,
+        learned=expectations.normal,
         critical=critical,
     )
 

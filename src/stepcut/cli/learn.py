@@ -57,8 +57,10 @@ def run_task(args: argparse.Namespace) -> int:
             scores = ", ".join(f"{count:.0f}: {score:.2f}" for count, score in choice.candidates)
             print(f"\n{choice.reason}")
             print(f"scores, by how distinct and how usual it is; the highest is taken: {scores}")
-        print(f"\nquality: {procedure.quality}\ncheck: {procedure.expectations.forecast}")
-        place = shlex.quote(output)
+        place, expected = shlex.quote(output), procedure.expectations
+        print(f"\nquality: {procedure.quality}\ncheck: {expected.forecast}")
+        if expected.advice:
+            print(f"{expected.advice}\n  stepcut teach {place} --mistakes {shlex.quote(expected.oddest[0])}")
         look = "" if isinstance(as_path(output), Address) else f"\nlook at it:  stepcut view {place}"
         print(f"\nkept in {output}{look}")
         print(f"check a new video:  stepcut check {place} NEW.mp4")

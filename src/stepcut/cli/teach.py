@@ -9,17 +9,24 @@ from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
+from stepcut.procedure.procedure import load
 from stepcut.procedure.taught import changes, take_back, teach_folder
 
 
 def run(args: argparse.Namespace) -> int:
     """Teach, and say what changed."""
     if args.back:
-        if args.labels or args.output:
-            raise OptionError("--back takes the last teaching back; give it no labels and no -o.")
+        if args.labels or args.output or args.mistakes:
+            raise OptionError("--back takes the last teaching back; give it no labels, no --mistakes and no -o.")
         take_back(args.procedure)
         print(f"{args.procedure} is as it was before it was taught")
         return 0
+    if args.mistakes:
+        marked = load(args.procedure, trust=args.trust).mark_mistakes(*args.mistakes)
+        marked.save(args.procedure)
+        if args.labels is None:
+            print(f"kept in {args.procedure}\ncheck: {marked.expectations.forecast}\n{marked.expectations.advice}")
+            return 0
     labels = args.labels
     if args.rate is not None or args.annotator is not None:
         if labels is None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import Expectations
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.task import RARE
 from stepcut.errors import FeatureError, OptionError

@@ -93,6 +93,7 @@ def fit(
             false_alarms=config["false_alarms"],
             embeddings=method.embed([rows[place] for place in normal]),
             recut=recut if method.left_out_ is not None else None,  # a method that knows no such thing may be slow
+            videos=[features[place].name for place in normal],
         )
         stage.advance(len(features))
     if lesson is not None:
@@ -120,7 +121,7 @@ def fit(
         videos=videos,
         rate=per_second,
         method=method,
-        expectations=expectations,
+        learned_expectations=expectations,
         config=config,
         trusted=features[0].spec is None or features[0].spec.trusted,
         given={} if lesson is None else dict(lesson.rows),

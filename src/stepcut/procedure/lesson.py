@@ -79,7 +79,7 @@ def number_labels(
     ends     the length of each of those videos, in seconds
     order    the names of the steps in their order, where it is known; left out, the one in which they usually come
     """
-    matched = {_find(name, samples): one for name, one in given.items()}
+    matched = {find_video(name, samples): one for name, one in given.items()}
     if len(matched) < len(given):
         raise AnnotationError(f"the labels {sorted(given)} name one video twice. Keep one of them.")
     if all(isinstance(one, Timeline) for one in matched.values()):
@@ -116,14 +116,15 @@ def usual_order(timelines: Iterable[Timeline]) -> list[str]:
     return sorted(places, key=lambda name: float(np.median(places[name])))
 
 
-def _find(name: str, samples: Mapping[str, int]) -> str:
-    """The video that a label is of: by its name, with or without suffix, and with as many folders as there are."""
+def find_video(name: str, samples: Mapping[str, int]) -> str:
+    """Which of the videos in `samples` is meant: by its name, with or without suffix, and with as many folders as there
+    are."""
     if name in samples:
         return name
     found = [video for video in samples if same_video(video, name)]
     if len(found) != 1:
         known = unknown("video", name, samples)
-        raise AnnotationError(f"labels of a video that is not here: {known} Are these the labels of another task?")
+        raise AnnotationError(f"a video that is not here: {known} Is it one of another task?")
     return found[0]
 
 

@@ -29,7 +29,7 @@ from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.folder import damaged
-from stepcut.procedure.lesson import Given, known_rows, lesson
+from stepcut.procedure.lesson import Given, find_video, known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import read, save
 from stepcut.progress import Hook, default_hook, silent
@@ -60,6 +60,21 @@ class Procedure(Record):
             self.corrections = self.corrections.do(edit)
         return self
 
+    def mark_mistakes(self, *videos: str, holds: bool = True) -> Procedure:
+        """Say which of the videos learned from hold mistakes: `check` takes them for normal ones no more, and the steps
+        stay as they are. Changes this procedure and returns it.
+
+        videos  their names; `proc.expectations.oddest` has those to look at first
+        holds   False takes that back
+        """
+        if not self.learned_expectations.videos:
+            raise OptionError("how far each of its videos strays was not kept by an earlier version; learn it again.")
+        for video in videos:
+            edit = {"do": "mistake", "video": find_video(video, self.samples), "holds": holds}
+            correct(self.document, edit)
+            self.corrections = self.corrections.do(edit)
+        return self
+
     def teach(
         self,
         labels: Given | None = None,
@@ -84,7 +99,8 @@ class Procedure(Record):
         settings = {**self.method.settings(), "steps": len(said.names)}
         place = {name: number for number, name in enumerate(said.names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
-        config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
+        marked = sorted(self.document.mistakes)
+        config = {**self.config, "settings": settings, "absorbed": self.corrections.revision, "mistakes": marked}
         config["fingerprint"] = fingerprint(features, config, None, said)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
@@ -92,9 +108,9 @@ class Procedure(Record):
             made.start_from(self.method)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
-        mine, found, severity = self.model_steps, taught.learned_steps, self.expectations.severity
+        mine, found, severity = self.model_steps, taught.learned_steps, self.learned_expectations.severity
         kept = {kind: [mine[n] for n in steps if mine[n] in found] for kind, steps in vars(severity).items()}
-        taught.expectations = replace(taught.expectations, severity=parse_severity(kept, found))
+        taught.learned_expectations = replace(taught.learned_expectations, severity=parse_severity(kept, found))
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in taught.steps:
                 edit = {"do": "colour", "step": taught.steps.index(step.name), "colour": step.colour}
@@ -223,11 +239,8 @@ class Procedure(Record):
         same_state = mine.keys() == theirs.keys() and all(np.array_equal(mine[key], theirs[key]) for key in mine)
         # Where the features lay is no part of what was learned from them.
         configs = [{key: value for key, value in one.config.items() if key != "source"} for one in (self, other)]
-        return (
-            same_state
-            and configs[0] == configs[1]
-            and all(getattr(self, part) == getattr(other, part) for part in _COMPARED)
-        )
+        same_parts = all(getattr(self, part) == getattr(other, part) for part in _COMPARED)
+        return same_state and configs[0] == configs[1] and same_parts
 
     # ------------------------------------------------------------------ looking at it
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from stepcut.checking.calibrate import Expectations
+from stepcut.checking.expectations import Expectations
 from stepcut.errors import ProcedureError
 from stepcut.features.contract import Features
 from stepcut.methods.contract import Labels, Method
@@ -24,6 +24,9 @@ from stepcut.procedure.corrections.log import Corrections
 from stepcut.procedure.words import middles, stretches_of
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
+
+SAME_STEPS = ("rename", "colour", "confirm", "cut", "severity", "mistake")
+"""Corrections after which the same steps are done in the same order."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,7 +67,8 @@ class Outline:
     @cached_property
     def learned(self) -> Document:
         """What was learned, before anybody corrected it."""
-        return document_of(self.learned_steps, self.learned_timelines, self.said)
+        marked = set(self.config.get("mistakes", ())) & self.samples.keys()
+        return document_of(self.learned_steps, self.learned_timelines, self.said, marked)
 
     @property
     def document(self) -> Document:
@@ -153,12 +157,24 @@ class Record(Outline):
 
     method: Method
     """The fitted method, from features to steps."""
-    expectations: Expectations
-    """What a normal video looks like: the thresholds of `check`."""
+    learned_expectations: Expectations
+    """What a normal video looks like where all of them count as normal."""
     at_hand: list[Features] | None = None
     """The features that it was learned from, where this program has them."""
     trusted: bool = True
     """Whether code that its config names, such as a backbone of somebody's own, may run."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._expected: tuple[Expectations, Document, Expectations] | None = None
+
+    @property
+    def expectations(self) -> Expectations:
+        """What a normal video looks like, by those that hold no mistakes: the thresholds of `check`."""
+        learned, document = self.learned_expectations, self.document
+        if self._expected is None or self._expected[0] is not learned or self._expected[1] is not document:
+            self._expected = (learned, document, learned.without(document.mistakes))
+        return self._expected[2]
 
     @property
     def orders(self) -> Orders:
@@ -168,7 +184,7 @@ class Record(Outline):
     @property
     def graph(self) -> ProcedureGraph:
         """What must precede what, what is optional, what repeats, and what comes next."""
-        if any(edit["do"] not in ("rename", "colour", "confirm", "cut", "severity") for edit in self.corrections.done):
+        if any(edit["do"] not in SAME_STEPS for edit in self.corrections.done):
             graph = graph_of_labels(self.labels, float(self.rate), self.steps)
         else:
             graph = self.expectations.usual.graph.renamed(self.steps)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from stepcut.checking.calibrate import Expectations
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.severity import FILE, read_severity
 from stepcut.colours import colour
 from stepcut.errors import OptionError, OutputError, ProcedureError
@@ -115,8 +115,8 @@ def write_files(record: Record, folder: Path) -> None:
     write_outline(record, folder, {"model": _digest(model)})
     write_json(folder / "orders.json", record.orders.to_json())
     write_json(folder / "graph.json", record.graph.to_json())
-    write_json(folder / "check.json", record.expectations.to_json())
-    wishes = record.expectations.severity.to_json()
+    write_json(folder / "check.json", record.learned_expectations.to_json())
+    wishes = record.learned_expectations.severity.to_json()
     if any(wishes.values()):
         write_json(folder / FILE, wishes)
     if record.given:
@@ -168,7 +168,8 @@ def _read(folder: Path | Address, method: type[Method] | None, trust: bool) -> R
         severity = read_severity(folder / FILE, outline.model_steps, outline.learned_steps)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
-    return Record.grown(outline, method=learned, expectations=replace(expectations, severity=severity), trusted=trust)
+    expectations = replace(expectations, severity=severity)
+    return Record.grown(outline, method=learned, learned_expectations=expectations, trusted=trust)
 
 
 # ---------------------------------------------------------------------- all of a folder but the model

@@ -38,7 +38,8 @@ def make_report(
     """
     compared = None if truth is None else compare(procedure, truth)
     shown = graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
-    trust = (str(procedure.quality), procedure.expectations.forecast, procedure.untaught)
+    expected = procedure.expectations
+    trust = (str(procedure.quality), f"{expected.forecast} {expected.advice}", procedure.untaught)
     parts = [
         _section("What was learned", _in_words(procedure, shown)),
         _section("How far to trust it", "".join(f"<p>{escape(each)}</p>" for each in trust if each)),

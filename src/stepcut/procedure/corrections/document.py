@@ -44,6 +44,8 @@ class Document:
     """The stretches of each video that a person has labelled, set or confirmed."""
     merged: Mapping[int, int | None] = field(default_factory=dict)
     """What became of each step that was merged away: the number of another step, or None for background."""
+    mistakes: frozenset[str] = frozenset()
+    """The videos that hold mistakes, by the word of a person: `check` does not take them for normal ones."""
 
     def step(self, number: int) -> Step | None:
         """The step of this number, unless it was merged away."""
@@ -80,9 +82,13 @@ def is_unnamed(name: str) -> bool:
 
 
 def document_of(
-    steps: Sequence[str], timelines: Mapping[str, Timeline], known: Mapping[str, Stretches] | None = None
+    steps: Sequence[str],
+    timelines: Mapping[str, Timeline],
+    known: Mapping[str, Stretches] | None = None,
+    mistakes: Collection[str] = (),
 ) -> Document:
-    """The document of learned `steps` and `timelines`, of which labels say what is `known`, before any correction."""
+    """The document of learned `steps` and `timelines`, of which labels say what is `known`, before any correction;
+    `mistakes`: the videos that were said to hold some before it was learned."""
     number = {name: k for k, name in enumerate(steps)}
     parts = {
         video: tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
@@ -94,6 +100,7 @@ def document_of(
         durations={video: timeline.end for video, timeline in timelines.items()},
         fresh=len(steps),
         known=known or {},
+        mistakes=frozenset(mistakes),
     )
 
 

@@ -20,6 +20,8 @@ Edit = Mapping[str, Any]
 LEAST = 0.04
 """The shortest segment that an edit leaves behind, in seconds: one frame at 25 a second."""
 LONGEST_NAME = 200
+FEWEST_NORMAL = 2
+"""Videos that must be left where others are said to hold mistakes."""
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
 """Not seen, but part of words: what joins or parts letters and emoji (Persian, 👩‍🍳), and marks of direction."""
 
@@ -65,6 +67,7 @@ def describe(document: Document, edit: Edit) -> str:
         "mark": f"mark {name} in {video}",
         "confirm": f"confirm {video}",
         "severity": f"what a check makes of {name}",
+        "mistake": f"{video} {'holds a mistake' if edit.get('holds', True) else 'is normal'}",
     }
     return words[edit["do"]]
 
@@ -228,6 +231,17 @@ def _severity(document: Document, edit: Edit) -> Document:
     return document
 
 
+def _mistake(document: Document, edit: Edit) -> Document:
+    """This video holds a mistake, so it is no normal one; with `holds` false it is one again."""
+    video, holds = _video(document, edit), edit.get("holds", True)
+    if not isinstance(holds, bool):
+        raise OptionError(f"holds={holds!r} is not allowed; say true or false.")
+    mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
+    if len(document.parts) - len(mistakes) < FEWEST_NORMAL:
+        raise OptionError(f"video={video!r}: fewer than {FEWEST_NORMAL} normal videos would be left to compare with.")
+    return replace(document, mistakes=mistakes)
+
+
 VERBS: dict[str, Callable[[Document, Edit], Document]] = {
     "rename": _rename,
     "colour": _colour,
@@ -239,6 +253,7 @@ VERBS: dict[str, Callable[[Document, Edit], Document]] = {
     "mark": _mark,
     "confirm": _confirm,
     "severity": _severity,
+    "mistake": _mistake,
 }
 
 

@@ -9,8 +9,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from stepcut.checking.expectations import Expectations
 from stepcut.colours import colour, ink
 from stepcut.evaluation.agreement import stretches
+from stepcut.files.atomic import read_json
 from stepcut.files.names import short_names, spell
 from stepcut.formats import FORMATS
 from stepcut.methods.contract import OPEN
@@ -91,6 +93,14 @@ class Beside:
         }
 
 
+@lru_cache(maxsize=1)
+def read_oddest(folder: Path, fingerprint: str) -> list[str]:
+    """The videos that count as normal in the procedure of this `fingerprint` in a `folder`, those that stray most
+    first; none where that is not known."""
+    file = folder / "check.json"
+    return Expectations.from_json(read_json(file)).oddest if fingerprint and file.exists() else []
+
+
 class Viewer:
     """The edits, the videos in their order, and the work in the background."""
 
@@ -127,6 +137,8 @@ class Viewer:
         learned = outline.learned
         offered, quality = outline.suggestions, outline.quality
         beside = self.beside.rows(document) if self.beside else {}
+        normal = read_oddest(self.folder, str(outline.config.get("fingerprint", "")))
+        strays = [name for name in normal if name not in document.mistakes][:3]
         videos = [
             {
                 "name": name,
@@ -139,6 +151,8 @@ class Viewer:
                     for now, then in ((document.parts, learned.parts), (document.known, learned.known))
                 ),
                 "beside": beside.get(name),
+                "mistake": name in document.mistakes if name in normal else None,
+                "strays": name in strays,
             }
             for name, parts in document.parts.items()
         ] + [
@@ -148,6 +162,7 @@ class Viewer:
                 "parts": _as_they_stand(new.parts, document),
                 "editable": False,
                 "check": new.report,
+                "mistake": None,
             }
             for new in self.checked
         ]

@@ -10,7 +10,7 @@ const KEYS = [
   ["L", "loop the segment"], ["A", "play this step in all videos"], ["I O", "start or end of the segment: here"],
   ["Tab, then ← →", "move a boundary by a frame; with Shift, by a second"], ["S", "split the segment here; both halves keep the step"], ["N", "what follows becomes a new step"],
   ["M", "begin a stretch here; again: end it here"], ["1 … 9", "give the segment or stretch to this step"],
-  ["B", "mark it as background"], ["Y", "this video is right as it is"], ["T", "learn from corrections"],
+  ["B", "mark it as background"], ["Y", "this video is right as it is"], ["X", "this video holds a mistake, or none"], ["T", "learn from corrections"],
   ["+ − 0", "zoom into the timeline, out, all of it"], ["/", "find a step"],
   ["Ctrl Z, Ctrl Shift Z", "undo, redo"], ["C", "check this video"], ["D", "next difference, beside other timelines"], ["G", "how far to trust the steps; more or fewer of them"], ["E", "export"], ["Esc", "close, or let go"],
   ["?", "this list"],

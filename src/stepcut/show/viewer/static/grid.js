@@ -18,6 +18,9 @@ export function drawGrid(choose) {
     card.node.hidden = Boolean(asked) && !video.parts.some((part) => shines(part[2]));
     card.node.classList.toggle("chosen", place === store.video);
     card.open.setAttribute("aria-current", place === store.video);
+    card.badge.textContent = badgeOf(video);
+    card.badge.classList.toggle("wrong", Boolean(video.mistake));
+    card.badge.title = video.strays ? "Look whether it holds a mistake" : "";
     card.bar.draw(video, place === store.video ? store.part : -1, store.checks.get(place) || video.check);
     card.bar.point(store.times[place] || 0);
   });
@@ -36,6 +39,12 @@ function makeCard(place, choose) {
   const open = el("button", { class: "open", title: `Show ${video.name}`, type: "button", onclick: () => choose(place) },
     picture, el("span", { class: "name" }, el("bdi", { text: video.name })),
     el("span", { class: "length", text: clock(video.duration, 0) }));
-  if (!video.editable) open.append(el("span", { class: "badge", text: "checked" }));
-  return { node: el("article", { class: "card" }, open, bar.node), bar, open };
+  const badge = el("span", { class: "badge" });
+  open.append(badge);
+  return { node: el("article", { class: "card" }, open, bar.node), bar, open, badge };
+}
+
+function badgeOf(video) {
+  if (!video.editable) return "checked";
+  return video.mistake ? "holds a mistake" : video.strays ? "strays most" : "";
 }

@@ -15,7 +15,7 @@ const KEYS = {
   "<": () => stage.changeSpeed(-1), ">": () => stage.changeSpeed(1),
   ArrowUp: () => stage.hop(-1), ArrowDown: () => stage.hop(1),
   "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), j: () => stage.nudge(-1), k: () => stage.nudge(1),
-  y: () => stage.confirmVideo(), t: () => canTeach() && askTeach(),
+  y: () => stage.confirmVideo(), x: () => stage.toggleMistake(), t: () => canTeach() && askTeach(),
   PageUp: () => otherVideo(-1), PageDown: () => otherVideo(1),
   l: () => stage.toggleLoop(), s: () => stage.cut(), n: () => stage.split(false), d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),

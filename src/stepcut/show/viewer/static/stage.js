@@ -23,6 +23,8 @@ const playing = iconButton("play", "Play", () => togglePlay(), "Space");
 const loop = iconButton("loop", "Loop the segment", () => toggleLoop(), "L");
 const right = el("button", { text: "Right as it is", title: "All of this video is right: it counts as labelled (Y)", type: "button",
   onclick: () => confirmVideo() });
+const mistake = el("button", { text: "Holds a mistake", type: "button", onclick: () => toggleMistake(),
+  title: "It is not done here as it should be: a check takes this video for a normal one no more (X)" });
 const checking = el("button", { text: "Check", title: "What does this video miss or do out of order? (C)", type: "button",
   onclick: () => runCheck() });
 
@@ -34,7 +36,7 @@ export function buildStage() {
   const transport = el("div", { class: "transport", role: "toolbar", "aria-label": "Playing" },
     iconButton("previous", "Previous segment", () => hop(-1), "↑"), iconButton("back", "One frame back", () => frame(-1), ","),
     playing, iconButton("on", "One frame on", () => frame(1), "."), iconButton("next", "Next segment", () => hop(1), "↓"),
-    now, loop, speed, el("span", { class: "gap" }), right, checking,
+    now, loop, speed, el("span", { class: "gap" }), right, mistake, checking,
     iconButton("minus", "Zoom out", () => zoom(0.67), "−"), iconButton("plus", "Zoom in", () => zoom(1.5), "+"));
   document.getElementById("stage").append(
     el("div", { class: "upper" }, el("div", { class: "left" }, player.node),
@@ -102,6 +104,8 @@ export function drawStage() {
   const whole = video.known?.some(([start, end]) => start <= 0 && end >= video.duration);
   right.hidden = !video.editable;
   right.setAttribute("aria-pressed", Boolean(whole));
+  mistake.hidden = video.mistake === null;
+  mistake.setAttribute("aria-pressed", Boolean(video.mistake));
   const report = store.checks.get(store.video) || video.check;
   track.draw(report);
   track.point(store.times[store.video] || 0, false);
@@ -207,6 +211,16 @@ export function split(everywhere) {
 // This video is right as it is: all of it counts as labelled from now on.
 export function confirmVideo() {
   if (current().editable) edit({ do: "confirm", video: current().name });
+}
+
+// What this video shows is no measure of what is normal; or it is one again. Earlier checks went by another limit.
+export function toggleMistake() {
+  const video = current();
+  if (video.mistake === null) return;
+  edit({ do: "mistake", video: video.name, holds: !video.mistake }).then((done) => {
+    if (done) store.checks.clear();
+    changed("check");
+  });
 }
 
 export function toBoundary(way) {

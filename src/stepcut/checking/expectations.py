@@ -1,0 +1,250 @@
+"""Expectations: what a normal video looks like, how far it may stray, and what a check will find by that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from stepcut.checking.evidence import Sign, measure
+from stepcut.checking.forecast import Planted, is_found
+from stepcut.checking.observe import Floats, Observed
+from stepcut.checking.score import (
+    BELIEVED,
+    find_limit,
+    learn_scales,
+    promised_rate,
+    total_worth,
+    worths,
+    worths_beside,
+)
+from stepcut.checking.severity import Severity
+from stepcut.checking.task import TaskModel
+from stepcut.checking.usual import Scale, Usual
+from stepcut.errors import ProcedureError
+from stepcut.order.graph import ProcedureGraph
+from stepcut.order.orders import counted
+
+LARGEST = 1e6
+"""No amount comes near this: they are logarithms of lengths and chances, and shares of a video."""
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What a normal video looks like, and how far it may stray from that."""
+
+    usual: Usual
+    scales: dict[str, Scale]
+    """What amounts are usual, for each way of straying."""
+    amounts: dict[str, tuple[float, ...]]
+    """For each way, by how much every video learned from strays, judged by the others; empty where there are no others,
+    and in procedures of version 0.1.0."""
+    limit: float
+    """The total beyond which a video is called wrong where amounts are not known."""
+    false_alarms: float
+    """The share of normal videos that may be called wrong, as asked for."""
+    promised: float
+    """The share that the limit is set for: the one asked for, or the least that can be told from so few videos."""
+    alarmed: float
+    """The share of the videos learned from beyond the limit, each judged by what the others say."""
+    task: TaskModel = field(default_factory=lambda: TaskModel.from_json(None))
+    detects: dict[str, float] = field(default_factory=dict)
+    """What share of deviations would be found: `one step left out`, `half of the video`, `two steps exchanged`."""
+    severity: Severity = field(default_factory=Severity)
+    steps_decide: bool = False
+    """Whether steps left out or exchanged may decide alone, as more is found so: see `score.py`."""
+    videos: tuple[str, ...] = ()
+    """The names of the videos that `amounts` are of: those that count as normal."""
+    planted: dict[str, Planted] = field(default_factory=dict)
+    """The changed videos that `detects` tells of."""
+
+    def judge(self, video: Observed, signs: Sequence[Sign]) -> tuple[dict[str, float], float]:
+        """What each way of straying adds to the total, and all evidence in one score.
+
+        The score is from 0 to 1 within the limit, from 1 to 2 beyond it. Apart from that step it depends on the sum of
+        all evidence alone: the limit is one normal video's total and varies much.
+        """
+        new = measure(video, signs, self.usual, self.severity)
+        worth = worths(new, self.scales)
+        total, limit = sum(worth.values()), self.limit
+        if self.amounts:
+            beside = worths_beside(self.amounts, new)
+            limit = find_limit(total_worth(beside, self.steps_decide), self.false_alarms)
+        return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth, self.steps_decide) > limit))
+
+    def without(self, mistakes: Collection[str]) -> Expectations:
+        """The same, where a person says that the videos `mistakes` hold mistakes: they are no normal ones, so they do
+        not say how far a normal one may stray.
+
+        What is usual is still told by all of them: that a few do it otherwise changes little, whereas one that strays
+        far sets the limit. Those that are left and a new one are still compared alike, so the promise holds.
+        """
+        kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
+        if len(kept) == len(self.videos):
+            return self
+        amounts = {way: tuple(values[place] for place in kept) for way, values in self.amounts.items()}
+        planted = {kind: changed.among(kept) for kind, changed in self.planted.items()}
+        limits = set_limits(amounts, planted, self.false_alarms, self.steps_decide)
+        return replace(self, videos=tuple(self.videos[place] for place in kept), **limits)
+
+    @property
+    def normal(self) -> int:
+        """How many videos count as normal."""
+        return len(self.amounts["length"]) if self.amounts else self.usual.graph.videos
+
+    @property
+    def oddest(self) -> list[str]:
+        """The names of the videos that count as normal, those that stray most first."""
+        totals = total_worth(worths(_arrays(self.amounts), self.scales), self.steps_decide) if self.videos else []
+        return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
+
+    @property
+    def forecast(self) -> str:
+        """What a check will be able to find with these videos, in one sentence; an estimate from changed videos."""
+        if not self.detects:
+            return "What a check will find was not measured; learn again, from two videos or more, to know."
+        return f"With {counted(self.normal)}, a check finds about: {self._found} of the time."
+
+    @property
+    def advice(self) -> str:
+        """Which videos to look at, as they may hold mistakes, and what a check finds without the first of them; nothing
+        where they are too few."""
+        if len(self.videos) < 3:
+            return ""
+        first, *others = self.oddest[:3]
+        less = self.without([first])._found
+        return (
+            f"{first} strays most from the others, then {' and '.join(others)}. Where one of them holds a mistake, "
+            f"say so, and it counts as normal no more: without {first}, {less}."
+        )
+
+    @property
+    def _found(self) -> str:
+        return ", ".join(f"{name} {share:.0%}" for name, share in self.detects.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able object; `from_json` reads it."""
+        return {
+            "graph": self.usual.graph.to_json(),
+            "paces": [[step, *pace] for step, pace in sorted(self.usual.paces.items())],
+            "length": list(self.usual.length),
+            "never": self.usual.never,
+            "peaks": [[step, list(known)] for step, known in sorted(self.usual.peaks.items())],
+            "times": [[step, time] for step, time in sorted(self.usual.times.items())],
+            "new": None if math.isinf(self.usual.new) else self.usual.new,
+            "stretch": list(self.usual.stretch),
+            "clarity": [[step, *scale] for step, scale in sorted(self.usual.clarity.items())],
+            "exchangeable": [[*pair, share] for pair, share in sorted(self.usual.exchangeable.items())],
+            "scales": {name: list(scale) for name, scale in self.scales.items()},
+            "amounts": {way: list(values) for way, values in self.amounts.items()},
+            "limit": self.limit,
+            "false_alarms": self.false_alarms,
+            "promised": self.promised,
+            "alarmed": self.alarmed,
+            "task": self.task.to_json() if len(self.task.centres) else None,
+            "detects": self.detects,
+            "steps_decide": self.steps_decide,
+            "videos": list(self.videos),
+            "planted": {kind: {"of": changed.of, **changed.amounts} for kind, changed in self.planted.items()},
+            "forecast": self.forecast,
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Expectations:
+        """What `to_json` gave, read again; also what version 0.1.0 gave, which had a limit for each kind."""
+        try:
+            old = "limits" in record
+            new = record["strange"] if old else record["new"]
+            length = Scale(*record["length"])
+            usual = Usual(
+                graph=ProcedureGraph.from_json(record["graph"]),
+                paces={step: Scale(*pace) for step, *pace in record["paces"]},
+                length=length,
+                never=dict.fromkeys(("missed", "misordered", "extra"), 0.01) if old else dict(record["never"]),
+                peaks={step: (known,) if old else tuple(known) for step, known in record["peaks"]},
+                times={} if old else {step: float(time) for step, time in record["times"]},
+                new=math.inf if new is None else float(new),
+                stretch=Scale(math.log(5.0), 1.0, 0) if old else Scale(*record["stretch"]),
+                clarity={step: Scale(*scale) for step, *scale in record.get("clarity", ())},
+                exchangeable={(a, b): float(share) for a, b, share in record.get("exchangeable", ())},
+            )
+            scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
+            scales["length"] = Scale(-length.middle, length.spread, length.videos)
+            if not old:
+                scales = {name: Scale(*record["scales"].get(name, scales[name])) for name in BELIEVED}
+            asked, amounts = record["false_alarms"], _read_amounts(record.get("amounts") or {})
+            names = tuple(map(str, record.get("videos", ())))
+            if names and len(names) != len(amounts.get("length", ())):
+                raise ValueError("videos has not one name for each of its amounts")
+            return cls(
+                usual,
+                scales,
+                amounts,
+                float(-ndtri(asked)) if old else float(record["limit"]),
+                asked,
+                record.get("promised", asked),
+                record["alarmed"],
+                TaskModel.from_json(record.get("task")),
+                dict(record.get("detects", {})),
+                steps_decide=bool(record.get("steps_decide", False)),
+                videos=names,
+                planted={kind: _read_planted(one, amounts) for kind, one in record.get("planted", {}).items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ProcedureError(
+                f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
+                "check.json is damaged. Learn the procedure again."
+            ) from error
+
+
+def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    amounts = {way: tuple(map(float, values)) for way, values in record.items()}
+    if amounts.keys() == BELIEVED.keys() - {"faint"}:  # written before that way was known
+        amounts["faint"] = (0.0,) * len(amounts["length"])
+    if amounts and (amounts.keys() != BELIEVED.keys() or len({len(values) for values in amounts.values()} | {0}) != 2):
+        raise ValueError("amounts has not one number for each way of straying and each video")
+    if any(not abs(value) < LARGEST for values in amounts.values() for value in values):
+        raise ValueError(f"amounts has a number that is none, or beyond {LARGEST:g}")
+    return amounts
+
+
+def _read_planted(record: Mapping[str, Any], learned: Mapping[str, Sequence[float]]) -> Planted:
+    of, videos = tuple(map(int, record["of"])), len(learned.get("length", ()))
+    amounts = _read_amounts({way: values for way, values in record.items() if way != "of"}) if of else {}
+    if of and (not 0 <= min(of) <= max(of) < videos or len(amounts["length"]) != len(of)):
+        raise ValueError("planted has not one number for each changed video")
+    return Planted(of, amounts or dict.fromkeys(BELIEVED, ()))
+
+
+def _arrays(amounts: Mapping[str, Sequence[float]]) -> dict[str, Floats]:
+    return {way: np.asarray(values, dtype=float) for way, values in amounts.items()}
+
+
+def set_limits(
+    amounts: dict[str, tuple[float, ...]], planted: dict[str, Planted], false_alarms: float, steps_decide: bool
+) -> dict[str, Any]:
+    """What follows from how far normal videos stray: the scales, the limit, what it promises, and what will be found.
+
+    amounts       for each way, by how much each strays
+    planted       changed videos, to see what is found of them
+    false_alarms  the share of normal videos that may be called wrong
+    steps_decide  whether steps may decide alone
+    """
+    strayed = _arrays(amounts)
+    scales = learn_scales(strayed)
+    totals = total_worth(worths(strayed, scales), steps_decide)
+    limit = find_limit(totals, false_alarms)
+    found = {kind: is_found(changed, strayed, false_alarms)[:, int(steps_decide)] for kind, changed in planted.items()}
+    return {
+        "amounts": amounts,
+        "planted": planted,
+        "scales": scales,
+        "limit": limit,
+        "promised": promised_rate(len(totals), false_alarms),
+        "alarmed": float(np.mean(totals > limit)),
+        "detects": {kind: float(np.mean(each)) for kind, each in found.items() if len(each)},
+    }

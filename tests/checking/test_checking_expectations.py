@@ -1,0 +1,122 @@
+"""Videos that hold mistakes: they set the limit until a person says so, and then the others alone do."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from kitchen_kit import film
+from numpy.typing import NDArray
+
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.check import check_labels
+from stepcut.checking.evidence import find_signs, measure
+from stepcut.checking.expectations import Expectations
+from stepcut.checking.forecast import Planted, is_found
+from stepcut.checking.observe import observe
+from stepcut.checking.score import BELIEVED, find_limit, learn_scales, total_worth, worths, worths_beside
+from stepcut.errors import ProcedureError
+
+ORDER = [0, 1, 2, 3, 4, 5]
+NAMES = [f"video{n}" for n in range(13)]
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Expectations:
+    """Twelve videos that do all steps, and one that stops after the first two."""
+    rng = np.random.default_rng(0)
+    videos = [*(film(ORDER, rng) for _ in range(12)), film(ORDER[:2], rng, 5.0)]
+    return learn_expectations(videos, 1.0, videos=NAMES)
+
+
+def half(seed: int) -> NDArray[np.int64]:
+    labels = film(ORDER, np.random.default_rng(seed))
+    return labels[: len(labels) // 2]
+
+
+def test_one_video_with_mistakes_hides_others_until_somebody_says_so(mixed: Expectations) -> None:
+    assert mixed.oddest[0] == "video12"
+    assert mixed.detects["half of the video"] < 0.1
+    assert check_labels(half(1), 1.0, mixed).ok
+    told = mixed.without(["video12"])
+    assert told.detects["half of the video"] > 0.9
+    assert not check_labels(half(1), 1.0, told).ok
+    assert check_labels(film(ORDER, np.random.default_rng(2)), 1.0, told).ok
+    assert (mixed.normal, told.normal) == (13, 12)
+    assert told.promised == pytest.approx(1 / 13)
+    assert check_labels(half(1), 1.0, told).learned == 12
+
+
+def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectations) -> None:
+    first, second, third = mixed.oddest[:3]
+    share = mixed.without([first]).detects["half of the video"]
+    assert all(name in mixed.advice for name in (first, second, third))
+    assert f"half of the video {share:.0%}" in mixed.advice
+    rng = np.random.default_rng(0)
+    two = learn_expectations([film(ORDER, rng), film(ORDER, rng)], 1.0, videos=["a", "b"])
+    assert two.advice == ""
+
+
+@pytest.mark.parametrize(
+    "new", [half(5), film(ORDER, np.random.default_rng(6)), film(ORDER[1:], np.random.default_rng(7))]
+)
+def test_what_is_left_is_what_counting_the_others_gives(mixed: Expectations, new: NDArray[np.int64]) -> None:
+    """By hand: the amounts of the others, their scales, and the limit beside a new video."""
+    told = mixed.without(["video12", "video3"])
+    kept = [place for place, name in enumerate(NAMES) if name not in ("video12", "video3")]
+    amounts = {way: np.array(values)[kept] for way, values in mixed.amounts.items()}
+    assert told.videos == tuple(NAMES[place] for place in kept)
+    assert {way: list(values) for way, values in told.amounts.items()} == {w: v.tolist() for w, v in amounts.items()}
+    assert told.scales == learn_scales(amounts)
+    shown = observe(new, 1.0)
+    strayed = measure(shown, find_signs(shown, mixed.usual), mixed.usual)
+    limit = find_limit(total_worth(worths_beside(amounts, strayed), told.steps_decide), told.false_alarms)
+    total = total_worth(worths(strayed, told.scales), told.steps_decide)
+    assert (total > limit) == (not check_labels(new, 1.0, told).ok)
+    assert mixed.without([]) is mixed
+    assert mixed.without(["a video that is not there"]) is mixed
+
+
+def test_planted_deviations_are_found_as_one_by_one(mixed: Expectations) -> None:
+    kinds = list(mixed.planted.values())
+    for planted in (*kinds, kinds[0].among([4, 2, 7])):
+        amounts = {way: np.array(values) for way, values in mixed.amounts.items()}
+        slow = []
+        for row, place in enumerate(planted.of):
+            rest = {way: np.delete(values, place) for way, values in amounts.items()}
+            new = {way: values[row] for way, values in planted.amounts.items()}
+            told = []
+            for alone in (False, True):
+                limit = find_limit(total_worth(worths_beside(rest, new), alone), 0.05)
+                told.append(bool(total_worth(worths(new, learn_scales(rest)), alone) > limit))
+            slow.append(told)
+        assert is_found(planted, amounts, 0.05).tolist() == slow
+    assert is_found(Planted.gather([]), amounts, 0.05).shape == (0, 2)
+
+
+def test_changed_videos_keep_the_number_of_theirs() -> None:
+    changed = [(place, dict.fromkeys(BELIEVED, float(place))) for place in (0, 0, 2, 3)]
+    kept = Planted.gather(changed).among([3, 0])
+    assert kept.of == (1, 1, 0)
+    assert kept.amounts["length"] == (0.0, 0.0, 3.0)
+
+
+def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> None:
+    record = json.loads(json.dumps(mixed.to_json(), allow_nan=False))
+    again = Expectations.from_json(record)
+    assert again == mixed
+    assert again.without(["video12"]) == mixed.without(["video12"])
+    earlier = {key: value for key, value in record.items() if key not in ("videos", "planted")}
+    old = Expectations.from_json(earlier)
+    assert (old.oddest, old.advice, old.detects) == ([], "", mixed.detects)
+    shared = record["planted"]["half of the video"]
+    for damaged in (
+        {"videos": NAMES[1:]},
+        {"planted": {"half of the video": shared | {"of": [13, *shared["of"][1:]]}}},
+        {"planted": {"half of the video": shared | {"of": shared["of"][1:]}}},
+        {"planted": {"half of the video": {"of": shared["of"]}}},
+        {"planted": {"half of the video": shared | {"length": [float("nan")] * len(shared["of"])}}},
+    ):
+        with pytest.raises(ProcedureError, match=r"check.json is damaged"):
+            Expectations.from_json(record | damaged)
