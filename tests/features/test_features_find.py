@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ntpath
 import os
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import pytest
@@ -105,6 +106,19 @@ def test_a_name_is_one_line_wherever_it_comes_from() -> None:
     assert name_videos(["films/a\nb.mp4"]) == ["a%0Ab"] == short_names(["/x/a\nb.mp4"])
     assert same_video("a%0Ab", "/films/a\nb.mp4")
     assert str(safe_name("a%0Ab")) == str(safe_name("a\nb"))
+
+
+def test_files_on_two_drives_of_windows_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WindowsPath(PureWindowsPath):
+        def absolute(self) -> WindowsPath:
+            return self
+
+    monkeypatch.setattr("stepcut.features.find.Path", WindowsPath)
+    monkeypatch.setattr("stepcut.features.find.as_path", WindowsPath)
+    monkeypatch.setattr("stepcut.features.find.os.path", ntpath)
+    assert name_videos(["C:/films/a.mp4", "D:/films/b.mp4"]) == ["a", "b"]
+    assert name_videos(["C:/x/a.mp4", "D:/x/a.mp4"]) == ["C:/x/a", "D:/x/a"]
+    assert name_videos(["C:/x/a.mp4", "C:/y/a.mp4"]) == ["x/a", "y/a"]
 
 
 def test_names_are_short_and_different() -> None:

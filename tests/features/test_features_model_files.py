@@ -334,6 +334,16 @@ def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path:
         load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "other.safetensors")
 
 
+@pytest.mark.usefixtures("hubs")
+def test_the_order_of_colours_is_obeyed_for_networks_of_hubs() -> None:
+    settings: dict[str, Any] = {"weights": "fetch", "mean": (0, 0, 0.1), "scale": (1, 1, 2)}
+    one, other = (load_backbone("timm:net", "cpu", colour=colour, **settings) for colour in ("rgb", "bgr"))
+    assert np.allclose(one.extract(pictures(1, 32, 32)), [[0.2, 0.4, 0.45]], atol=1e-3)
+    assert np.allclose(other.extract(pictures(1, 32, 32)), [[1.0, 0.4, 0.05]], atol=1e-3)  # means are in its order, too
+    assert one.fingerprint != other.fingerprint
+    assert one.fingerprint == load_backbone("timm:net", "cpu", **settings).fingerprint
+
+
 @pytest.mark.parametrize("error", [RuntimeError("Unknown model (net)"), ConnectionError("no route to the hub\nat all")])
 def test_a_network_that_a_hub_has_not_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def create(*_: object, **__: object) -> None:

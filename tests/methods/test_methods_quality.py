@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -46,6 +48,19 @@ def test_a_grade_says_why() -> None:
     even = grade(runs=0.9, halves=0.9, beyond=0.5, clock=0.5, regularity=0.95, shared=(1.0,), sharpness=-0.01)
     assert even.grade == "clock"
     assert 0.05 <= even.reliability < 0.4
+
+
+def test_the_reason_for_doubt_is_what_is_weak() -> None:
+    """A high figure is no reason: what agrees by 99 % is not what keeps the grade from being good."""
+    shares = (0.1, 0.5, 0.69, 0.71, 0.85, 0.99, 1.0)
+    for runs, halves, regularity in itertools.product(shares, shares, (0.0, 0.5, 0.58, 0.75, 0.9, 1.0)):
+        found = grade(runs, halves, beyond=0.5, clock=0.5, regularity=regularity, shared=(), sharpness=0.5)
+        if found.grade == "doubtful":
+            told = [int(figure) for figure in re.findall(r"by (\d+)% only", found.reason)]
+            assert told == [round(100 * share) for share in (runs, halves) if share < 0.7]
+            assert told or f"regularity {regularity:.0%}" in found.reason
+    doubtful = grade(0.99, 0.98, beyond=0.5, clock=0.5, regularity=1.0, shared=(), sharpness=0.5)
+    assert doubtful.reason.startswith("the time of the video explains much of them (regularity 100%)")
 
 
 def test_steps_in_one_order_are_no_slices_of_time() -> None:

@@ -62,6 +62,17 @@ def test_an_instant_is_a_short_clip(copied: bool, tmp_path: Path) -> None:
     assert 0 < probe(target).duration < 0.5
 
 
+@pytest.mark.parametrize("copied", [True, False])
+@pytest.mark.parametrize("start", [1.93, 1.99, 2.0])
+def test_a_clip_of_the_very_end_has_a_picture(start: float, copied: bool, tmp_path: Path) -> None:
+    video = make_film(tmp_path / "film.mp4", frames=40, rate=20, g="8", bf="0")  # 2 s; the last key frame is at 1.6 s
+    assert cut_clip(video, start, 2.0, tmp_path / "a.mp4", keys=None if copied else [Fraction(0)]) == copied
+    assert len(list(sample_frames(tmp_path / "a.mp4", 20))) >= 1
+    if not copied:
+        grid_movie([(str(video), Segment(start, 2.0, "pour"))], tmp_path / "grid.mp4")
+        assert len(list(sample_frames(tmp_path / "grid.mp4", 10))) >= 1
+
+
 @pytest.mark.parametrize("written_by", ["_copy", "write_film"])
 def test_a_full_disk_is_not_the_fault_of_the_video(
     written_by: str, films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,8 +158,9 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     found = [as_path(path) for path in paths]
     files = [Path(file.path) if isinstance(file, Address) else file for file in found]
     absolute = [file.absolute() for file in files]
-    common = Path(os.path.commonpath([file.parent for file in absolute])) if files else Path()
-    relative = [file.relative_to(common) for file in absolute]
+    levels = zip(*(file.parent.parts for file in absolute), strict=False)
+    shared = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))  # none on two drives of Windows
+    relative = [Path(*file.parts[shared:]) for file in absolute]
     choices = [
         [file.stem for file in files],
         [file.with_suffix("").as_posix() for file in relative],

@@ -200,12 +200,10 @@ def grade(
     if score >= GOOD:
         why = f"runs agree by {runs:.0%}, halves of the videos by {halves:.0%}"
         return Quality("good", f"independent runs find the same steps: {why}.", *figures)
-    weak = []
-    if runs < halves:
-        weak.append(f"runs from other starts agree by {runs:.0%}")
-    if halves <= runs or halves < 0.7:
-        weak.append(f"half of the videos alone gives other steps ({halves:.0%} agree)")
-    if regularity > 0.6:
+    agreed = [(runs, f"runs from other starts agree by {runs:.0%} only")]
+    agreed += [(halves, f"steps learned from half of the videos agree by {halves:.0%} only")]
+    weak = [why for share, why in agreed if share < 0.7]
+    if regularity > 0.6 or not weak:  # where both agree so far, nothing else keeps the score below GOOD
         weak.append(f"the time of the video explains much of them (regularity {regularity:.0%})")
     return Quality("doubtful", f"{'; '.join(weak)}. {HELP}", *figures)
 

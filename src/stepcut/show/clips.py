@@ -43,8 +43,8 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
     target      the clip to write
     keys        times of its key frames, where they are known already
     """
-    end = max(end, start + SHORTEST)
     with blame(Path(video)):
+        start, end = _shown(video, start, end)
         times = key_times(video) if keys is None else keys
         before = max((time for time in times if time <= start + 0.001), default=None)
         copied = before is not None and start - before <= NEAR and probe(video).codec in COPIED
@@ -56,6 +56,12 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
                 frames = (picture for _, picture in sample_frames(video, rate, start=start, end=end))
                 write_film(frames, rate, temporary, heard=(video, start, end))
     return copied
+
+
+def _shown(video: str | Path, start: float, end: float) -> tuple[float, float]:
+    """From when to when a segment is shown: an instant a while, and what begins at the very end from before that."""
+    start = max(0.0, min(start, probe(video).duration - SHORTEST))
+    return start, max(end, start + SHORTEST)
 
 
 def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
@@ -79,7 +85,7 @@ def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
     """
 
     def frames() -> Iterator[NDArray[np.uint8]]:
-        films = [sample_frames(video, RATE, TILE, s.start, max(s.end, s.start + SHORTEST)) for video, s in parts]
+        films = [sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end)) for video, s in parts]
         last = [Image.new("RGB", TILE[::-1])] * len(films)
         while True:
             new = [next(film, None) for film in films]

@@ -44,13 +44,14 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     for key, value in sorted(module.state_dict().items()):
         digest.update(key.encode() + np.ascontiguousarray(value.detach().float().cpu().numpy()).data)
     how = f"{full.size} {full.mean} {full.scale} {full.clip_frames} {full.clip_fps} torch-{device.split(':')[0]}"
-    mark = f"{spec.backbone} {digest.hexdigest()[:16]} {how}"
+    mark = f"{spec.backbone} {digest.hexdigest()[:16]} {how}{' bgr' if full.colour == 'bgr' else ''}"
 
     def build() -> Callable[[Frames], Rows]:
         from stepcut.features.backbones.torch_runtime import TorchRuntime, dtype_on
 
         module.to(dtype_on(device))
-        return TorchRuntime(forward, full.mean or (), full.scale or (), device)
+        run = TorchRuntime(forward, full.mean or (), full.scale or (), device)
+        return (lambda frames: run(frames[..., ::-1])) if full.colour == "bgr" else run
 
     return Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
 
