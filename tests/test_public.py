@@ -5,10 +5,17 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import stepcut
+from stepcut.datasets.toy import toy_features
+from stepcut.errors import FeatureError, OptionError
+from stepcut.formats import losses, read_folder, write_folder
 
 
 def test_the_public_names_are_exactly_these() -> None:
@@ -42,3 +49,85 @@ def test_neither_import_nor_help_loads_torch(words: list[str]) -> None:
     run = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
     loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
     assert not loaded & {"torch", "numpy", "av", "sklearn", "numba"}
+
+
+# ---------------------------------------------------------------------- values of a wrong kind
+
+
+@pytest.fixture(scope="module")
+def procedure() -> stepcut.Procedure:
+    return stepcut.learn(toy_features(videos=3, seed=1, dim=8)[0], steps=3, restarts=2)
+
+
+TEA = stepcut.Timeline([stepcut.Segment(0, 1, "pour")])
+ROW = np.zeros(8)
+
+
+def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
+    """By the word that an error must name: a call with a value that may be of a wrong kind."""
+    return {
+        "path: load": lambda odd: stepcut.load(odd),
+        "path: save": lambda odd: proc.save(odd),
+        "path: graph.save": lambda odd: proc.graph.save(odd),
+        "path: read": lambda odd: stepcut.read(odd),
+        "path: read_folder": lambda odd: read_folder(odd),
+        "path: write": lambda odd: stepcut.write(odd, TEA),
+        "path: write_folder": lambda odd: write_folder(odd, [TEA], "json"),
+        "path: output": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, output=odd or 5),
+        "path: weights": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, weights=odd or 5),
+        "recipe": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, recipe=odd or 5),
+        "names: learn": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, names=odd or 5),
+        "false_alarms": lambda odd: stepcut.learn([np.eye(3)] * 2, 2, false_alarms=odd),
+        "timelines: write": lambda odd: stepcut.write("a.json", odd),
+        "timelines: losses": lambda odd: losses(odd, "json"),
+        "timelines: of a dict": lambda odd: write_folder("a", {"tea": odd}, "json"),
+        "format": lambda odd: write_folder("a", [TEA], odd),
+        "columns": lambda odd: stepcut.read("a.csv", columns=odd or 5),
+        "seed": lambda odd: stepcut.evaluate(proc, proc.timelines, seed=odd),
+        "clock": lambda odd: stepcut.evaluate(proc, proc.timelines, clock=odd),
+        "graph": lambda odd: stepcut.evaluate(proc, proc.timelines, graph=odd or 5),
+        "procedure: view": lambda odd: stepcut.view(odd, browser=False, block=False),
+        "port: view": lambda odd: stepcut.view(proc, port=odd, browser=False, block=False),
+        "n: suggest": lambda odd: proc.suggest(odd),
+        "names: rename": lambda odd: proc.rename(odd),
+        "done": lambda odd: proc.graph.next(odd),
+        "step: before": lambda odd: proc.graph.before(odd),
+        "time": lambda odd: proc.guide().push(odd, ROW),
+        "row": lambda odd: proc.guide().push(0.0, odd),
+        "video: online": lambda odd: proc.method.online().push(odd),
+        "segments": lambda odd: stepcut.Timeline(odd),
+        "segments: in a list": lambda odd: stepcut.Timeline([odd]),
+        "steps": lambda odd: stepcut.Timeline([], steps=odd),
+        "labels": lambda odd: stepcut.Timeline.from_labels(odd, 1, ["pour"]),
+        "rate": lambda odd: stepcut.Timeline.from_labels([0, 0], odd, ["pour"]),
+    }
+
+
+@pytest.mark.parametrize("odd", [None, 2.5j, [None], b"x"], ids=repr)
+def test_a_value_of_a_wrong_kind_is_told_in_a_sentence(
+    procedure: stepcut.Procedure, odd: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("step,start,end\npour,0,1\n")
+    for what, call in calls(procedure).items():
+        with pytest.raises((OptionError, FeatureError), match=what.partition(":")[0].rstrip("s")):
+            call(odd)
+
+
+def test_a_row_of_another_shape_is_told_and_forgotten() -> None:
+    rows = toy_features(videos=3, seed=1, dim=8)[0]
+    for settings in ({"restarts": 2}, {"method": "cnc", "train": {"iterations": 3}}):
+        online = stepcut.learn(rows, steps=3, **settings).method.online()
+        for odd in (np.zeros(5), np.full(8, np.nan), ["x"] * 8):
+            with pytest.raises(FeatureError):
+                online.push(odd)
+            assert online.push(rows[0][0]).shape == (3,)
+
+
+def test_numbers_of_numpy_are_numbers(procedure: stepcut.Procedure, tmp_path: Path) -> None:
+    assert len(procedure.suggest(np.int64(2))) == 2
+    assert procedure.graph.next(np.array([0])) == procedure.graph.next([0])
+    assert procedure.guide().push(np.float32(0), ROW.astype(np.float16)).time == 0
+    stepcut.write(tmp_path / "all.json", {0: TEA, 1: TEA})
+    assert stepcut.read(tmp_path / "all.json", video=1).video == "1"
+    assert len(stepcut.evaluate(procedure, procedure.timelines, seed=np.int64(1)).rows) == 4

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -107,9 +107,28 @@ def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
     >>> choose("loss", "tc3i", {"tcc": 1, "tc3i": 2})
     2
     """
-    if name in choices:
+    if isinstance(name, str) and name in choices:
         return choices[name]
     raise OptionError(unknown(setting, name, choices))
+
+
+def check_kind(setting: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """Refuse what is `given` for a `setting` and is of none of the `kinds`; `wanted` says in words what these are."""
+    if not isinstance(given, kinds):
+        raise OptionError(f"{setting}={given!r} is of type {type(given).__name__}; give {wanted}.")
+
+
+def as_items(setting: str, given: Any, kinds: type | tuple[type, ...], wanted: str) -> list[Any]:
+    """What is `given` for a `setting` as a list, each item known to be of one of the `kinds`; `wanted` in words.
+
+    >>> as_items("names", ("pour", "stir"), str, "a list of names")
+    ['pour', 'stir']
+    """
+    alone = isinstance(given, str | bytes) or not isinstance(given, Iterable)
+    items = [] if alone else list(given)
+    if alone or not all(isinstance(one, kinds) for one in items):
+        raise OptionError(f"{setting}={given!r} is not allowed; give {wanted}.")
+    return items
 
 
 def unknown(setting: str, name: object, choices: Iterable[str]) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour, legend
-from stepcut.errors import AnnotationError
+from stepcut.errors import AnnotationError, OptionError, as_items
+from stepcut.rate import as_rate
 from stepcut.tables import data_frame
 
 BACKGROUND = -1
@@ -102,8 +103,8 @@ class Timeline:
         steps: Sequence[str] = (),
         video: str = "",
     ) -> None:
-        ordered = tuple(sorted(segments))
-        vocabulary = dict.fromkeys(steps)
+        ordered = tuple(sorted(as_items("segments", segments, Segment, "a list of Segment(start, end, step)")))
+        vocabulary = dict.fromkeys(as_items("steps", steps, str, "a list of names"))
         if len(vocabulary) != len(steps):
             raise AnnotationError(f"step names must differ from one another; got {list(steps)}.")
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
@@ -162,6 +163,9 @@ class Timeline:
         video       its name
         """
         numbers = np.asarray(labels)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
+            raise OptionError(f"labels={labels!r}; give a step number for each sampled time, -1 for none.")
+        as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):
             raise AnnotationError(f"label {numbers.max()} for {len(steps)} steps; labels count the steps from 0.")
         length = len(numbers) / rate if duration is None else duration

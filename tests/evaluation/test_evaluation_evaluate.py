@@ -151,6 +151,21 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     assert "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption  # a toy kitchen
 
 
+def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = (("Pour", "stir"), ("stir", "serve"))
+    tasks = [
+        Task(name, [TaskVideo(f"{name}{v}", timeline=t) for v, t in truth(6).items()], STEPS, graph=graph)
+        for name, graph in (("tea", edges), ("soup", None))
+    ]
+    monkeypatch.setattr("stepcut.datasets.load", lambda *_: tasks)
+    tea, soup = ({f"{name}{v}": t for v, t in truth(6).items()} for name in ("tea", "soup"))
+    one = evaluate(tea, "captaincook4d:x")
+    assert one.columns[-1] == "graph F1"
+    assert one.rows[0][-1] == pytest.approx(100.0)
+    assert "graph F1" not in evaluate(soup, "captaincook4d:x").columns
+    assert "graph F1" not in evaluate(tea | soup, "captaincook4d:x").columns  # two tasks have no graph in common
+
+
 def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path: Path) -> None:
     true = truth(3)
     rng = np.random.default_rng(1)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from features_films import make_film, number_of
 
 import stepcut as sc
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
+from stepcut.procedure.naming import frame_at
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.film import picture_at
 from stepcut.show.report import find_moments, make_report
@@ -177,6 +179,15 @@ def test_a_picture_past_the_end(kitchen: Path) -> None:
     assert picture_at(video, 1.0).startswith(b"\xff\xd8")
     with pytest.raises(VideoError, match="no frame at 900"):
         picture_at(video, 900.0)
+
+
+def test_a_picture_is_of_the_frame_shown_at_its_time_up_to_the_end(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mp4", frames=41, rate=20)
+    for time, number in ((0.0, 0), (0.34, 6), (1.0, 20), (1.97, 39), (2.03, 40), (2.049, 40), (2.05, 39), (2.1, 40)):
+        frame = frame_at(film, time)
+        assert frame is not None, time
+        assert number_of(frame) == number, time
+    assert frame_at(film, 2.3) is None
 
 
 def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_
 from stepcut.checking.simulate import WITHOUT_STEP, Recut, Rows, change
 from stepcut.checking.task import learn_task
 from stepcut.checking.usual import learn_usual
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, check_kind
 from stepcut.order.orders import Labels
 
 FOLDS = 20
@@ -24,6 +25,7 @@ FOLDS = 20
 
 def check_false_alarms(share: float) -> None:
     """Whether it is a share that may be asked for."""
+    check_kind("false_alarms", share, Real, "a share between 0 and 1, say 0.05")
     if not 0 < share < 1:
         raise OptionError(f"false_alarms={share!r} is a share of normal videos; choose between 0 and 1, say 0.05.")
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stepcut.evaluation.metrics import edge_rates
 from stepcut.evaluation.score import Score
+from stepcut.files.names import plain
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.order import graph_of_labels
 from stepcut.order.likelihood import close_order, reduce_order
@@ -72,7 +73,8 @@ def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
     if not any((steps >= 0).any() for steps in labels.values()):
         return 0.0
     found = graph_of_labels(labels, one.rate).edges
-    return 100 * edge_rates({(one.name(a + 1), one.name(b + 1)) for a, b in found}, reduce_edges(edges)).f1
+    ours = {(plain(one.name(a + 1)), plain(one.name(b + 1))) for a, b in found}
+    return 100 * edge_rates(ours, reduce_edges((plain(a), plain(b)) for a, b in edges)).f1
 
 
 def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepcut.errors import AnnotationError, OptionError, choose
+from stepcut.errors import AnnotationError, OptionError, as_items, choose
 from stepcut.evaluation.clock import CLOCK, Pair, plain_names, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import NO_VIDEO, above_clock, baseline, compare_videos, graph_f1
 from stepcut.evaluation.protocols import Protocol, find_protocol
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stepcut.parallel.contract import Engine
     from stepcut.procedure.procedure import Procedure
 
+    Edges = Iterable[tuple[str, str]] | None
     Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
     Truth = Task | Mapping[str, Timeline] | str | os.PathLike[str]
 
@@ -119,13 +120,13 @@ def evaluate(
     seeds, seed        how often `random` is drawn, and from which seed on; nothing is learned anew here
     background         "count" or "drop" frames of true background
     clock              ticks a second
-    graph              the true edges (before, after) between step names, where known; a task may bring its own
+    graph              the true edges (before, after) between step names, where known; left out, that of the one task
+                       whose videos are scored, where its data set knows it
     engine             whose workers score; left out, this process does
     """
     check_number("seeds", seeds, 1, whole=True)
-    true, origin = read_truth(truth)
-    known = getattr(truth, "graph", None) if graph is None else graph
-    edges = None if known is None else set(known)
+    check_number("seed", seed, 0, whole=True)
+    true, origin, graphs = read_truth(truth)
     chosen, random = find_protocol(protocol), range(seed, seed + seeds)
     given: Any = proc_or_timelines
     if not isinstance(given, Mapping) or all(isinstance(one, Timeline) for one in given.values()):
@@ -134,6 +135,10 @@ def evaluate(
         raise OptionError(f"a row is called {taken[0]!r}, as a baseline of every table is. Give it another name.")
     opened = {name: _open_row(one) for name, one in given.items()}
     shared, scored_truth, left_out = share_videos([one.timelines for row in opened.values() for one in row], true)
+    own = [graphs.get(name) for name in scored_truth]
+    known = own[0] if graph is None and all(one == own[0] for one in own) else graph  # one task has one graph
+    pairs = None if known is None else as_items("graph", known, (tuple, list), "pairs of step names, (before, after)")
+    edges = None if pairs is None else {(str(before), str(after)) for before, after in pairs}
     timelines = iter(shared)
     found: dict[str, list[Pair]] = {}
     for name, row in opened.items():
@@ -262,23 +267,26 @@ def _open(found: Any) -> Opened:
     return Opened(found.timelines, found.steps, seed, {*found.given, *found.document.known})
 
 
-def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str]:
-    """The timelines of `truth` by video, and a word for where they come from."""
+def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Edges]]:
+    """The timelines of `truth` by video, a word for where they come from, and true graphs by video, where known."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
         from stepcut.datasets import DATASETS, load
 
         kind, _, root = truth.partition(":")
         choose("data set", kind, DATASETS)
-        tasks = [(f"{task.name}/{name}", each) for task in load(kind, root) for name, each in task.timelines.items()]
-        names = short_names([name for name, _ in tasks])  # two tasks may have videos of one name
-        return dict(zip(names, (timeline for _, timeline in tasks), strict=True)), kind
+        videos = [(task, name, each) for task in load(kind, root) for name, each in task.timelines.items()]
+        # Two tasks may have videos of one name.
+        names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
+        known = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}
+        return dict(zip(names, (timeline for _, _, timeline in videos), strict=True)), kind, known
     if isinstance(truth, str | os.PathLike):
-        return read_folder(truth), Path(truth).name or str(truth)
+        return read_folder(truth), Path(truth).name or str(truth), {}
     if not isinstance(truth, Mapping):
         if not hasattr(truth, "timelines"):
             raise OptionError(f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task.")
-        return truth.timelines, str(getattr(truth, "name", "given"))
+        graph = getattr(truth, "graph", None)
+        return truth.timelines, str(getattr(truth, "name", "given")), dict.fromkeys(truth.timelines, graph)
     for name, one in truth.items():
         if not isinstance(one, Timeline):
             raise OptionError(f"truth of {name} is a {type(one).__name__}; give a stepcut.Timeline.")
-    return truth, "given"
+    return truth, "given", {}

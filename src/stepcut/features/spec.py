@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -11,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from stepcut.errors import OptionError, choose
-from stepcut.files.addresses import as_path
+from stepcut.files.addresses import as_path, path_text
 from stepcut.rate import as_rate
 
 VECTORS = "vectors"
@@ -157,7 +156,7 @@ def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
     """
     given = {name: value for name, value in settings.items() if value is not None}
     if "weights" in given:
-        given |= {"weights": os.fspath(given["weights"]), "digest": None}  # that of other weights
+        given |= {"weights": path_text(given["weights"]), "digest": None}  # that of other weights
     if isinstance(backbone, str):
         return FeatureSpec(backbone, **given)
     spec = backbone if isinstance(backbone, FeatureSpec) else getattr(backbone, "spec", None)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from upath import UPath
 
-from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.errors import ExtraNeeded, OptionError, check_kind
 
 Address = UPath
 """A file or a folder on shared storage."""
@@ -32,9 +32,7 @@ def as_path(where: AnyPath) -> Path | Address:
     """
     if isinstance(where, Address):
         return where
-    text = os.fspath(where)
-    if not text:  # as of a variable of a shell that is not set; it would stand for the folder one is in
-        raise OptionError("an empty name was given; give a file, a folder or an address.")
+    text = path_text(where)
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         return Path(text)
     if text.startswith(("file://", "local://")):
@@ -48,6 +46,15 @@ def as_path(where: AnyPath) -> Path | Address:
     except ValueError as error:
         raise OptionError(f"{text}: {error}. Give a path, or an address such as s3://bucket/folder.") from error
     return address
+
+
+def path_text(where: str | os.PathLike[str]) -> str:
+    """The words of a path or an address, known to be one: `where` may be whatever a user gave."""
+    wanted = "a file, a folder or an address, as words or as a Path"
+    check_kind("path", where, (str, os.PathLike), wanted)
+    if not (text := os.fspath(where)):  # as of a variable of a shell that is not set; it would be where one is
+        raise OptionError(f"an empty name was given; give {wanted}.")
+    return text
 
 
 def version(address: Address) -> str:

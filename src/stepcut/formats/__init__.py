@@ -19,7 +19,8 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from stepcut.errors import AnnotationError, OptionError, choose, printable, unknown
+from stepcut.errors import AnnotationError, OptionError, as_items, choose, printable, unknown
+from stepcut.files.addresses import path_text
 from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, same_video, short_names, video_name
 from stepcut.formats.capabilities import UNIT, as_written, check_writable, stated_losses, touching
@@ -56,8 +57,8 @@ def read(
     timelines = read_all(path, format, rate, annotator, columns)
     names = [timeline.video for timeline in timelines]
     if video is not None:
-        exact = [timeline for timeline in timelines if timeline.video == video]
-        matches = exact or [timeline for timeline in timelines if same_video(timeline.video, video)]
+        exact = [timeline for timeline in timelines if timeline.video == str(video)]
+        matches = exact or [timeline for timeline in timelines if same_video(timeline.video, str(video))]
         if len(matches) != 1:
             raise OptionError(f"{path}: {unknown('video', video, names)}")
         return matches[0]
@@ -75,7 +76,7 @@ def read_all(
     columns: Columns = None,
 ) -> list[Timeline]:
     """Read all timelines in one file; `path`, `format`, `rate`, `annotator` and `columns` are those of `read`."""
-    place, options = Path(path), Options(frame_rate(rate), annotator, as_columns(columns))
+    place, options = Path(path_text(path)), Options(frame_rate(rate), annotator, as_columns(columns))
     named = choose("format", format, FORMATS) if format else None
     with refusals(place, named.title if named else "a label file"):
         chosen, content = load(place, options, format)
@@ -101,7 +102,7 @@ def read_folder(
     are passed over; a label file that makes no sense is an error, as is a video with two of them. `path` is the folder
     or the file; `format`, `rate`, `annotator` and `columns` are those of `read`.
     """
-    files = label_files(Path(path))
+    files = label_files(Path(path_text(path)))
     loaded = [(each, file) for file in files for each in read_all(file, format, rate, annotator, columns)]
     if not loaded:
         known = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
@@ -134,7 +135,7 @@ def write(
     annotator    whose tier it becomes, for formats that have tiers
     spreadsheet  tables: a name that a spreadsheet would take for a formula gets a leading apostrophe
     """
-    place = Path(path)
+    place = Path(path_text(path))
     timelines = [replace(each, video=printable(each.video)) for each in as_list(timeline)]
     chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not chosen.many:
@@ -183,7 +184,7 @@ def write_folder(
     chosen = choose("format", format, FORMATS)
     listed = as_list(timelines)
     names = short_names([timeline.video or f"video{place}" for place, timeline in enumerate(listed, start=1)])
-    paths = [Path(folder) / f"{safe_name(name.replace('/', '_')).name}{chosen.suffix}" for name in names]
+    paths = [Path(path_text(folder)) / f"{safe_name(name.replace('/', '_')).name}{chosen.suffix}" for name in names]
     taken = Counter(paths)
     for name, path in zip(names, paths, strict=True):
         # Where the file alone says which video it is, two that differ by their folders would not be found again.
@@ -195,7 +196,7 @@ def write_folder(
     return paths
 
 
-def losses(timelines: Sequence[Timeline], format: str, rate: Rate | None = None) -> list[str]:
+def losses(timelines: AnyTimelines, format: str, rate: Rate | None = None) -> list[str]:
     """What `timelines` would lose in a `format` (of `rate` frames a second), in words; nothing where it holds all.
 
     >>> from stepcut.timeline import Segment
@@ -203,16 +204,16 @@ def losses(timelines: Sequence[Timeline], format: str, rate: Rate | None = None)
     ['times are rounded to a millisecond']
     """
     can, frames = choose("format", format, FORMATS).capabilities, frame_rate(rate)
-    return list(dict.fromkeys(text for each in timelines for text in stated_losses(can, each, frames)))
+    return list(dict.fromkeys(text for each in as_list(timelines) for text in stated_losses(can, each, frames)))
 
 
 def as_list(timelines: AnyTimelines) -> list[Timeline]:
     """The `timelines`, one, a list or a mapping from video names, as a list in which each has its name."""
-    if isinstance(timelines, Timeline):
-        return [timelines]
+    wanted = "a Timeline, a list of them, or a dict from video names"
     if isinstance(timelines, Mapping):
-        return [t if t.video else replace(t, video=name) for name, t in timelines.items()]
-    return list(timelines)
+        each = as_items("timelines", timelines.values(), Timeline, wanted)
+        return [t if t.video else replace(t, video=str(name)) for name, t in zip(timelines, each, strict=True)]
+    return as_items("timelines", [timelines] if isinstance(timelines, Timeline) else timelines, Timeline, wanted)
 
 
 __all__ = ["FORMATS", "Format", "losses", "read", "read_all", "read_folder", "write", "write_folder"]

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
 
-from stepcut.errors import AnnotationError, OptionError
+from stepcut.errors import AnnotationError, OptionError, check_kind
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Segment, Timeline
 
@@ -75,6 +75,7 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     """
     if columns is None or isinstance(columns, Mapping):
         return dict(columns or {})
+    check_kind("columns", columns, str, 'words such as "start=t0,end=t1,step=label", or a dict')
     pairs = [word.partition("=") for word in columns.split(",")]
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
         raise OptionError(f"columns={columns!r} does not say which is which. Write start=t0,end=t1,step=label.")

@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
 from stepcut.checking.task import RARE
-from stepcut.errors import FeatureError, OptionError
+from stepcut.errors import FeatureError, OptionError, check_kind
 from stepcut.methods.contract import Array, Online
 from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
@@ -142,6 +143,7 @@ class Guide:
 
         `skipped` and `alerts` are what the source has to say; they are passed on with the state.
         """
+        check_kind("time", time, Real, "seconds")
         if not math.isfinite(time) or time <= self.time:
             raise OptionError(f"time={time!r} s after {self.time:g} s; times must be finite and grow.")
         row = np.array(row)  # a copy: whoever gave it may use the array again for the next one

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, unknown
+from stepcut.features.contract import check_rows
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_text
 from stepcut.progress import Hook, silent
@@ -229,6 +230,7 @@ class Window:
 
     def push(self, row: Array) -> NDArray[np.float64]:
         """Take the next feature row; give its memberships (K,)."""
-        self.rows.append(np.array(row))  # a copy: the array may be used again for the next row
-        last: NDArray[np.float64] = self.method.memberships([np.stack(self.rows)])[0][-1]
+        rows = check_rows([*self.rows, row], "the rows so far")[-(self.rows.maxlen or 1) :]
+        last: NDArray[np.float64] = self.method.memberships([rows])[0][-1]
+        self.rows.append(rows[-1].copy())  # only now: one that the method cannot take is forgotten
         return last

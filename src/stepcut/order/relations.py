@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from stepcut.errors import OptionError, ProcedureError
+from stepcut.errors import OptionError, ProcedureError, as_items
 from stepcut.order.orders import name_of
 
 # A step is called optional, or repeated, when more than this share of the videos, and at least two, say so.
@@ -115,7 +115,7 @@ class Relations:
 
     def before(self, step: int) -> set[int]:
         """All that must be done before a step, near and far."""
-        if step not in self.all_before:
+        if step not in self.steps:
             raise OptionError(f"step={step!r} is not in this graph. Choose from {list(self.steps)}.")
         return set(self.all_before[step])
 
@@ -129,7 +129,8 @@ class Relations:
         `done` is what was done so far in the order of time (a set will do, and then the last step is not known). The
         probabilities sum to at most 1; what is missing is the probability that nothing follows.
         """
-        weights = next_weights(self, list(done), ordered=not isinstance(done, set | frozenset))
+        steps = as_items("done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]")
+        weights = next_weights(self, steps, ordered=not isinstance(done, set | frozenset))
         total = sum(weights.values())
         likely = [(step, weights[step] / total) for step in self.steps if weights[step] > 0]
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.checking.calibrate import check_false_alarms
-from stepcut.errors import OptionError, OutputError
+from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.contract import Features
@@ -201,11 +201,11 @@ def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:
     """
     count = as_step_count(steps)
     if names is not None:
+        as_items("names", names, str, "one name for each step, as a list of words")
         wanted = count if own is None or count != "auto" else as_step_count(own)
         if not isinstance(wanted, int):
             raise OptionError(f"{len(names)} names, but steps={wanted}; say how many steps there are, as one number.")
-        written = not isinstance(names, str) and all(isinstance(name, str) for name in names)
-        if not written or len(names) != wanted or "" in map(plain, names) or find_alike(names):
+        if len(names) != wanted or "" in map(plain, names) or find_alike(names):
             raise OptionError(
                 f"{len(names)} names for steps={wanted}, {', '.join(map(repr, names))}; give one name for each, all "
                 "different."

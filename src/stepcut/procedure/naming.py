@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError
+from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.features.backbones.lite0 import LAYOUT, weights_file
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.contract import Features
@@ -63,7 +63,7 @@ def read_recipe(given: str | os.PathLike[str] | Sequence[str]) -> list[Ingredien
                 f"recipe={str(given)!r} cannot be read ({error.strerror}). Give a text file with a step on each line."
             ) from error
     else:
-        lines = list(given)
+        lines = as_items("recipe", given, str, "a text file or a list of lines, each the name of a step")
     steps = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not steps:
         raise AnnotationError("the recipe has no step in it.")
@@ -255,8 +255,11 @@ def words_of_namer(
 
 
 def frame_at(path: str | Path, time: float) -> NDArray[np.uint8] | None:
-    """The frame (H, W, 3) that the video at `path` shows at a `time`, in seconds; None beyond its end."""
-    samples = sample_frames(path, fps=10, start=time, end=time + 0.1)
-    frame = next(samples, None)
-    samples.close()
-    return None if frame is None else frame[1]
+    """The frame (H, W, 3) that the video at `path` shows at a `time`, in seconds; None a tenth beyond its end."""
+    for at in (time, time - 0.1):
+        samples = sample_frames(path, fps=1000, start=at, end=at + 0.002)
+        frame = next(samples, None)
+        samples.close()
+        if frame is not None:
+            return frame[1]
+    return None

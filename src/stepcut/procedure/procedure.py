@@ -14,7 +14,7 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.checking.severity import parse_severity
 from stepcut.colours import colour, legend
-from stepcut.errors import OptionError, VideoError
+from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.spec import FeatureSpec
@@ -51,6 +51,7 @@ class Procedure(Record):
 
         `proc.rename({0: "butter bread", "step 1": "add jam"})`
         """
+        check_kind("names", names, Mapping, "a dict from steps, by number or name, to names")
         shown = self.document.steps
         given = {shown[number_of(step, self.steps)]: name for step, name in names.items()}
         changed = {str(step.number): name for step, name in given.items() if step.name != name}
@@ -127,6 +128,7 @@ class Procedure(Record):
         n       how many to name
         source  where the features are, when this program cannot find them; as for `teach`
         """
+        check_number("n", n, 0, whole=True)
         features = self._find_features(source, silent)
         names, known = list(self.samples), known_rows(self)
         # A video of which most is known needs no more labels.

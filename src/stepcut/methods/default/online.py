@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.contract import Array
 from stepcut.methods.default.forward_backward import forward
+from stepcut.methods.segmenter import check_videos
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +54,8 @@ class Causal:
 
     def push(self, row: Array) -> Floats:
         """Take the next feature row; give its memberships (K,)."""
-        vector = as_vectors(np.asarray(row)[None])[0].astype(np.float64)
+        [rows] = check_videos([np.asarray(row)[None]], len(self.mean), kinds=(2, 4))
+        vector = as_vectors(rows)[0].astype(np.float64)
         self.seen += 1
         self.total += vector
         # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
@@ -62,11 +64,11 @@ class Causal:
         self.smoothed = self.fade * self.smoothed + (1 - self.fade) * vector
         self.weight = self.fade * self.weight + (1 - self.fade)
         scales = self.smoothed / self.weight
-        rows = scales - mean
+        centred = scales - mean
         if self.lag:
             self.past.append(scales[0])
-            rows = np.vstack([rows, scales[0] - self.past[0]])
+            centred = np.vstack([centred, scales[0] - self.past[0]])
         # The end is not known: time is measured against the usual length of a video.
         when = np.array([min(1.0, (self.seen - 0.5) / self.length)])
-        self.belief = forward(self.belief, self.evidence(rows, when), self.stay)
+        self.belief = forward(self.belief, self.evidence(centred, when), self.stay)
         return np.asarray(self.memberships(self.belief[None])[0])

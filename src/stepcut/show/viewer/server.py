@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, check_kind
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
 from stepcut.procedure.lesson import refuse_overlaps
@@ -113,7 +113,7 @@ def _listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # :: is every address, of both kinds
         return socket.create_server(address, family=family, dualstack_ipv6=both)  # who asks from now on is answered
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError) as error:
         raise OptionError(
             f"host={host!r}, port={port}: cannot serve there ({error}). Choose another --port, or 0 for any free one."
         ) from error
@@ -121,6 +121,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def kept(shown: Outline) -> Path:
     """The folder of what was handed over as an object, procedure or labels: in the cache, named by what it holds."""
+    check_kind("procedure", shown, Outline, "a procedure, or the path of one")
     cuts = {name: [(s.start, s.end, s.step) for s in timeline] for name, timeline in shown.timelines.items()}
     held = json.dumps([shown.config.get("fingerprint"), shown.steps, cuts], sort_keys=True)
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
