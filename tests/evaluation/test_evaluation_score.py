@@ -274,6 +274,7 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
         ([[0, 1]], [[1]], {}, "video 0 has 2 predicted and 1 true labels"),
         ([[]], [[]], {}, r"pred\[0\] holds .*shape \(0,\).*leave empty videos out"),
         ([], [], {}, "pred holds no video"),
+        (None, [[1]], {}, "pred=None is not allowed; give a list"),
         ([[-2]], [[1]], {}, r"pred\[0\] holds -2; .*the lowest -1 \(no step\)"),
         ([[0]], [[-1]], {}, r"true\[0\] holds -1; .*the lowest 0 \(background\)"),
         ([[0.5]], [[1]], {}, r"pred\[0\] holds float64 of shape .*whole number per frame"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,10 +172,15 @@ def test_columns_under_the_names_that_people_have(text: str, suffix: str, tmp_pa
 
 
 @pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.read is not None])
-def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(name: str, tmp_path: Path) -> None:
+def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = Timeline([Segment(0, 2, "pour"), Segment(2, 4, "stir")], 4.0, video="tea")
     suffix = FORMATS[name].suffix
     write_folder(tmp_path, [plain], name, rate=10)
+    for program in ("elan", "boris"):  # whose files say when they were written
+        later = SimpleNamespace(now=lambda zone: datetime(2040, 1, 2, 3, 4, 5, tzinfo=zone))
+        monkeypatch.setattr(f"stepcut.formats.{program}.datetime", later)
     write_folder(tmp_path, [plain], name, rate=10)
     assert [path.name for path in tmp_path.glob(f"tea{suffix}*")] == [f"tea{suffix}"]  # the same again is nothing new
     corrected = replace(plain, segments=(Segment(0, 1, "pour"), Segment(1, 4, "stir")))

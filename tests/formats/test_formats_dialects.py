@@ -132,6 +132,13 @@ def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
         write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)
 
 
+def test_mstcn_leaves_the_numbers_of_a_mapping_and_its_word_for_background(tmp_path: Path) -> None:
+    (tmp_path / "mapping.txt").write_text("0 stir\n1 pour_tea\n7 SIL\n")
+    write(tmp_path / "groundTruth" / "a.txt", Timeline([Segment(0, 1, "taste"), Segment(1, 2, "stir")], 3.0), rate=1)
+    assert (tmp_path / "mapping.txt").read_text() == "0 stir\n1 pour_tea\n7 SIL\n8 taste\n"
+    assert (tmp_path / "groundTruth" / "a.txt").read_text() == "taste\nstir\nSIL\n"
+
+
 def test_mstcn_does_not_drift_at_ntsc_rates(tmp_path: Path) -> None:
     hour = Timeline([Segment(3599.0, 3600.0, "end")], 3600.0)
     write(tmp_path / "x.txt", hour, "mstcn", rate="30000/1001")
@@ -296,3 +303,26 @@ def test_neighbours_that_overlap_by_rounding_touch(
 ) -> None:
     (tmp_path / name).write_text(text)
     assert [segment.end for segment in read(tmp_path / name, rate=rate)] == ends
+
+
+@pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if f.many and f.read and f.capabilities.empty])
+def test_a_video_without_segments_stays_among_several(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"all{FORMATS[name].suffix}"
+    for given in ([("a", TWO), ("b", ()), ("c", TWO)], [("a", ()), ("b", ())]):
+        write(path, [Timeline(segments, 70.0, ["pour tea"], video) for video, segments in given], name, rate=4)
+        found = [(timeline.video, timeline.segments) for timeline in read_all(path, name)]
+        assert [(video, len(segments)) for video, segments in found] == [(v, len(s)) for v, s in given]
+
+
+def test_activitynet_of_both_kinds_is_a_ground_truth(tmp_path: Path) -> None:
+    true = {"tea": {"annotations": [{"segment": [0, 1.5], "label": "pour"}], "duration": 9}}
+    (tmp_path / "x.json").write_text(json.dumps({"database": true, "results": {}}))
+    assert read(tmp_path / "x.json").duration == 9
+    (tmp_path / "x.json").write_text(json.dumps({"database": {}}))
+    assert read_all(tmp_path / "x.json") == []
+
+
+def test_native_json_without_a_video_is_named_after_its_file(tmp_path: Path) -> None:
+    record = {"format": "stepcut timeline", "video": None, "steps": None, "segments": []}
+    (tmp_path / "tea.json").write_text(json.dumps(record))
+    assert read(tmp_path / "tea.json").video == "tea"

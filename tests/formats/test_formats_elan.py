@@ -282,3 +282,13 @@ def test_the_video_that_was_cut_is_linked(tmp_path: Path) -> None:
     write(far, Timeline([Segment(0, 1, "a")], video=str(video)))
     (media,) = check_schema(far).iter("MEDIA_DESCRIPTOR")
     assert (media.attrib["MEDIA_URL"], media.attrib["RELATIVE_MEDIA_URL"]) == (video.as_uri(), "./new%20film.mp4")
+
+
+def test_a_video_on_another_drive_of_windows_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def relpath(*_: object) -> str:
+        raise ValueError("path is on mount 'D:', start on mount 'C:'")
+
+    monkeypatch.setattr("stepcut.formats.elan.os.path.relpath", relpath)
+    write(tmp_path / "x.eaf", Timeline([Segment(0, 1, "pour")], video="films/tea.mp4"))
+    media = next(etree.parse(tmp_path / "x.eaf").getroot().iter("MEDIA_DESCRIPTOR"))
+    assert media.attrib["RELATIVE_MEDIA_URL"] == "./tea.mp4"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError, choose
+from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation import metrics
 from stepcut.evaluation.metrics import Labels
 from stepcut.evaluation.protocols import (
@@ -270,7 +270,8 @@ def score(
 
 
 def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
-    arrays = [np.asarray(video) for video in labels]
+    wanted = "a list with one array of labels per video"
+    arrays = [np.asarray(video) for video in as_items(what, labels, object, wanted)]
     for i, array in enumerate(arrays):
         numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
         if not numbers or array.min() < lowest:
@@ -284,5 +285,5 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
                 f"{what}[{i}] holds {array.max()}; number steps and clusters one after another, without gaps."
             )
     if not arrays:
-        raise OptionError(f"{what} holds no video; give a list with one array of labels per video.")
+        raise OptionError(f"{what} holds no video; give {wanted}.")
     return [array.astype(np.int64, copy=False) for array in arrays]

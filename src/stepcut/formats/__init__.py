@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
 log = logging.getLogger("stepcut")
+_DATE = re.compile(rb'date"?[=:]\s*"[^"]*"', re.IGNORECASE)
+"""When an ELAN file or a BORIS project was written: the same timeline written again is the same."""
 
 AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
 Columns = str | Mapping[str, str] | None
@@ -163,7 +166,8 @@ def _keeping(place: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if kept.read_bytes() == place.read_bytes():
+        before, after = (_DATE.sub(b"", file.read_bytes()) for file in (kept, place))
+        if before == after:
             kept.unlink()
         else:
             log.warning("%s held something else, which is kept as %s", place, kept.name)

@@ -7,6 +7,7 @@ import os
 import re
 import xml.etree.ElementTree as etree
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -123,9 +124,10 @@ def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
     media = _media(path, timeline.video)
     if media is not None:
         kind = mimetypes.guess_type(media.name)[0] or "video/mp4"
-        relative = quote(os.path.relpath(media, path.resolve().parent).replace(os.sep, "/"))
-        if relative.startswith("../.."):  # elsewhere: ELAN also looks beside the .eaf
-            relative = quote(media.name)
+        relative = quote(media.name)  # ELAN also looks beside the .eaf
+        with suppress(ValueError):  # on another drive of Windows
+            near = quote(os.path.relpath(media, path.resolve().parent).replace(os.sep, "/"))
+            relative = relative if near.startswith("../..") else near
         beside = relative if relative.startswith("..") else f"./{relative}"
         where = media.as_uri() if media.exists() else beside
         links = f"MEDIA_URL={quoteattr(where)} RELATIVE_MEDIA_URL={quoteattr(beside)}"

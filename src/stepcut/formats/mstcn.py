@@ -47,12 +47,15 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
         fail(path, "the timeline has no length, so there is no frame to write", "Give its duration")
     count = round(framed.duration * float(rate))
     numbers = framed.labels((np.arange(count) + 0.5) / float(rate))
-    frames = [NOTHING[0] if number == BACKGROUND else timeline.steps[number] for number in numbers.tolist()]
     folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
     mapping = find_mapping(path) or folder / "mapping.txt"
-    known = read_mapping(mapping) if mapping.is_file() else []
-    every = [NOTHING[0], *dict.fromkeys([*known, *timeline.steps])]
-    write_text(mapping, "".join(f"{number} {step}\n" for number, step in enumerate(every)))
+    known = read_numbered_names(mapping) if mapping.is_file() else []
+    names = {name for _, name in known}
+    nothing = next((name for name in NOTHING if name in names), NOTHING[0])
+    new = [name for name in (nothing, *timeline.steps) if name not in names]
+    every = [*known, *enumerate(new, start=known[-1][0] + 1 if known else 0)]
+    write_text(mapping, "".join(f"{number} {name}\n" for number, name in every))
+    frames = [nothing if number == BACKGROUND else timeline.steps[number] for number in numbers.tolist()]
     write_text(path, "".join(f"{frame}\n" for frame in frames))
 
 

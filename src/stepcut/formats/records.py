@@ -44,8 +44,9 @@ def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timel
     timelines = []
     for each in record["timelines"] if record["format"] == MANY else [record]:
         segments = [_segment((s["start"], s["end"]), s["step"], s.get("confidence"), path) for s in each["segments"]]
-        steps, video = [str(step) for step in each.get("steps", ())], str(each.get("video", path.stem))
-        timelines.append(Timeline(segments, optional(each.get("duration")), steps, video))
+        steps, video = [str(step) for step in each.get("steps") or ()], each.get("video")
+        name = path.stem if video is None else str(video)
+        timelines.append(Timeline(segments, optional(each.get("duration")), steps, name))
     return timelines
 
 
@@ -76,8 +77,9 @@ def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[
     """Read every video of a ground truth (`database`) or of a submission (`results`)."""
     order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
     timelines = []
-    for name, entry in (record.get("database") or record.get("results")).items():
-        annotations, length = (entry, None) if "results" in record else (entry["annotations"], entry.get("duration"))
+    true = isinstance(record.get("database"), dict)
+    for name, entry in record["database" if true else "results"].items():
+        annotations, length = (entry["annotations"], entry.get("duration")) if true else (entry, None)
         segments = [_segment(each["segment"], each["label"], each.get("score"), path) for each in annotations]
         used = {segment.step for segment in segments}
         steps = [step for step in dict.fromkeys(order) if step in used]

@@ -77,8 +77,11 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
     stem = path.stem
     found: dict[str, dict[str, list[Segment]]] = {} if "video" in columns else {stem: {"": []}}
     for row in rows:
-        segment = _segment(row, columns, path, options)
         video = row.cell(columns, "video", path) if "video" in columns else stem
+        if "".join(row.cells).strip() == video and "video" in columns:  # a video without segments
+            found.setdefault(video, {}).setdefault("", [])
+            continue
+        segment = _segment(row, columns, path, options)
         tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
         found.setdefault(video, {}).setdefault(tier, []).append(segment)
     return [
@@ -202,7 +205,8 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ",") -> None:
-    """Write `start,end,label` (and confidence where there is one, and video where there are several).
+    """Write `start,end,label` (and confidence where there is one, and video where there are several: one without
+    segments has a line of its own, with nothing else in it).
 
     path       the file to write
     timelines  its rows are their segments
@@ -214,6 +218,8 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, de
     header = [*(["video"] if many else []), "start", "end", "label", *(["confidence"] if sure else [])]
     rows = [header]
     for timeline in timelines:
+        if many and not timeline.segments:
+            rows.append([timeline.video, *[""] * (len(header) - 1)])
         for segment in timeline:
             confidence = "" if segment.confidence is None else plain(segment.confidence)
             cells = [timeline.video, plain(segment.start), plain(segment.end), segment.step, confidence]
