@@ -115,13 +115,16 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
 def marked_table(results: Sequence[dict[str, Any]]) -> Table:
     """What is found of planted deviations where some of the recordings learned from hold mistakes, all recipes."""
     rows: list[list[Cell]] = []
-    for how in dict.fromkeys(r["how"] for r in results if r["planted"] and r["how"].startswith("all")):
-        planted = [one for r in results if r["how"] == how for one in r["planted"]]
+    for how in dict.fromkeys(r["how"] for r in results if r["planted"] and r["trial"].source):
+        mine = [r for r in results if r["how"] == how]
+        planted = [one for r in mine for one in r["planted"]]
         kinds = ("normal", "half", "third", "step out", "exchange")
-        rows.append([how, *(100 * _share([hit for what, hit in planted if what == kind]) for kind in kinds)])
-    columns = ["learned from", "false alarms", "half", "third", "step out", "exchange"]
+        odd = [100 * _share([one for r in mine for one in r["odd"][:count]]) for count in (1, None)]
+        rows.append([how, *(100 * _share([hit for what, hit in planted if what == kind]) for kind in kinds), *odd])
+    columns = ["learned from", "false alarms", "half", "third", "step out", "exchange", "oddest wrong", "odd wrong"]
     return Table(columns, rows, "Check: percent called wrong, where recordings with mistakes are learned from", [
         "marked: a person says which recordings hold mistakes; 3 marked: which of the three that stray most do.",
+        "oddest, odd: how many of those that stray most, and of all that were looked at, hold mistakes.",
     ])  # fmt: skip
 
 

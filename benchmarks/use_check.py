@@ -139,19 +139,19 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
     normal = [place for place, video in enumerate(own) if not is_wrong(video)]
     drawn = np.random.default_rng(trial.fold).permutation(normal)
     for how in trial.hows:
-        learned = first
+        learned, seen = first, []
         if "marked" in how:
-            odd = map(int, first.expectations.oddest[: 3 if "3 marked" in how else None])
+            odd = [int(name) for name in first.expectations.oddest[: 3 if "3 marked" in how else None]]
             mistakes = [place for place in odd if is_wrong(own[place])]
             if len(own) - len(mistakes) < FEWEST:
                 found.append(_nothing(trial, how, len(own) - len(mistakes)))
                 continue
-            learned = first.marked(mistakes)
+            learned, seen = first.marked(mistakes), [place in mistakes for place in odd]
         if "labels" in how:
             chosen = drawn[: 3 if "3 labels" in how else None]
             labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
             learned = Learned(rows, len(task.steps), labels, before=first)
-        found.append(_nothing(trial, how, len(own)) | {"forecast": learned.expectations.detects})
+        found.append(_nothing(trial, how, len(own)) | {"forecast": learned.expectations.detects, "odd": seen})
         truth = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
         matching = np.full(learned.method.steps_ + 1, -2)  # the last one is asked for as -1, background
         for step, true in score(learned.method.labels_, [labels + 1 for labels in truth], "strict").matching.items():
@@ -186,7 +186,16 @@ def _judge_true_cut(
 
 def _nothing(trial: Trial, how: str, learned: int) -> dict[str, Any]:
     """What is known of a way of learning before anything is checked; `learned`: from how many videos."""
-    return {"trial": trial, "how": how, "records": [], "planted": [], "others": [], "learned": learned, "forecast": {}}
+    return {
+        "trial": trial,
+        "how": how,
+        "records": [],
+        "planted": [],
+        "others": [],
+        "learned": learned,
+        "forecast": {},
+        "odd": [],
+    }
 
 
 def _judge_kitchen(trial: Trial) -> dict[str, Any]:
