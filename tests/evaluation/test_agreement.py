@@ -29,6 +29,13 @@ def test_kappa_is_that_of_scikit_learn() -> None:
     assert agree([(one, one)]).kappa == 1
 
 
+def test_videos_are_matched_as_evaluation_does_it() -> None:
+    table, apart = compare_annotations({"Tea": ANN, "soup": ANN}, {"tea.mp4": BOB, "stew": BOB})
+    assert table.column("video") == ["Tea", "all"]
+    assert table.notes == ["only one of the two has: soup, stew"]
+    assert list(apart) == ["Tea"]
+
+
 def test_where_they_differ_the_longest_first() -> None:
     found = agree([(ANN, BOB)])
     assert found.disagreements[0] == (4.5, 9.0, "stir", "wait")

@@ -151,6 +151,18 @@ def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     assert "data given " in evaluate(renamed(truth()), SimpleNamespace(timelines=truth())).caption  # a toy kitchen
 
 
+def test_a_video_of_the_same_name_is_the_same_beside_others_of_its_name_in_other_folders() -> None:
+    one, other = list(truth(2).values())
+    both = {"cam1/a": one, "cam2/a": other}
+    for found, true in (({"cam1/a": one}, both), (both, {"cam1/a": one})):
+        table = evaluate(found, true)
+        assert table.videos == ["cam1/a"]
+        assert "left out: cam2/a" in table.notes[1]
+        assert table.score.f1 == pytest.approx(100)
+    with pytest.raises(AnnotationError, match="no video has both"):
+        evaluate({"a": one}, both)  # which of the two cannot be told
+
+
 def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = (("Pour", "stir"), ("stir", "serve"))
     tasks = [
@@ -263,7 +275,7 @@ def test_videos_of_one_name_in_two_folders_are_kept_apart(tmp_path: Path) -> Non
 
 def test_two_truths_of_one_video_are_refused() -> None:
     two = {"a.mp4": Timeline(), "A": Timeline()}
-    with pytest.raises(AnnotationError, match="two truth are of one video"):
+    with pytest.raises(AnnotationError, match="two timelines are of one video"):
         put_on_one_clock(one((0, 5, "x")), two)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError
+from stepcut.evaluation.clock import pair_videos
 from stepcut.files.names import spell
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline
@@ -125,14 +126,14 @@ def compare_annotations(
     first, second  video name -> timeline; the videos that both have are compared
     tolerance      seconds by which two boundaries may differ
     """
-    common = [name for name in first if name in second]
+    common = pair_videos(first, second)
     if not common:
         raise AnnotationError(
             f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}. "
             "They are matched by name."
         )
     said = [step for name in common for step in first[name].steps]
-    pairs = {name: (first[name], second[name].rename(spell(second[name].steps, said))) for name in common}
+    pairs = {name: (first[name], second[o].rename(spell(second[o].steps, said))) for name, o in common.items()}
     found = {name: agree([pair], tolerance) for name, pair in pairs.items()}
     whole = agree(list(pairs.values()), tolerance)
     rows: list[list[Cell]] = [
@@ -140,7 +141,7 @@ def compare_annotations(
         for name, each in [*found.items(), ("all", whole)]
     ]
     columns = ["video", "seconds", "kappa", "same %", f"boundaries within {tolerance:g} s %", "median apart s"]
-    left_out = sorted((set(first) | set(second)) - set(common))
+    left_out = sorted({*first, *second} - {*common, *common.values()})
     notes = [f"only one of the two has: {', '.join(left_out)}"] if left_out else []
     apart = {
         name: Timeline([Segment(s.start, s.end, f"{s.first} | {s.second}") for s in each.disagreements], video=name)

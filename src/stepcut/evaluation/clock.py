@@ -94,19 +94,30 @@ def put_on_one_clock(
 
 def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> tuple[list[tuple[str, str]], list[str]]:
     """Pairs of names in `found` and `true` of one video (suffix, folder and case aside), and what was left over."""
-    ours, theirs = _by_name(found, "predictions"), _by_name(true, "truth")
-    shared = [(ours[name], theirs[name]) for name in ours if name in theirs]
-    if not shared:
+    partner = pair_videos(found, true)
+    if not partner:
         raise AnnotationError(
             f"no video has both a prediction and a truth: predicted are {_some(found)}; the truth is of {_some(true)}. "
             "Name each label file after its video."
         )
     notes = []
-    if alone := [ours[name] for name in ours if name not in theirs]:
+    if alone := [name for name in found if name not in partner]:
         notes.append(f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}.")
-    if alone := [theirs[name] for name in theirs if name not in ours]:
+    if alone := [name for name in true if name not in partner.values()]:
         notes.append(f"{len(alone)} true timelines have no prediction and were left out: {_some(alone)}.")
-    return shared, notes
+    return list(partner.items()), notes
+
+
+def pair_videos(one: Mapping[str, Timeline], other: Mapping[str, Timeline]) -> dict[str, str]:
+    """For names in `one` that of the same video in `other`: the same name or, where none has it, one that is alike.
+
+    >>> pair_videos(dict.fromkeys(["cam1/a", "b.mp4"]), dict.fromkeys(["cam1/a", "cam2/a", "B"]))
+    {'cam1/a': 'cam1/a', 'b.mp4': 'B'}
+    """
+    mine, theirs = _by_name(one), _by_name(other)
+    alike = {name: theirs[key] for key, name in mine.items() if key in theirs}
+    pairs = {name: name if name in other else alike.get(name) for name in one}
+    return {a: b for a, b in pairs.items() if b is not None and (a == b or b not in one)}
 
 
 def share_videos(
@@ -173,11 +184,11 @@ def plain_names(videos: Sequence[str]) -> list[str]:
     return [normalize("NFC", short).casefold() for short in short_names(videos)]
 
 
-def _by_name(timelines: Mapping[str, Timeline], side: str) -> dict[str, str]:
+def _by_name(timelines: Mapping[str, Timeline]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, key in zip(timelines, plain_names(list(timelines)), strict=True):
         if key in found:
-            raise AnnotationError(f"two {side} are of one video: {found[key]!r} and {name!r}. Keep one of them.")
+            raise AnnotationError(f"two timelines are of one video: {found[key]!r} and {name!r}. Keep one of them.")
         found[key] = name
     return found
 
