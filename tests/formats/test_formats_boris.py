@@ -54,6 +54,20 @@ def test_a_project(tmp_path: Path) -> None:
     assert list(read_folder(path)) == ["tea"]
 
 
+def test_the_time_offset_of_an_observation_is_taken_off(tmp_path: Path) -> None:
+    """BORIS adds it to the time of the media when an event is coded."""
+    moved = [[time + 100, *rest] for time, *rest in project()["observations"]["first try"]["events"]]
+    (tmp_path / "study.boris").write_text(json.dumps(project(events=moved)))
+    assert read(tmp_path / "study.boris").segments[0].start == 101.5
+    (tmp_path / "study.boris").write_text(json.dumps(project(events=moved, **{"time offset": 100.0})))
+    there = (Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(4.5, 4.5, "tap"))
+    assert read(tmp_path / "study.boris").segments == there
+    head = "Observation id\tTime offset (s)\tSubject\tBehavior\tBehavior type\tTime\tMedia file name\n"
+    lines = [f"x\t100.0\t\tpour\t{status}\t{time}\ttea.mp4\n" for status, time in (("START", 101.5), ("STOP", 104.0))]
+    (tmp_path / "events.tsv").write_text(head + "".join(lines))
+    assert read(tmp_path / "events.tsv").segments == there[:1]
+
+
 def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "study.boris"
     lengths = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}

@@ -214,6 +214,9 @@ def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
         "</ANNOTATION_DOCUMENT>"
     )
     assert read(path) == Timeline([Segment(0.5, 1.75, "pour tea")], video="tea time")
+    # ELAN shows the video at its own time plus the origin.
+    path.write_text(path.read_text().replace(' MIME_TYPE="video/mp4"/>', ' MIME_TYPE="video/mp4" TIME_ORIGIN="2040"/>'))
+    assert read(path).segments == (Segment(2.54, 3.79, "pour tea"),)
     path.write_text(path.read_text().replace("pour  tea", " "))
     with pytest.raises(AnnotationError, match=r"x\.eaf, annotation a1: the label is empty\. Name the step"):
         read(path)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities, without_overlap
-from stepcut.formats.common import NONE, Options, build_segment, fail, number, optional
+from stepcut.formats.common import NONE, Options, build_segment, fail, number, optional, seconds
 from stepcut.formats.tables import Row, plain, simplify, write_rows
 from stepcut.timeline import Segment, Timeline
 
@@ -22,6 +22,8 @@ VERSION = "7.0"
 HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
 STATUS = ("status", "behavior_type")
 NOBODY = "No focal subject"
+OFFSET = "time_offset_(s)"
+"""What BORIS has added to the time of the media, in its tables and projects."""
 MEDIA = ("media_file_name", "media_file_path", "media_file")
 
 
@@ -43,7 +45,8 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
     subjects = _wanted({str(event[1]) for _, each in observations for event in each["events"]}, path, options)
     timelines: list[Timeline] = []
     for name, observation in observations:
-        events = [Event(number(e[0]), str(e[1]), str(e[2]), str(e[3])) for e in observation["events"]]
+        offset = number(observation.get("time offset") or 0)
+        events = [Event(number(e[0]) - offset, str(e[1]), str(e[2]), str(e[3])) for e in observation["events"]]
         missing = sorted({event.code for event in events} - set(steps))
         if missing:
             fail(path, f"observation {name!r}: {missing[0]!r} is not in the ethogram", "Add it there in BORIS")
@@ -119,7 +122,8 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     named = [(row, row.cell(columns, "subject", path) if "subject" in columns else "") for row in rows[place + 1 :]]
     subjects = _wanted({subject for _, subject in named}, path, options)
     for row, subject in named:
-        time, status = row.time(columns, "time", path), row.cell(columns, "status", path)
+        shift = seconds(row.cell(columns, OFFSET, path)) if OFFSET in columns else None
+        time, status = row.time(columns, "time", path) - (shift or 0.0), row.cell(columns, "status", path)
         step = row.cell(columns, "behavior", path)
         states, points = videos.setdefault(row.cell(columns, media, path) if media else path.stem, ([], []))
         if subject not in subjects:

@@ -53,7 +53,8 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     root = _parse(path, read_text(path) if content is None else content)
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
-    media = next((each.attrib["MEDIA_URL"] for each in root.iter("MEDIA_DESCRIPTOR")), path.stem)
+    linked = next((each.attrib for each in root.iter("MEDIA_DESCRIPTOR")), {"MEDIA_URL": path.stem})
+    origin = int(linked.get("TIME_ORIGIN", 0))  # milliseconds: what the video shows where ELAN's time begins
     words = {
         each.get("CV_ID"): [entry.text for tag in ("CV_ENTRY", "CVE_VALUE") for entry in each.iter(tag) if entry.text]
         for each in root.iter("CONTROLLED_VOCABULARY")
@@ -67,12 +68,12 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
             copied = who == PROPOSAL and not re.fullmatch(rf"{PROPOSAL}( \(\d+\))?", name)
             segments, steps = found.setdefault(name if copied or not who else who, ([], []))
             steps += allowed.get(tier.get("LINGUISTIC_TYPE_REF"), [])
-            segments += (_segment(each, slots, path) for each in tier.iter("ALIGNABLE_ANNOTATION"))
+            segments += (_segment(each, slots, origin, path) for each in tier.iter("ALIGNABLE_ANNOTATION"))
     if not found:
         fail(path, "has no tier", "Add one in ELAN and annotate in it")
     length = properties.get("stepcut:duration")
     duration = need_seconds(length, path) if length else None
-    video = properties.get("stepcut:video", video_name(unquote(media)))
+    video = properties.get("stepcut:video", video_name(unquote(linked["MEDIA_URL"])))
     return {name: Timeline(each, duration, list(dict.fromkeys(steps)), video) for name, (each, steps) in found.items()}
 
 
@@ -164,10 +165,11 @@ def _parse(path: Path, text: str) -> etree.Element:
     return root
 
 
-def _segment(annotation: etree.Element, slots: Mapping[str, str | None], path: Path) -> Segment:
+def _segment(annotation: etree.Element, slots: Mapping[str, str | None], origin: int, path: Path) -> Segment:
     where = f"{path}, annotation {annotation.get('ANNOTATION_ID')}"
     start, end = (slots.get(annotation.attrib[f"TIME_SLOT_REF{side}"]) for side in (1, 2))
     if start is None or end is None:
         fail(where, "it is not aligned with time", "Align it in ELAN")
     text = " ".join((annotation.findtext("ANNOTATION_VALUE") or "").split())
-    return build_segment(int(start) / UNIT["milli"], int(end) / UNIT["milli"], text, where, None)
+    first, last = ((int(time) + origin) / UNIT["milli"] for time in (start, end))
+    return build_segment(first, last, text, where, None)
