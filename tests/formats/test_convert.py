@@ -199,3 +199,10 @@ def test_a_write_that_fails_leaves_no_copy(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError):
         write(tmp_path / "tea.csv", [TEA, TEA])
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+
+
+def test_files_that_name_no_video_stay_apart_in_one_file(tmp_path: Path) -> None:
+    for name in ("soup", "tea"):
+        write(tmp_path / "in" / f"{name}.json", replace(TEA, video=""))
+    assert main(["convert", str(tmp_path / "in"), str(tmp_path / "all.csv"), "--quiet"]) == 0
+    assert list(read_folder(tmp_path / "all.csv")) == ["soup", "tea"]

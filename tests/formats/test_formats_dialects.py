@@ -326,3 +326,10 @@ def test_native_json_without_a_video_is_named_after_its_file(tmp_path: Path) -> 
     record = {"format": "stepcut timeline", "video": None, "steps": None, "segments": []}
     (tmp_path / "tea.json").write_text(json.dumps(record))
     assert read(tmp_path / "tea.json").video == "tea"
+
+
+@pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if f.many and f.read])
+def test_several_timelines_without_a_name_stay_apart(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"all{FORMATS[name].suffix}"
+    write(path, [Timeline([each], 70.0) for each in TWO], name, rate=4)
+    assert [timeline.sequence() for timeline in read_all(path, name)] == [["pour tea"], ["stir"]]

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if into_folder:
         write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     else:
-        write(target, list(found.values()), name, args.rate, spreadsheet=args.spreadsheet_safe)
+        write(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     if not args.quiet:
         for loss in losses(list(found.values()), name, args.rate):
             say(f"{name}: {loss}.")

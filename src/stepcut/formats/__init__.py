@@ -139,12 +139,12 @@ def write(
     spreadsheet  tables: a name that a spreadsheet would take for a formula gets a leading apostrophe
     """
     place = Path(path_text(path))
-    timelines = [replace(each, video=printable(each.video)) for each in as_list(timeline)]
+    timelines = [replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))]
     chosen = choose("format", format, FORMATS) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not chosen.many:
         what = f"format {chosen.name!r} holds one video and {len(timelines)} were given"
         raise OptionError(f"{place}: {what}. Write a folder instead: write_folder(), stepcut convert IN FOLDER.")
-    videos = [each.video for each in timelines if each.video]
+    videos = [each.video for each in timelines]
     if len(set(videos)) != len(videos):
         twice = next(video for video in videos if videos.count(video) > 1)
         raise AnnotationError(f"{place}: two timelines are of the video {twice!r}. Name the videos apart.")
@@ -187,7 +187,7 @@ def write_folder(
     """
     chosen = choose("format", format, FORMATS)
     listed = as_list(timelines)
-    names = short_names([timeline.video or f"video{place}" for place, timeline in enumerate(listed, start=1)])
+    names = short_names([timeline.video or "video1" for timeline in _named_apart(listed)])
     paths = [Path(path_text(folder)) / f"{safe_name(name.replace('/', '_')).name}{chosen.suffix}" for name in names]
     taken = Counter(paths)
     for name, path in zip(names, paths, strict=True):
@@ -198,6 +198,13 @@ def write_folder(
     for path, timeline in zip(paths, listed, strict=True):
         write(path, timeline, format, rate, annotator, spreadsheet)
     return paths
+
+
+def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
+    """The `timelines`; of several, one of a video without a name has its place as a name: video1, video2, ..."""
+    if len(timelines) < 2:
+        return timelines
+    return [each if each.video else replace(each, video=f"video{n}") for n, each in enumerate(timelines, start=1)]
 
 
 def losses(timelines: AnyTimelines, format: str, rate: Rate | None = None) -> list[str]:
