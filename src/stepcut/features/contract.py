@@ -92,6 +92,9 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray
         raise FeatureError(f"{name}: empty, shape {array.shape}; at least one row of one number is needed.")
     for at in range(0, len(array), 1024):  # in pieces, so that a memory-mapped file stays on the disk
         part = array[at : at + 1024]
+        if part.dtype == np.float16:  # of which a processor takes the least and the greatest one by one
+            with np.errstate(invalid="ignore"):  # numpy warns of NaNs of an unusual kind
+                part = part.astype(np.float32)
         if not (float(part.min()) >= -LARGEST and float(part.max()) <= LARGEST):  # false for NaN as well
             with np.errstate(invalid="ignore"):  # numpy warns of NaNs of an unusual kind
                 bad = np.argwhere(~(np.abs(part.astype(np.float64)) <= LARGEST))[0]
