@@ -98,6 +98,7 @@ def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
         "segments": lambda odd: stepcut.Timeline(odd),
         "segments: in a list": lambda odd: stepcut.Timeline([odd]),
         "steps": lambda odd: stepcut.Timeline([], steps=odd),
+        "duration": lambda odd: stepcut.Timeline([], duration=odd or "5"),
         "labels": lambda odd: stepcut.Timeline.from_labels(odd, 1, ["pour"]),
         "rate": lambda odd: stepcut.Timeline.from_labels([0, 0], odd, ["pour"]),
     }

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, EMPTY_COLOUR, colour, legend
-from stepcut.errors import AnnotationError, OptionError, as_items
+from stepcut.errors import AnnotationError, OptionError, as_items, check_kind
 from stepcut.rate import as_rate
 from stepcut.tables import data_frame
 
@@ -108,10 +108,10 @@ class Timeline:
         if len(vocabulary) != len(steps):
             raise AnnotationError(f"step names must differ from one another; got {list(steps)}.")
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
-        object.__setattr__(self, "segments", ordered)
-        object.__setattr__(self, "duration", _plain(duration))
-        object.__setattr__(self, "steps", tuple(vocabulary))
-        object.__setattr__(self, "video", video)
+        check_kind("duration", duration, (Real, type(None)), "the length of the video in seconds")
+        given = {"segments": ordered, "duration": _plain(duration), "steps": tuple(vocabulary), "video": video}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self.segments)
