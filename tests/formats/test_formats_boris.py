@@ -68,6 +68,18 @@ def test_the_time_offset_of_an_observation_is_taken_off(tmp_path: Path) -> None:
     assert read(tmp_path / "events.tsv").segments == there[:1]
 
 
+def test_tabular_events_of_two_films_one_after_the_other(tmp_path: Path) -> None:
+    """Their times are those of the observation; a table says which films it played, and how long they are."""
+    head = (
+        "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
+    )
+    events = [("START", 1.5, "a.mp4"), ("STOP", 3, "a.mp4"), ("START", 4, "b.mp4"), ("STOP", 5.5, "b.mp4")]
+    line = "x\tplayer #1:a.mp4;b.mp4|player #2:c.mp4\t0\t3.500;10.000|9.000\tpour"
+    (tmp_path / "x.tsv").write_text(head + "".join(f"{line}\t{s}\t{t}\t{file}\n" for s, t, file in events))
+    found = read_folder(tmp_path)
+    assert [found[name].segments for name in "ab"] == [(Segment(1.5, 3, "pour"),), (Segment(0.5, 2, "pour"),)]
+
+
 def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "study.boris"
     lengths = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}

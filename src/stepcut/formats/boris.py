@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities, without_overlap
-from stepcut.formats.common import NONE, Options, build_segment, fail, number, optional, seconds
+from stepcut.formats.common import NONE, Options, build_segment, fail, need_seconds, number, optional, seconds
 from stepcut.formats.tables import Row, plain, simplify, write_rows
 from stepcut.timeline import Segment, Timeline
 
@@ -122,8 +122,7 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     named = [(row, row.cell(columns, "subject", path) if "subject" in columns else "") for row in rows[place + 1 :]]
     subjects = _wanted({subject for _, subject in named}, path, options)
     for row, subject in named:
-        shift = seconds(row.cell(columns, OFFSET, path)) if OFFSET in columns else None
-        time, status = row.time(columns, "time", path) - (shift or 0.0), row.cell(columns, "status", path)
+        time, status = row.time(columns, "time", path) - _begin(row, columns, path), row.cell(columns, "status", path)
         step = row.cell(columns, "behavior", path)
         states, points = videos.setdefault(row.cell(columns, media, path) if media else path.stem, ([], []))
         if subject not in subjects:
@@ -134,6 +133,15 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
             modifiers = [row.cells[i] for n, i in columns.items() if n.startswith("modifier") and i < len(row.cells)]
             states.append(Event(time, subject, step, "|".join(modifiers)))
     return [Timeline(pair(states, path) + points, video=video) for video, (states, points) in videos.items()]
+
+
+def _begin(row: Row, columns: Mapping[str, int], path: Path) -> float:
+    """When the media file of an event begins on the clock of its observation, which may play several, one by one."""
+    wanted = (OFFSET, "source", "media_duration_(s)", "media_file_name")
+    offset, played, lengths, media = (row.cell(columns, name, path) if name in columns else "" for name in wanted)
+    files = played.split("|")[0].removeprefix("player #1:").split(";")
+    before = lengths.split("|")[0].split(";")[: files.index(media)] if media in files else []
+    return (seconds(offset) or 0.0) + sum(need_seconds(length, path, row.line) for length in before)
 
 
 def write_events(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
