@@ -95,6 +95,8 @@ def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
         "time": lambda odd: proc.guide().push(odd, ROW),
         "row": lambda odd: proc.guide().push(0.0, odd),
         "video: online": lambda odd: proc.method.online().push(odd),
+        "count": lambda odd: proc.hierarchy().groups(odd),
+        "column": lambda odd: stepcut.evaluate(proc, proc.timelines).column(odd),
         "segments": lambda odd: stepcut.Timeline(odd),
         "segments: in a list": lambda odd: stepcut.Timeline([odd]),
         "steps": lambda odd: stepcut.Timeline([], steps=odd),

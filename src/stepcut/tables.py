@@ -44,7 +44,7 @@ class Table:
 
     def column(self, name: str) -> list[Cell]:
         """The cells of the column `name`."""
-        place = self.columns.index(name)
+        place = choose("column", name, {each: place for place, each in enumerate(self.columns)})
         return [row[place] for row in self.rows]
 
     def show(self, cell: Cell) -> str:

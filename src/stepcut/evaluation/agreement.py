@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError
+from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import pair_videos
 from stepcut.files.names import spell
+from stepcut.methods.segmenter import check_number
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline
 
@@ -62,9 +63,7 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
     """
     from sklearn.metrics import cohen_kappa_score
 
-    if not tolerance >= 0:
-        raise OptionError(f"tolerance={tolerance}; give seconds from 0 up.")
-
+    check_number("tolerance", tolerance, 0)
     mass: dict[tuple[str, str], float] = {}
     matched: list[float] = []
     boundaries = 0

@@ -95,6 +95,7 @@ def put_on_one_clock(
 def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> tuple[list[tuple[str, str]], list[str]]:
     """Pairs of names in `found` and `true` of one video (suffix, folder and case aside), and what was left over."""
     partner = pair_videos(found, true)
+    taken = set(partner.values())
     if not partner:
         raise AnnotationError(
             f"no video has both a prediction and a truth: predicted are {_some(found)}; the truth is of {_some(true)}. "
@@ -103,7 +104,7 @@ def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> 
     notes = []
     if alone := [name for name in found if name not in partner]:
         notes.append(f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}.")
-    if alone := [name for name in true if name not in partner.values()]:
+    if alone := [name for name in true if name not in taken]:
         notes.append(f"{len(alone)} true timelines have no prediction and were left out: {_some(alone)}.")
     return list(partner.items()), notes
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Labels
+from stepcut.methods.segmenter import check_number
 
 Floats = NDArray[np.float64]
 
@@ -43,8 +43,7 @@ class Hierarchy:
 
     def groups(self, count: int) -> list[tuple[int, ...]]:
         """The steps in `count` groups, by their first step."""
-        if not 1 <= count <= len(self.steps):
-            raise OptionError(f"count={count}; there are 1 to {len(self.steps)} groups of {len(self.steps)} steps.")
+        check_number("count", count, 1, len(self.steps), whole=True)
         groups: set[tuple[int, ...]] = {(step,) for step in range(len(self.steps))}
         for merge in self.merges[: len(self.steps) - count]:
             groups = (groups - {merge.a, merge.b}) | {tuple(sorted(merge.a + merge.b))}
