@@ -75,6 +75,9 @@ def test_what_is_left_is_what_counting_the_others_gives(mixed: Expectations, new
     total = total_worth(worths(strayed, told.scales), told.steps_decide)
     assert (total > limit) == (not check_labels(new, 1.0, told).ok)
     assert mixed.without([]) is mixed
+    one = mixed.without(NAMES[1:])
+    assert (one.normal, one.promised, set(one.detects.values())) == (1, 0.5, {0.0})
+    assert mixed.without(NAMES) is mixed
     assert mixed.without(["a video that is not there"]) is mixed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from numbers import Real
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations, set_limits
-from stepcut.checking.forecast import Planted, is_found
+from stepcut.checking.forecast import Planted
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate
 from stepcut.checking.simulate import WITHOUT_STEP, Recut, Rows, change
@@ -101,17 +100,10 @@ def learn_expectations(
             if kind == WITHOUT_STEP:
                 shortened.append(made)
     planted = {kind: Planted.gather(each) for kind, each in changed.items()}
-    gains = np.zeros(len(shown))  # how many more are found of each video where steps may decide alone
-    for each in planted.values():
-        told = is_found(each, strayed, false_alarms).astype(int)
-        np.add.at(gains, np.array(each.of, dtype=int), told[:, 1] - told[:, 0])
-    # By more than one standard error: of few videos, more may be found by chance.
-    decide = bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
     return Expectations(
         usual=usual,
         false_alarms=false_alarms,
         task=learn_task(learned, left_out_looks, shortened),
-        steps_decide=decide,
         videos=tuple(videos),
-        **set_limits(strayed, planted, false_alarms, decide),
+        **set_limits(strayed, planted, false_alarms),
     )

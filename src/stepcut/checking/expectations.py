@@ -84,11 +84,11 @@ class Expectations:
         far sets the limit. Those that are left and a new one are still compared alike, so the promise holds.
         """
         kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
-        if len(kept) == len(self.videos):
+        if len(kept) in (0, len(self.videos)):  # none would be left to compare with
             return self
         amounts = {way: tuple(values[place] for place in kept) for way, values in self.amounts.items()}
         planted = {kind: changed.among(kept) for kind, changed in self.planted.items()}
-        limits = set_limits(amounts, planted, self.false_alarms, self.steps_decide)
+        limits = set_limits(amounts, planted, self.false_alarms)
         return replace(self, videos=tuple(self.videos[place] for place in kept), **limits)
 
     @property
@@ -225,20 +225,25 @@ def _arrays(amounts: Mapping[str, Sequence[float]]) -> dict[str, Floats]:
 
 
 def set_limits(
-    amounts: dict[str, tuple[float, ...]], planted: dict[str, Planted], false_alarms: float, steps_decide: bool
+    amounts: dict[str, tuple[float, ...]], planted: dict[str, Planted], false_alarms: float
 ) -> dict[str, Any]:
-    """What follows from how far normal videos stray: the scales, the limit, what it promises, and what will be found.
+    """What follows from how far normal videos stray: the scales, whether steps may decide alone, the limit, what it
+    promises, and what will be found.
 
     amounts       for each way, by how much each strays
     planted       changed videos, to see what is found of them
     false_alarms  the share of normal videos that may be called wrong
-    steps_decide  whether steps may decide alone
     """
     strayed = _arrays(amounts)
     scales = learn_scales(strayed)
-    totals = total_worth(worths(strayed, scales), steps_decide)
+    found = {kind: is_found(changed, strayed, false_alarms) for kind, changed in planted.items()}
+    gains = np.zeros(len(strayed["length"]))  # how many more are found of each video where steps may decide alone
+    for kind, told in found.items():
+        np.add.at(gains, np.array(planted[kind].of, dtype=int), told[:, 1].astype(int) - told[:, 0])
+    # By more than one standard error: of few videos, more may be found by chance.
+    decide = len(gains) > 1 and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
+    totals = total_worth(worths(strayed, scales), decide)
     limit = find_limit(totals, false_alarms)
-    found = {kind: is_found(changed, strayed, false_alarms)[:, int(steps_decide)] for kind, changed in planted.items()}
     return {
         "amounts": amounts,
         "planted": planted,
@@ -246,5 +251,6 @@ def set_limits(
         "limit": limit,
         "promised": promised_rate(len(totals), false_alarms),
         "alarmed": float(np.mean(totals > limit)),
-        "detects": {kind: float(np.mean(each)) for kind, each in found.items() if len(each)},
+        "detects": {kind: float(np.mean(told[:, int(decide)])) for kind, told in found.items() if len(told)},
+        "steps_decide": decide,
     }

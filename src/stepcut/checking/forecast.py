@@ -45,7 +45,8 @@ def is_found(planted: Planted, amounts: Mapping[str, Any], false_alarms: float) 
     false_alarms  the share of normal videos that may be called wrong
     """
     found = np.zeros((len(planted.of), 2), dtype=bool)
-    for place in sorted(set(planted.of)):
+    alone_there = len(next(iter(amounts.values()))) < 2  # nothing is left to compare with
+    for place in () if alone_there else sorted(set(planted.of)):
         rest: dict[str, Floats] = {way: np.delete(values, place) for way, values in amounts.items()}
         scales = learn_scales(rest)
         for row in (row for row, video in enumerate(planted.of) if video == place):
