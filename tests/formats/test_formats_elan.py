@@ -217,6 +217,9 @@ def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
     # ELAN shows the video at its own time plus the origin.
     path.write_text(path.read_text().replace(' MIME_TYPE="video/mp4"/>', ' MIME_TYPE="video/mp4" TIME_ORIGIN="2040"/>'))
     assert read(path).segments == (Segment(2.54, 3.79, "pour tea"),)
+    sound = '<MEDIA_DESCRIPTOR MEDIA_URL="file:///C:/films/sound.wav" MIME_TYPE="audio/x-wav"/>'
+    path.write_text(path.read_text().replace("<MEDIA_DESCRIPTOR", f"{sound}<MEDIA_DESCRIPTOR", 1))
+    assert read(path) == Timeline([Segment(2.54, 3.79, "pour tea")], video="tea time")  # the video, not its sound
     path.write_text(path.read_text().replace("pour  tea", " "))
     with pytest.raises(AnnotationError, match=r"x\.eaf, annotation a1: the label is empty\. Name the step"):
         read(path)

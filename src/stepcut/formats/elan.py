@@ -53,7 +53,8 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     root = _parse(path, read_text(path) if content is None else content)
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
-    linked = next((each.attrib for each in root.iter("MEDIA_DESCRIPTOR")), {"MEDIA_URL": path.stem})
+    media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]
+    linked = next((each for each in media if each.get("MIME_TYPE", "").startswith("video")), media[0])
     origin = int(linked.get("TIME_ORIGIN", 0))  # milliseconds: what the video shows where ELAN's time begins
     words = {
         each.get("CV_ID"): [entry.text for tag in ("CV_ENTRY", "CVE_VALUE") for entry in each.iter(tag) if entry.text]
