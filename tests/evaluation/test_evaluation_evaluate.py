@@ -305,7 +305,7 @@ def test_videos_without_truth_are_named_in_natural_order() -> None:
         (None, truth(), "None cannot be evaluated; give a procedure"),
         ({"a": [1, 2]}, truth(), "1 cannot be evaluated; give a procedure"),
         (truth(), 3, "truth=3 holds no timelines; give a folder"),
-        (truth(), {"v0": [1, 2]}, r"truth of v0 is a list; give a stepcut.Timeline"),
+        (truth(), {"v0": [1, 2]}, r"truth=.*\[1, 2\].* is not allowed; give a stepcut.Timeline for each video"),
         (Task("tea", [], STEPS), truth(), "Task tea: 0 videos, 3 steps> cannot be evaluated; give a procedure"),
         ({"random": [truth()]}, truth(), "row is called 'random', as a baseline .* Give it another name"),
     ],

@@ -301,7 +301,7 @@ def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
         extract(folder, "resnet5", cache=tmp_path)
     with pytest.raises(VideoError, match="no such file or folder"):
         extract(tmp_path / "nowhere", Mean(), cache=tmp_path)
-    with pytest.raises(OptionError, match="source=3; give a folder, files or globs"):
+    with pytest.raises(OptionError, match="source=3 is of type int; give a folder, files or globs"):
         extract(3, Mean(), cache=tmp_path)
     with pytest.raises(OptionError, match="device=3 is unknown"):
         extract(folder, device=3, cache=tmp_path)

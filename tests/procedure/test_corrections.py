@@ -214,7 +214,7 @@ def test_capitals_and_spaces_make_no_other_step(place: Path) -> None:
         ({"do": "mark", "video": "one", "start": float("nan"), "end": 2, "step": 0}, "is no time"),
         ({"do": "mark", "video": "one", "start": "1", "end": 2, "step": 0}, "is no time"),
         ({"do": "mistake", "video": "on"}, "did you mean 'one'"),
-        ({"do": "mistake", "video": "one", "holds": "no"}, "say true or false"),
+        ({"do": "mistake", "video": "one", "holds": "no"}, "give true or false"),
     ],
 )
 def test_a_wrong_edit_changes_nothing(place: Path, edit: Any, sentence: str) -> None:

@@ -286,7 +286,5 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Ed
             raise OptionError(f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task.")
         graph = getattr(truth, "graph", None)
         return truth.timelines, str(getattr(truth, "name", "given")), dict.fromkeys(truth.timelines, graph)
-    for name, one in truth.items():
-        if not isinstance(one, Timeline):
-            raise OptionError(f"truth of {name} is a {type(one).__name__}; give a stepcut.Timeline.")
+    as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
     return truth, "given", {}

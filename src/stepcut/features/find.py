@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
+from stepcut.errors import FeatureError, StepcutError, VideoError, check_kind
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
 from stepcut.files.names import VIDEO_SUFFIXES, visible
 from stepcut.progress import warn_once
@@ -66,8 +66,7 @@ def as_list(source: Any) -> list[Any]:
     """What a `source` holds: itself alone where it is a path."""
     if isinstance(source, str | os.PathLike | Address):
         return [source]
-    if not isinstance(source, Iterable):
-        raise OptionError(f"source={source!r}; give a folder, files or globs of videos or features, or arrays (T, d).")
+    check_kind("source", source, Iterable, "a folder, files or globs of videos or features, or arrays (T, d)")
     return list(source)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from stepcut.colours import colour
-from stepcut.errors import OptionError, choose, unknown
+from stepcut.errors import OptionError, check_kind, choose, unknown
 from stepcut.files.names import plain
 from stepcut.procedure.corrections.document import Document, Part, Step, join, union
 
@@ -78,8 +78,7 @@ def describe(document: Document, edit: Edit) -> str:
 def _rename(document: Document, edit: Edit) -> Document:
     """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may exchange names."""
     given = edit.get("names", {edit.get("step"): edit.get("name")})
-    if not isinstance(given, Mapping):
-        raise OptionError(f"names={given!r} is not allowed; give an object with a name for each step number.")
+    check_kind("names", given, Mapping, "an object with a name for each step number")
     numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in given]
     names = {
         _number(document, {"step": n}, "step"): _name(word) for n, word in zip(numbers, given.values(), strict=True)
@@ -234,8 +233,7 @@ def _severity(document: Document, edit: Edit) -> Document:
 def _mistake(document: Document, edit: Edit) -> Document:
     """This video holds a mistake, so it is no normal one; with `holds` false it is one again."""
     video, holds = _video(document, edit), edit.get("holds", True)
-    if not isinstance(holds, bool):
-        raise OptionError(f"holds={holds!r} is not allowed; say true or false.")
+    check_kind("holds", holds, bool, "true or false")
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
     if len(document.parts) - len(mistakes) < FEWEST_NORMAL:
         raise OptionError(f"video={video!r}: fewer than {FEWEST_NORMAL} normal videos would be left to compare with.")
