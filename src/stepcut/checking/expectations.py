@@ -118,8 +118,8 @@ class Expectations:
         first, *others = self.oddest[:3]
         less = self.without([first])._found
         return (
-            f"{first} strays most from the others, then {' and '.join(others)}. Where one of them holds a mistake, "
-            f"say so, and it counts as normal no more: without {first}, {less}."
+            f"{first} strays most from the others, then {' and '.join(others)}. Where one of them holds a mistake or "
+            f"shows something else, say so, and it counts as normal no more: without {first}, {less}."
         )
 
     @property
