@@ -114,12 +114,18 @@ def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> 
     old = Expectations.from_json(earlier)
     assert (old.oddest, old.advice, old.detects) == ([], "", mixed.detects)
     shared = record["planted"]["half of the video"]
+    steps = record["graph"]["steps"]
     for damaged in (
+        {"length": [float("inf"), 1.0, 12]},
+        {"scales": record["scales"] | {"missed": [0.0, -1.0, 12]}},
+        {"graph": record["graph"] | {"steps": [steps[0] | {"times": ["x"]}, *steps[1:]]}},
+        {"graph": record["graph"] | {"steps": [steps[0] | {"duration": dict.fromkeys(("median", "low", "high"))}]}},
+        {"graph": record["graph"] | {"videos": True}},
         {"videos": NAMES[1:]},
         {"planted": {"half of the video": shared | {"of": [13, *shared["of"][1:]]}}},
         {"planted": {"half of the video": shared | {"of": shared["of"][1:]}}},
         {"planted": {"half of the video": {"of": shared["of"]}}},
         {"planted": {"half of the video": shared | {"length": [float("nan")] * len(shared["of"])}}},
     ):
-        with pytest.raises(ProcedureError, match=r"check.json is damaged"):
+        with pytest.raises(ProcedureError, match=r"check.json is damaged|no procedure graph"):
             Expectations.from_json(record | damaged)

@@ -159,23 +159,23 @@ class Expectations:
         try:
             old = "limits" in record
             new = record["strange"] if old else record["new"]
-            length = Scale(*record["length"])
+            length = _read_scale(*record["length"])
             usual = Usual(
                 graph=ProcedureGraph.from_json(record["graph"]),
-                paces={step: Scale(*pace) for step, *pace in record["paces"]},
+                paces={step: _read_scale(*pace) for step, *pace in record["paces"]},
                 length=length,
                 never=dict.fromkeys(("missed", "misordered", "extra"), 0.01) if old else dict(record["never"]),
                 peaks={step: (known,) if old else tuple(known) for step, known in record["peaks"]},
                 times={} if old else {step: float(time) for step, time in record["times"]},
                 new=math.inf if new is None else float(new),
-                stretch=Scale(math.log(5.0), 1.0, 0) if old else Scale(*record["stretch"]),
-                clarity={step: Scale(*scale) for step, *scale in record.get("clarity", ())},
+                stretch=Scale(math.log(5.0), 1.0, 0) if old else _read_scale(*record["stretch"]),
+                clarity={step: _read_scale(*scale) for step, *scale in record.get("clarity", ())},
                 exchangeable={(a, b): float(share) for a, b, share in record.get("exchangeable", ())},
             )
             scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
             scales["length"] = Scale(-length.middle, length.spread, length.videos)
             if not old:
-                scales = {name: Scale(*record["scales"].get(name, scales[name])) for name in BELIEVED}
+                scales = {name: _read_scale(*record["scales"].get(name, scales[name])) for name in BELIEVED}
             asked, amounts = record["false_alarms"], _read_amounts(record.get("amounts") or {})
             names = tuple(map(str, record.get("videos", ())))
             if names and len(names) != len(amounts.get("length", ())):
@@ -199,6 +199,12 @@ class Expectations:
                 f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
                 "check.json is damaged. Learn the procedure again."
             ) from error
+
+
+def _read_scale(middle: float, spread: float, videos: int) -> Scale:
+    if not (abs(middle) < LARGEST and 0 <= spread < LARGEST and 0 <= videos < LARGEST):
+        raise ValueError(f"a mean of {middle}, a spread of {spread} in {videos} videos")
+    return Scale(middle, spread, videos)
 
 
 def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:

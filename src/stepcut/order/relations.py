@@ -172,23 +172,29 @@ class Relations:
     def from_json(cls, record: Mapping[str, Any]) -> Self:
         """The graph of a `record` that `to_json` gave."""
         try:
+            edges, steps = record["edges"], record["steps"]
             support = {
-                (e["before"], e["after"]): Support(e["kept"], e["together"], e.get("refuted_by", 1))
-                for e in record["edges"]
+                (_count(e["before"]), _count(e["after"])): Support(
+                    _count(e["kept"]), _count(e["together"]), _count(e.get("refuted_by", 1))
+                )
+                for e in edges
             }
-            steps = record["steps"]
             return cls(
-                steps=tuple(entry["step"] for entry in steps),
+                steps=tuple(_count(entry["step"]) for entry in steps),
                 edges=set(support),
                 support=support,
-                videos=record["videos"],
-                occurs={entry["step"]: entry["occurs"] for entry in steps},
-                times={entry["step"]: tuple(entry["times"]) for entry in steps},
-                transitions={(a, b): count for a, b, count in record["transitions"]},
-                first={(a, b): count for a, b, count in record["first"]},
-                durations={e["step"]: Duration(**e["duration"]) for e in steps if e["duration"] is not None},
-                names=tuple(record["names"]),
-                undecided={(a, b) for a, b in record.get("undecided", ())},
+                videos=_count(record["videos"]),
+                occurs={entry["step"]: _count(entry["occurs"]) for entry in steps},
+                times={entry["step"]: tuple(map(_count, entry["times"])) for entry in steps},
+                transitions={(_count(a, END), _count(b, END)): _count(n) for a, b, n in record["transitions"]},
+                first={(_count(a), _count(b)): _count(count) for a, b, count in record["first"]},
+                durations={
+                    e["step"]: Duration(**{key: float(value) for key, value in e["duration"].items()})
+                    for e in steps
+                    if e["duration"] is not None
+                },
+                names=tuple(map(str, record["names"])),
+                undecided={(_count(a), _count(b)) for a, b in record.get("undecided", ())},
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ProcedureError(
@@ -207,6 +213,13 @@ class Relations:
         for step in TopologicalSorter(needs).static_order():
             found[step] = needs[step].union(*(found[before] for before in needs[step]))
         return found
+
+
+def _count(value: Any, least: int = 0) -> int:
+    """A whole number from `least` up, as a file holds it."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{value!r} is no whole number from {least} up")
+    return value
 
 
 def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: float = 0.0) -> dict[int, float]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -238,7 +239,11 @@ def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Tim
         segments.append(Segment(float(one["start"]), float(one["end"]), steps[one["step"]], sure))
     duration = None if entry["duration"] is None else float(entry["duration"])
     timeline = Timeline(segments, duration=duration, steps=steps, video=name)
-    if timeline.overlapping() or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline):
+    if (
+        not math.isfinite(timeline.end)
+        or timeline.overlapping()
+        or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline)
+    ):
         raise ValueError(f"the timeline of {name}")
     return timeline
 
