@@ -445,6 +445,16 @@ def test_a_damaged_folder_is_refused_or_right(place: Path, file: str, videos: li
             raise AssertionError(path.read_bytes()) from None
 
 
+@pytest.mark.parametrize("mistakes", [5, "video", [3], [["a"]], None])
+def test_marks_of_mistakes_that_make_no_sense_are_damage(place: Path, mistakes: Any) -> None:
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "mistakes": mistakes}))
+    with pytest.raises(ProcedureError, match="damaged"):
+        sc.load(place)
+    (place / "config.json").write_text(json.dumps({**config, "mistakes": ["a video that is gone"]}))
+    assert not sc.load(place).document.mistakes
+
+
 def test_a_procedure_of_a_stranger_runs_no_code(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "evil_code.py").write_text(
         "from stepcut.methods import StepCut\nopen(__file__ + '.ran', 'w').close()\nclass Mine(StepCut): pass\n"

@@ -321,7 +321,9 @@ def test_a_video_that_holds_a_mistake_is_no_normal_one(place: Path, capsys: pyte
     assert odd not in after.expectations.oddest
     assert main(["teach", str(place), "--mistakes", "nobody"]) == 2
     assert "nobody" in capsys.readouterr().err
-    assert main(["teach", str(place), "--mistakes", odd, "--back"]) == 2
+    for other in (["--back"], ["-o", str(place / "new.proc")], ["-k", "7"]):
+        assert main(["teach", str(place), *other, "--mistakes", odd]) == 2
+        assert "give it alone" in capsys.readouterr().err
     assert sc.load(place) == after
     after.mark_mistakes(odd, holds=False).save(place)
     assert sc.load(place).expectations == before.expectations

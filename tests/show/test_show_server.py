@@ -301,8 +301,11 @@ def test_videos_that_stray_are_shown_and_marked_as_holding_mistakes(many: Path) 
     assert odd[0] not in sc.load(many).expectations.videos
 
 
-def test_where_nothing_is_known_of_normal_videos_none_can_be_marked(page: Page) -> None:
+def test_where_nothing_is_known_of_normal_videos_none_can_be_marked(page: Page, many: Path) -> None:
     assert {video["mistake"] for video in page.get("api/state").json()["videos"]} == {None}
+    (many / "check.json").write_text("{")
+    with Page(many) as damaged:
+        assert {video["mistake"] for video in damaged.get("api/state").json()["videos"]} == {None}
 
 
 def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> None:

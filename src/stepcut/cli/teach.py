@@ -15,18 +15,20 @@ from stepcut.procedure.taught import changes, take_back, teach_folder
 
 def run(args: argparse.Namespace) -> int:
     """Teach, and say what changed."""
+    others = [args.back, args.labels, args.output, args.steps, args.source, args.rate, args.annotator]
+    if args.mistakes and any(one not in (None, False) for one in others):
+        raise OptionError("--mistakes marks videos and learns nothing; give it alone, and teach in a second command.")
     if args.back:
-        if args.labels or args.output or args.mistakes:
-            raise OptionError("--back takes the last teaching back; give it no labels, no --mistakes and no -o.")
+        if args.labels or args.output:
+            raise OptionError("--back takes the last teaching back; give it no labels and no -o.")
         take_back(args.procedure)
         print(f"{args.procedure} is as it was before it was taught")
         return 0
     if args.mistakes:
         marked = load(args.procedure, trust=args.trust).mark_mistakes(*args.mistakes)
         marked.save(args.procedure)
-        if args.labels is None:
-            print(f"kept in {args.procedure}\ncheck: {marked.expectations.forecast}\n{marked.expectations.advice}")
-            return 0
+        print(f"kept in {args.procedure}\ncheck: {marked.expectations.forecast}\n{marked.expectations.advice}")
+        return 0
     labels = args.labels
     if args.rate is not None or args.annotator is not None:
         if labels is None:

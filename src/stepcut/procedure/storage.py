@@ -215,6 +215,8 @@ def read_outline(path: AnyPath) -> Outline:
             raise ValueError("steps.json or timelines.json lacks names or videos")
         if (rate := Fraction(config["rate"])) <= 0:
             raise ValueError(f"rate {rate}")
+        if not isinstance(marked := config.get("mistakes", []), list) or not all(isinstance(n, str) for n in marked):
+            raise ValueError(f"mistakes {marked!r}")
         outline = Outline(
             learned_steps=steps,
             learned_timelines={name: _read_timeline(name, entry, steps) for name, entry in saved.items()},
@@ -239,11 +241,8 @@ def _read_timeline(name: str, entry: Mapping[str, Any], steps: list[str]) -> Tim
         segments.append(Segment(float(one["start"]), float(one["end"]), steps[one["step"]], sure))
     duration = None if entry["duration"] is None else float(entry["duration"])
     timeline = Timeline(segments, duration=duration, steps=steps, video=name)
-    if (
-        not math.isfinite(timeline.end)
-        or timeline.overlapping()
-        or not all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline)
-    ):
+    inside = all(0 <= s.start <= s.end <= timeline.end + 1e-6 for s in timeline)
+    if not (inside and math.isfinite(timeline.end)) or timeline.overlapping():
         raise ValueError(f"the timeline of {name}")
     return timeline
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from stepcut.checking.expectations import Expectations
 from stepcut.colours import colour, ink
+from stepcut.errors import ProcedureError
 from stepcut.evaluation.agreement import stretches
 from stepcut.files.atomic import read_json
 from stepcut.files.names import short_names, spell
@@ -96,9 +98,10 @@ class Beside:
 @lru_cache(maxsize=1)
 def read_oddest(folder: Path, fingerprint: str) -> list[str]:
     """The videos that count as normal in the procedure of this `fingerprint` in a `folder`, those that stray most
-    first; none where that is not known."""
-    file = folder / "check.json"
-    return Expectations.from_json(read_json(file)).oddest if fingerprint and file.exists() else []
+    first; none where that is not known, for who looks need not know it."""
+    with suppress(OSError, ValueError, ProcedureError):
+        return Expectations.from_json(read_json(folder / "check.json")).oddest if fingerprint else []
+    return []
 
 
 class Viewer:
