@@ -65,6 +65,15 @@ def until(page: Any, expression: str) -> None:
     raise AssertionError(f"this never became true: {expression}")
 
 
+def open_on_phone(browser: Any, served: Served) -> Any:
+    """The page at the size of a phone, ready; nothing is wider than that."""
+    tab = browser.new_page(viewport={"width": 390, "height": 844})
+    tab.goto(served.running.address)
+    tab.wait_for_selector("body.ready")
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    return tab
+
+
 def wait_saved(page: Any, words: str) -> None:
     until(page, f"document.getElementById('status').textContent.includes({json.dumps(words)})")
 
@@ -624,10 +633,7 @@ def test_severity_is_set_and_kept(page: Any, place: Path) -> None:
 
 def test_a_video_is_marked_as_holding_a_mistake(browser: Any, many: Path) -> None:
     with Served(many) as opened:
-        page = browser.new_page(viewport={"width": 390, "height": 844})
-        page.goto(opened.running.address)
-        page.wait_for_selector("body.ready")
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page = open_on_phone(browser, opened)
         button = page.get_by_role("button", name="Holds a mistake", exact=True)
         name = page.locator("#stage h2").text_content()
         button.click()
@@ -712,10 +718,7 @@ def test_boundaries_are_reached_and_moved_by_a_frame(page: Any, served: Served) 
 
 def test_a_video_is_confirmed_and_the_others_learn_from_it(browser: Any, learned: Path) -> None:
     with Served(learned) as opened:
-        tab = browser.new_page(viewport={"width": 390, "height": 844})
-        tab.goto(opened.running.address)
-        tab.wait_for_selector("body.ready")
-        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        tab = open_on_phone(browser, opened)
         assert tab.locator("#teach").is_hidden()
         video = opened.viewer.state()["videos"][0]["name"]
         for step, start in enumerate((0.0, 3.0)):  # however so short a film is cut here, each step lasts long enough
