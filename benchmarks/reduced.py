@@ -12,19 +12,18 @@ from pathlib import Path
 import numpy as np
 
 
-def add_reduce(parser: argparse.ArgumentParser) -> None:
-    """The option `--reduce N`, whose value goes to `reduce_features`."""
-    parser.add_argument(
-        "--reduce", type=int, metavar="N", help="the features of DATA on their first N principal directions"
-    )
+def add_reduce(parser: argparse.ArgumentParser, directions: int = 0) -> None:
+    """The option `--reduce N`, whose value goes to `reduce_features`; `directions` if it is not given."""
+    what = f"the features of DATA on their first N principal directions, 0: all of them (default {directions})"
+    parser.add_argument("--reduce", type=int, metavar="N", default=directions, help=what)
 
 
-def reduce_features(folders: Sequence[Path], directions: int | None) -> list[Path]:
-    """Folders of the same layout whose features are reduced, gone when the script ends; `folders` for None.
+def reduce_features(folders: Sequence[Path], directions: int) -> list[Path]:
+    """Folders of the same layout whose features are reduced, gone when the script ends; `folders` for 0.
 
     The directions are those of all rows of a backbone in a folder, means left in; what is kept has half precision.
     """
-    if directions is None:
+    if not directions:
         return list(folders)
     work = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, work)

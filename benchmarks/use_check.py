@@ -45,7 +45,7 @@ class Trial(NamedTuple):
     source: str
     task: str
     hows: tuple[str, ...]
-    """all, all + 3 marked, all + marked, all + 3 labels; or normal, normal + 3 labels, normal + all labels; or true
+    """all, all + 3 marked, all + marked; or normal, normal + 3 labels, normal + all labels; or true
     cut; or same; or `8 videos` of a kitchen. What is learned from labels starts from the same search, as by `teach`."""
     fold: int
     draw: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from scipy.special import ndtr
 
-from stepcut.checking.evidence import Sign, find_faint, find_signs, find_untimely, likeness
+from stepcut.checking.evidence import Sign, beside, find_apart, find_faint, find_signs, find_untimely, likeness
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.report import Finding, Report, StepSeen
@@ -56,11 +56,16 @@ def check_labels(
         if not exchanged and worth["timing"] == max(worth.values()):
             chance = float(ndtr(-worth["timing"]))
             signs += find_untimely(shown, expectations.usual, chance, expectations.severity)
-        ranked = sorted(signs, key=lambda sign: (-_worth(sign, worth), sign.chance))
+        along = beside(shown, expectations.usual, expectations.severity).along
+        # Of what adds alike, that first in which the video is least like the others while it happens.
+        ranked = sorted(signs, key=lambda s: (-_worth(s, worth), -_apart(s, along, shown.seconds), s.chance))
         always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always]
         if not loud and worth["faint"] == max(worth.values()):
             loud = find_faint(shown, expectations.usual, float(ndtr(-worth["faint"])), expectations.severity)
+        apart = max(worth["apart"], worth["unlike"])
+        if not loud and apart == max(worth.values()):
+            loud = find_apart(shown, along, float(ndtr(-apart)))
         loud = loud or ranked[:1]
     return Report(
         video=video,
@@ -81,6 +86,13 @@ def _worth(sign: Sign, worth: Mapping[str, float]) -> float:
     if sign.kind == "misordered" and not sign.others:
         return worth["timing"]
     return worth["length" if sign.kind == "unusual" and sign.step is None and sign.how == "short" else sign.kind]
+
+
+def _apart(sign: Sign, along: Floats, seconds: float) -> float:
+    """How far a video of so many `seconds` is apart from others in the time of a sign; `along`: by slices, (N,)."""
+    first, last = (int(time / max(seconds, 1e-9) * len(along)) for time in (sign.start, sign.end))
+    first = min(first, len(along) - 1)
+    return float(along[first : max(last, first) + 1].mean())
 
 
 def _steps(shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> list[StepSeen]:
@@ -109,6 +121,8 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
     graph = usual.graph
     if sign.kind == "unknown":
         return f"{sign.end - sign.start:.0f} s match no known step"
+    if sign.how == "apart":
+        return "the video goes otherwise than those learned from, most of all here"
     if sign.step is None:
         middle = _seconds(math.exp(usual.length.middle))
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"

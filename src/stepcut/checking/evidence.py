@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepcut.checking.observe import Observed, mean_times, time_spent
+from stepcut.checking.observe import Floats, Observed, mean_times, time_spent
 from stepcut.checking.severity import Severity
 from stepcut.checking.usual import Scale, Usual, new_stretches
+from stepcut.checking.warping import ALONE, Beside, lay_beside
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import Occurrence, first_times
 
@@ -30,7 +31,7 @@ class Sign(NamedTuple):
     others: tuple[int, ...] = ()
     """The steps that it was exchanged with."""
     how: str = ""
-    """Misordered: done too early (before what must precede it) or too late. Unusual: short or long."""
+    """Misordered: done too early (before what must precede it) or too late. Unusual: short, long, faint or apart."""
     measure: float = 0.0
     """Seconds spent, or times done."""
     weight: float = 1.0
@@ -60,7 +61,9 @@ def measure(video: Observed, signs: Sequence[Sign], usual: Usual, severity: Seve
 
     `length`: by how much its log seconds are less; `timing`: how far its steps are from their usual times, in the mean;
     `missed`: the sum of -ln of the chances; `faint`: the same, of the chances that a step shows no more clearly than it
-    does here; the other kinds: the same, by their weight, beyond what one step of all shows by chance.
+    does here; the other kinds: the same, by their weight, beyond what one step of all shows by chance; `apart`: ln of
+    how far it is apart from the others when it is laid beside them; `unlike`: the sum of -ln of the chances to be as
+    far apart where the others do each step.
     By the `severity`, free steps may come at any time, and length and times are those of the video with the optional
     steps that it leaves out.
     """
@@ -69,6 +72,10 @@ def measure(video: Observed, signs: Sequence[Sign], usual: Usual, severity: Seve
     seconds = restored(video, usual, wishes.optional).seconds
     amounts = {"length": -math.log(max(seconds, 1e-3)), "timing": float(np.mean(away)) if away else 0.0}
     amounts["faint"] = -sum(map(math.log, _no_clearer(video, usual, wishes).values()))
+    laid = beside(video, usual, wishes)
+    known = {step: scale for step, scale in usual.unlike.items() if step in laid.steps}
+    amounts["apart"] = laid.apart
+    amounts["unlike"] = -sum(math.log(1 - scale.less(laid.steps[step])) for step, scale in known.items())
     for kind in KINDS:
         by_chance = 0.0 if kind == "missed" else math.log(max(len(usual.paces), 1))
         nats = [-math.log(sign.chance) * sign.weight for sign in signs if sign.kind == kind]
@@ -96,6 +103,28 @@ def find_faint(video: Observed, usual: Usual, chance: float, severity: Severity)
     step = min(faint, key=lambda one: faint[one])
     one = max((one for one in video.occurrences if one.step == step), key=lambda part: part.spent)
     return [Sign("unusual", chance, one.start, one.end, step, how="faint")]
+
+
+def find_apart(video: Observed, along: Floats, chance: float) -> list[Sign]:
+    """The stretch in which a video is least like the others.
+
+    video   what it shows
+    along   how far each of its slices is apart from the others, (N,), by `beside`
+    chance  of a video as far apart from them as this
+    """
+    if not along.any():
+        return []
+    most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())
+    slices = max(less[less < most], default=-1) + 1, min(less[less > most], default=len(along))
+    start, end = (place * video.seconds / len(along) for place in slices)
+    return [Sign("unusual", chance, float(start), float(end), how="apart")]
+
+
+def beside(video: Observed, usual: Usual, severity: Severity) -> Beside:
+    """The video laid beside those learned from, by the `severity` of its steps."""
+    if video.outline is None:
+        return ALONE
+    return lay_beside(video.outline, usual.outlines, severity.optional, severity.free)
 
 
 def _no_clearer(video: Observed, usual: Usual, wishes: Severity) -> dict[int, float]:

@@ -25,10 +25,13 @@ from stepcut.checking.score import (
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.checking.usual import Scale, Usual
+from stepcut.checking.warping import Outline
 from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted
 
+LATER = frozenset({"faint", "apart", "unlike"})
+"""The ways of straying that earlier files do not have."""
 LARGEST = 1e6
 """No amount comes near this: they are logarithms of lengths and chances, and shares of a video."""
 
@@ -139,6 +142,8 @@ class Expectations:
             "stretch": list(self.usual.stretch),
             "clarity": [[step, *scale] for step, scale in sorted(self.usual.clarity.items())],
             "exchangeable": [[*pair, share] for pair, share in sorted(self.usual.exchangeable.items())],
+            "unlike": [[step, *scale] for step, scale in sorted(self.usual.unlike.items())],
+            "outlines": [one.to_json() for one in self.usual.outlines],
             "scales": {name: list(scale) for name, scale in self.scales.items()},
             "amounts": {way: list(values) for way, values in self.amounts.items()},
             "limit": self.limit,
@@ -171,13 +176,17 @@ class Expectations:
                 stretch=Scale(math.log(5.0), 1.0, 0) if old else _read_scale(*record["stretch"]),
                 clarity={step: _read_scale(*scale) for step, *scale in record.get("clarity", ())},
                 exchangeable={(a, b): float(share) for a, b, share in record.get("exchangeable", ())},
+                unlike={step: _read_scale(*scale) for step, *scale in record.get("unlike", ())},
+                outlines=tuple(map(Outline.from_json, record.get("outlines", ()))),
             )
             scales = {name: Scale(0.0, believed, length.videos) for name, believed in BELIEVED.items()}
             scales["length"] = Scale(-length.middle, length.spread, length.videos)
             if not old:
                 scales = {name: _read_scale(*record["scales"].get(name, scales[name])) for name in BELIEVED}
             asked, amounts = record["false_alarms"], _read_amounts(record.get("amounts") or {})
-            names = tuple(map(str, record.get("videos", ())))
+            task, names = TaskModel.from_json(record.get("task")), tuple(map(str, record.get("videos", ())))
+            if len({rows.shape[1] for rows in (task.centres, *(one.rows for one in usual.outlines)) if len(rows)}) > 1:
+                raise ValueError("what steps and videos look like has rows of several lengths")
             if names and len(names) != len(amounts.get("length", ())):
                 raise ValueError("videos has not one name for each of its amounts")
             return cls(
@@ -188,7 +197,7 @@ class Expectations:
                 asked,
                 record.get("promised", asked),
                 record["alarmed"],
-                TaskModel.from_json(record.get("task")),
+                task,
                 dict(record.get("detects", {})),
                 steps_decide=bool(record.get("steps_decide", False)),
                 videos=names,
@@ -209,8 +218,8 @@ def _read_scale(middle: float, spread: float, videos: int) -> Scale:
 
 def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     amounts = {way: tuple(map(float, values)) for way, values in record.items()}
-    if amounts.keys() == BELIEVED.keys() - {"faint"}:  # written before that way was known
-        amounts["faint"] = (0.0,) * len(amounts["length"])
+    if BELIEVED.keys() - LATER <= amounts.keys():  # perhaps written before all ways were known
+        amounts = dict.fromkeys(LATER, (0.0,) * len(amounts["length"])) | amounts
     if amounts and (amounts.keys() != BELIEVED.keys() or len({len(values) for values in amounts.values()} | {0}) != 2):
         raise ValueError("amounts has not one number for each way of straying and each video")
     if any(not abs(value) < LARGEST for values in amounts.values() for value in values):

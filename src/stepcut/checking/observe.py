@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checking.warping import Outline, outline
 from stepcut.errors import OptionError
 from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import Labels
 
 Floats = NDArray[np.floating[Any]]
+T = TypeVar("T")
 
 SMOOTHING = 4.0
 """Seconds over which memberships and novelty are averaged."""
@@ -36,6 +38,7 @@ class Observed(NamedTuple):
     """(T, p): where each frame lies."""
     prototypes: dict[int, Floats] | None = None
     """The mean (p,) of the embedding of each step that is done."""
+    outline: Outline | None = None
 
 
 def observe(
@@ -62,7 +65,7 @@ def observe(
         if rows is not None and len(rows) != len(labels):
             raise OptionError(f"{name} has {len(rows)} rows for {len(labels)} labels; give one row per label.")
     numbers = np.asarray(labels, dtype=np.int64)
-    peaks = clarity = prototypes = sure = None
+    peaks = clarity = prototypes = sure = slices = None
     if memberships is not None and len(memberships):
         sure = np.asarray(memberships)[np.arange(len(numbers)), np.maximum(numbers, 0)]
         peaks = np.stack([smooth(column, rate).max() for column in np.asarray(memberships).T])
@@ -70,6 +73,7 @@ def observe(
     if embedding is not None and len(embedding):
         embedding = np.asarray(embedding, dtype=np.float64)
         prototypes = {int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])}
+        slices = outline(embedding, numbers)
     return Observed(
         find_occurrences(numbers, rate, sure),
         len(numbers) / rate,
@@ -79,6 +83,7 @@ def observe(
         clarity,
         embedding if prototypes is not None else None,
         prototypes,
+        slices,
     )
 
 
@@ -108,6 +113,12 @@ def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
     for one in video:
         spent[one.step] = spent.get(one.step, 0.0) + one.spent
     return spent
+
+
+def some_of(given: Sequence[T], most: int) -> list[T]:
+    """As many as `most` of what is given, from the first to the last."""
+    places = np.linspace(0, len(given) - 1, min(most, len(given))).round().astype(int)
+    return [given[place] for place in places]
 
 
 def mean_times(video: Observed) -> dict[int, float]:

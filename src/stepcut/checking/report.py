@@ -118,7 +118,7 @@ class Report:
 
     @property
     def unusual(self) -> list[Finding]:
-        """Steps that took unusually short or long; also the whole video, with no step named."""
+        """Steps that took unusually short or long; the whole video, or where it is least like others, with no step."""
         return self._of("unusual")
 
     @property

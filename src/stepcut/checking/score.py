@@ -4,20 +4,20 @@ In every way g a video strays by an amount x_g (`evidence.measure`). Each of the
 what the others say; with m and s the mean and spread of these amounts, s drawn towards what is believed beforehand,
 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
-    total = sum of max(z_g, -1) over length, missed, faint, timing, misordered
+    total = sum of max(z_g, -1) over length, missed, faint, timing, misordered, apart, unlike
             + sum of max(z_g - z*, 0) over the other ways
 
 and where that finds more, by more than a standard error over the videos, of the deviations that are planted in those
 learned from (`simulate.py`), because the cut shows steps surely enough,
 
-    total = the greater of this and  sqrt(5/2) (max(z_missed, -1) + max(z_misordered, -1))
+    total = the greater of this and  sqrt(7/2) (max(z_missed, -1) + max(z_misordered, -1))
 
-so that a video that takes its usual time cannot make up for a step left out; a sum of five has sqrt(5) times the spread
-of one way, a sum of two sqrt(2) times.
+so that a video that takes its usual time cannot make up for a step left out; a sum of seven has sqrt(7) times the
+spread of one way, a sum of two sqrt(2) times.
 
-Whoever errs leaves out a step or hardly does it, hurries, or does things at another time or in another order: these
-count always. Repeating, dawdling and doing something new are what careful people do as well: they count by what they
-exceed z*, which one video of n + 1 exceeds by chance. No weight is chosen.
+Whoever errs leaves out a step or hardly does it, hurries, does things at another time or in another order, and the
+whole looks otherwise: these count always. Repeating, dawdling and doing something new are what careful people do as
+well: they count by what they exceed z*, which one video of n + 1 exceeds by chance. No weight is chosen.
 
 The limit is distribution-free: put a new normal video among the n that were learned from, and let m and s of each of
 the n + 1 be those of the n others. Then all are treated alike, and the total of the new one is among the k highest of
@@ -40,11 +40,12 @@ from stepcut.checking.usual import PRIOR, Scale
 BELIEVED = {
     "length": 0.25,
     "timing": 0.05,
-    **dict.fromkeys(("missed", "faint", "misordered", "extra", "unusual", "unknown"), 1.0),
+    "apart": 0.15,
+    **dict.fromkeys(("missed", "faint", "unlike", "misordered", "extra", "unusual", "unknown"), 1.0),
 }
 """The spread of each amount before any video is seen, worth PRIOR videos: a quarter of the length, a twentieth of the
-video, and for -ln of chances 1, as chances have that are right."""
-ALWAYS = ("length", "missed", "faint", "timing", "misordered")
+video, a seventh of how far it is apart, and for -ln of chances 1, as chances have that are right."""
+ALWAYS = ("length", "missed", "faint", "timing", "misordered", "apart", "unlike")
 """The ways that count always; the others only beyond what is met by chance."""
 
 
@@ -66,7 +67,7 @@ def worths(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str,
 def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
     """The total of what each way adds (numbers, or arrays with one for each video); `steps_decide`: see above."""
     whole = sum(worth.values())
-    alone = math.sqrt(5 / 2) * (worth["missed"] + worth["misordered"])
+    alone = math.sqrt(len(ALWAYS) / 2) * (worth["missed"] + worth["misordered"])
     return np.maximum(whole, alone) if steps_decide else whole
 
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.observe import Floats
+from stepcut.checking.observe import Floats, some_of
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels
 from stepcut.timeline import BACKGROUND, runs
 
-T = TypeVar("T")
 Rows = NDArray[np.int64]
 Recut = Callable[[int, Rows], tuple[Labels, Floats | None, Floats | None, Floats | None]]
 """From the place of a video and some of its rows to steps, memberships, novelty and embedding of the video of these."""
@@ -45,13 +43,7 @@ def change(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
         np.concatenate([every[:a], every[c:d], every[b:c], every[a:b], every[d:]]) for (_, a, b), (_, c, d) in pairs
     ]
     return {
-        WITHOUT_STEP: [every[numbers != step] for step in _some(list(steps)) if len(steps) > 1],
+        WITHOUT_STEP: [every[numbers != step] for step in some_of(list(steps), MOST) if len(steps) > 1],
         "half of the video": [every[: len(every) // 2]] if len(every) > 1 else [],
-        "two steps exchanged": _some(exchanged),
+        "two steps exchanged": some_of(exchanged, MOST),
     }
-
-
-def _some(given: list[T]) -> list[T]:
-    """At most `MOST` of what is given, from the first to the last."""
-    places = np.linspace(0, len(given) - 1, min(MOST, len(given))).round().astype(int)
-    return [given[place] for place in places]

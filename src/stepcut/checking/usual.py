@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
-from stepcut.checking.observe import Observed, mean_times, time_spent
+from stepcut.checking.observe import Observed, mean_times, some_of, time_spent
+from stepcut.checking.warping import Outline, lay_beside
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import first_times, graph_of_occurrences
 
@@ -33,6 +34,8 @@ PRIOR = 2.0
 """How many videos the pooled spread of durations counts for."""
 LENGTH_SPREAD = 0.25
 """The spread of log seconds of whole videos that is believed before any is seen: a quarter longer or shorter."""
+MOST = 32
+"""Of more videos than this, as many outlines are kept, from the first to the last: more say nothing new."""
 NARROWEST = 0.2
 """The least spread of log seconds: within a fifth, nothing is unusual."""
 
@@ -98,6 +101,10 @@ class Usual:
     """How clearly each step shows, as a logarithm, in all videos whether or not it is in their cut."""
     exchangeable: dict[tuple[int, int], float]
     """In what share of the videos that do both steps one could have been moved past the other; 1 where not known."""
+    unlike: dict[int, Scale]
+    """How far the videos are apart from each other where they do each step."""
+    outlines: tuple[Outline, ...]
+    """What the videos look like from beginning to end; of very many, some."""
 
     def missing(self, step: int) -> float:
         """The chance that a normal video leaves a step out."""
@@ -121,7 +128,6 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
     for video in videos:
         for step, seconds in time_spent(video.occurrences).items():
             logs.setdefault(step, []).append(math.log(seconds))
-    pooled = float(np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD**2]))
     first = graph.first
     pairs = [(first.get((a, b), 0), first.get((b, a), 0)) for a in graph.steps for b in graph.steps if a < b]
     never = {
@@ -139,9 +145,10 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
     novelty = [video.novelty for video in videos if video.novelty is not None and len(video.novelty)]
     new = float(np.quantile(np.concatenate(novelty), 0.99)) if novelty else math.inf
     longest = [max((b - a for a, b in new_stretches(video, new)), default=0.0) for video in videos]
+    outlines = some_of([video.outline for video in videos if video.outline is not None], MOST)
     return Usual(
         graph=graph,
-        paces={step: _pace(own, pooled) for step, own in logs.items()},
+        paces=_paces(logs),
         length=_pace([math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2),
         never=never,
         peaks=peaks,
@@ -150,6 +157,8 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
         clarity={step: Scale.of(known, 1.0) for step, known in enumerate(np.log(clear).T)},
         exchangeable=_exchangeable([list(first_times(video.occurrences)) for video in videos], first),
+        unlike=_unlike(outlines),
+        outlines=tuple(outlines),
     )
 
 
@@ -160,6 +169,21 @@ def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
     new = np.concatenate(([False], video.novelty > limit, [False]))
     edges = np.flatnonzero(np.diff(new.astype(np.int8))).reshape(-1, 2) / video.rate
     return [(float(a), float(b)) for a, b in edges]
+
+
+def _unlike(outlines: Sequence[Outline]) -> dict[int, Scale]:
+    """How far each video is apart from the others, where they do each step."""
+    logs: dict[int, list[float]] = {}
+    for place, own in enumerate(outlines):
+        for step, apart in lay_beside(own, [*outlines[:place], *outlines[place + 1 :]]).steps.items():
+            logs.setdefault(step, []).append(math.log(max(apart, 1e-3)))
+    return _paces({step: own for step, own in logs.items() if len(own) > 1})
+
+
+def _paces(logs: Mapping[int, Sequence[float]]) -> dict[int, Scale]:
+    """Mean and spread for each step, the spread drawn towards that of all steps together."""
+    pooled = float(np.mean([float(np.var(own)) for own in logs.values() if len(own) > 1] or [LENGTH_SPREAD**2]))
+    return {step: _pace(own, pooled) for step, own in logs.items()}
 
 
 def _pace(logs: Sequence[float], pooled: float) -> Scale:

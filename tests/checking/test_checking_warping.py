@@ -1,0 +1,174 @@
+"""Warping: a video is as far apart from others as the best of all paths says, and most where it goes otherwise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.check import check_labels
+from stepcut.checking.expectations import Expectations
+from stepcut.checking.severity import Severity
+from stepcut.checking.warping import FINE, SLICES, Outline, lay_beside, outline
+from stepcut.errors import ProcedureError
+
+Floats = NDArray[np.float64]
+LOOKS = np.eye(8)
+"""What each step looks like."""
+
+
+def outlined(steps: list[int]) -> Outline:
+    """A slice for each of some steps, as each looks."""
+    return Outline(LOOKS[steps] * FINE, np.array(steps))
+
+
+def slowly_apart(cost: Floats) -> float:
+    """The mean cost of the cheapest path, by trying every one."""
+
+    @cache
+    def paths(i: int, j: int) -> list[tuple[float, int]]:
+        if i < 0 or j < 0:
+            return []
+        if i == j == 0:
+            return [(float(cost[0, 0]), 1)]
+        before = [*paths(i - 1, j - 1), *paths(i - 1, j), *paths(i, j - 1)]
+        return [(total + float(cost[i, j]), length + 1) for total, length in before]
+
+    n, m = cost.shape
+    total, length = min(paths(n - 1, m - 1))
+    return total / length
+
+
+def test_it_is_as_far_apart_as_the_best_of_all_paths_says() -> None:
+    rng = np.random.default_rng(0)
+    for n, m in [(1, 1), (1, 4), (5, 2), (5, 5), (6, 4)]:
+        made = [rng.normal(size=(size, 3)) for size in (n, m)]
+        one, other = (
+            Outline((rows / np.linalg.norm(rows, axis=1)[:, None] * FINE).round(), np.zeros(len(rows), dtype=int))
+            for rows in made
+        )
+        laid = lay_beside(one, [other])
+        assert laid.apart == pytest.approx(np.log(slowly_apart(1 - one.rows @ other.rows.T / FINE**2)))
+        assert laid.along.shape == (n,)
+
+
+def test_the_nearer_half_of_the_others_counts() -> None:
+    video = outlined([0, 1, 2, 3])
+    near, off, far = outlined([0, 1, 2, 4]), outlined([0, 5, 6, 4]), outlined([4, 5, 6, 7])
+    both = np.log(np.mean([np.exp(lay_beside(video, [one]).apart) for one in (near, off)]))
+    assert lay_beside(video, [far, near, off]).apart == pytest.approx(both)
+    assert lay_beside(video, []).apart == 0.0
+
+
+def test_where_it_goes_otherwise_it_is_least_like_the_others() -> None:
+    laid = lay_beside(outlined([0, 1, 6, 2, 3]), [outlined([0, 1, 2, 3, 3])] * 3)
+    assert laid.along.tolist() == [0, 0, 1, 0, 0]
+
+
+def test_a_step_that_only_the_others_do_is_far_from_all_that_the_video_shows() -> None:
+    laid = lay_beside(outlined([0, 0, 6, 2]), [outlined([0, 0, 4, 2]), outlined([0, 0, 4, -1])])
+    assert laid.steps == {0: 0, 4: 1, 2: 0}
+
+
+def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart() -> None:
+    whole, short, moved = outlined([0, 1, 2, 3]), outlined([0, 1, 3]), outlined([2, 0, 1, 3])
+    same = lay_beside(whole, [whole]).apart
+    assert lay_beside(short, [whole]).apart > same
+    assert lay_beside(short, [whole], optional=[2]).apart == same
+    assert lay_beside(whole, [short, short], optional=[2]).apart > same  # it is not left out here
+    assert lay_beside(moved, [whole]).apart > same
+    laid = lay_beside(moved, [whole], free=[2])
+    assert laid.apart == same
+    assert laid.along.tolist() == [0, 0, 0, 0]
+    assert laid.steps.keys() == {0, 1, 3}
+    assert lay_beside(outlined([2, 2]), [whole], free=[2]).apart == 0.0  # nothing is left to compare
+
+
+def test_an_outline_has_the_means_of_equal_slices() -> None:
+    rng = np.random.default_rng(1)
+    for rows in (1, 7, SLICES, SLICES + 1, 333):
+        embedding, labels = rng.normal(size=(rows, 4)), rng.integers(-1, 3, rows)
+        made = outline(embedding, labels)
+        assert made.rows.shape == (SLICES, 4)
+        for place in (0, 17, SLICES - 1):
+            start = place * rows // SLICES
+            end = max((place + 1) * rows // SLICES, start + 1)
+            mean = embedding[start:end].mean(axis=0)
+            assert made.rows[place] == pytest.approx(FINE * mean / np.linalg.norm(mean), abs=0.51)
+            assert made.steps[place] == labels[(start + end) // 2]
+
+
+@pytest.fixture(scope="module")
+def learned() -> Expectations:
+    """Ten videos of four steps in one order."""
+    made = [_video([0, 1, 2, 3], seed) for seed in range(10)]
+    labels, embeddings = [one for one, _ in made], [one for _, one in made]
+    return learn_expectations(labels, 1.0, embeddings=embeddings)
+
+
+def _video(steps: list[int], seed: int) -> tuple[NDArray[np.int64], Floats]:
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(steps, rng.integers(28, 33, len(steps)))
+    return labels, LOOKS[labels] + rng.normal(scale=0.1, size=(len(labels), 8))
+
+
+def test_what_the_cut_does_not_show_is_told_where_it_is(learned: Expectations) -> None:
+    labels, embedding = _video([0, 1, 2, 3], 99)
+    assert check_labels(labels, 1.0, learned, embedding=embedding).ok
+    embedding[labels == 2] -= LOOKS[2] - LOOKS[0]  # the first step again, and the cut makes the third of it
+    report = check_labels(labels, 1.0, learned, embedding=embedding)
+    assert not report.ok
+    (finding,) = report.findings
+    assert (finding.kind, finding.step) == ("unusual", None)
+    times = np.flatnonzero(labels == 2)
+    assert abs(finding.start - times[0]) < 4
+    assert abs(finding.end - times[-1]) < 4
+    free = replace(learned, severity=Severity(free=frozenset({2})))
+    assert check_labels(labels, 1.0, free, embedding=embedding).ok
+
+
+@pytest.mark.parametrize("odd", [1, 4])
+def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwise(odd: int) -> None:
+    made = [_video([0, 1, 2, 3, 4, 5], seed) for seed in range(10)]
+    expectations = learn_expectations([one for one, _ in made], 1.0, embeddings=[one for _, one in made])
+    labels, embedding = _video([0, 6, 2, 3, 7, 5], 99)
+    embedding[labels == 6], embedding[labels == 7] = LOOKS[0], LOOKS[3]  # two pauses that look as before them,
+    embedding[labels == odd // 4 + 6] = LOOKS[7]  # but for one of the two
+    report = check_labels(np.where(labels < 6, labels, -1), 1.0, expectations, embedding=embedding)
+    assert [finding.step for finding in report.missed] == ([1, 4] if odd == 1 else [4, 1])
+
+
+def test_outlines_are_read_as_they_were_written_and_damage_is_told(learned: Expectations) -> None:
+    record = json.loads(json.dumps(learned.to_json()))
+    assert Expectations.from_json(record) == learned
+    assert Expectations.from_json(record).usual.outlines[3] == learned.usual.outlines[3]
+    first, *others = record["outlines"]
+    for damaged in (
+        {**first, "steps": first["steps"][1:]},
+        {**first, "rows": first["rows"][0]},
+        {**first, "rows": [[2000] * 8] * SLICES},
+        {"rows": first["rows"]},
+        {**first, "rows": [[float("nan")] * 8] * SLICES},
+        {**first, "rows": [row[1:] for row in first["rows"]]},
+        None,
+    ):
+        with pytest.raises(ProcedureError, match=r"check.json is damaged"):
+            Expectations.from_json(record | {"outlines": [damaged, *others]})
+
+
+def test_a_procedure_from_before_outlines_were_kept_still_checks(learned: Expectations) -> None:
+    record = json.loads(json.dumps(learned.to_json()))
+    for known in (record["amounts"], record["scales"], *record["planted"].values()):
+        del known["apart"], known["unlike"]
+    del record["outlines"], record["unlike"]
+    earlier = Expectations.from_json(record)
+    labels, embedding = _video([0, 1, 2, 3], 99)
+    assert check_labels(labels, 1.0, earlier, embedding=embedding).ok
+    assert not check_labels(labels[: len(labels) // 2], 1.0, earlier, embedding=embedding[: len(labels) // 2]).ok
+    embedding[labels == 2] -= LOOKS[2] - LOOKS[0]
+    assert check_labels(labels, 1.0, earlier, embedding=embedding).ok
