@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepcut.errors import AnnotationError
+from stepcut.errors import AnnotationError, OptionError
 from stepcut.formats import read, write
 from stepcut.timeline import Segment, Timeline, clock, draw_axis
 
@@ -134,3 +134,31 @@ def test_an_empty_timeline_is_all_background() -> None:
     assert timeline.gaps() == [(0.0, 3)]
     assert timeline.labels([1.0]).tolist() == [-1]
     assert "0 segments" in repr(timeline)
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda t: t.crop("0", 1), "start='0'"),
+    (lambda t: t.crop(0, None), "end=None"),
+    (lambda t: t.labels(None), "times=None"),
+    (lambda t: t.labels("now"), "times='now'"),
+    (lambda t: t.labels([[0], [1, 2]]), "a list of seconds"),
+    (lambda t: t.labels([10**400]), "a list of seconds"),
+    (lambda t: t.labels([0.5], steps="a"), "steps='a'"),
+    (lambda t: t.labels([0.5], steps=2), "steps=2"),
+    (lambda t: t.rename(None), "names=None"),
+    (lambda t: t.rename(["a"]), "a dict from step names"),
+    (lambda t: t.rename({"a": ["b"]}), "a dict from step names"),
+    (lambda t: t.to_svg(["red"]), "colours="),
+    (lambda t: t.to_svg(end="4"), "end='4'"),
+    (lambda t: t.to_svg(height=None), "height=None"),
+]
+
+
+@pytest.mark.parametrize(("ask", "told"), WRONG)
+def test_values_of_a_wrong_kind_are_told(ask: Any, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        ask(Timeline([Segment(0, 1, "a")], duration=2))
+
+
+def test_steps_may_come_one_by_one() -> None:
+    assert Timeline(steps=(name for name in "ab")).steps == ("a", "b")

@@ -63,9 +63,8 @@ class Segment:
             what = f"start {self.start!r} and end {self.end!r} must be finite seconds, and the step a name"
             raise AnnotationError(f"segment {self.step!r}: {what}.")
         if self.end < self.start:
-            raise AnnotationError(
-                f"segment {self.step!r}: it ends at {self.end:g} s, before it starts at {self.start:g} s."
-            )
+            what = f"it ends at {self.end:g} s, before it starts at {self.start:g} s"
+            raise AnnotationError(f"segment {self.step!r}: {what}.")
 
     @property
     def duration(self) -> float:
@@ -104,14 +103,12 @@ class Timeline:
         video: str = "",
     ) -> None:
         ordered = tuple(sorted(as_items("segments", segments, Segment, "a list of Segment(start, end, step)")))
-        vocabulary = dict.fromkeys(as_items("steps", steps, str, "a list of names"))
-        if len(vocabulary) != len(steps):
-            raise AnnotationError(f"step names must differ from one another; got {list(steps)}.")
+        vocabulary = dict.fromkeys(names := as_items("steps", steps, str, "a list of names"))
+        if len(vocabulary) != len(names):
+            raise AnnotationError(f"step names must differ from one another; got {names}.")
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
         check_kind("duration", duration, (Real, type(None)), "the length of the video in seconds")
-        given = {"segments": ordered, "duration": _plain(duration), "steps": tuple(vocabulary), "video": video}
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(segments=ordered, duration=_plain(duration), steps=tuple(vocabulary), video=video)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self.segments)
@@ -134,10 +131,15 @@ class Timeline:
 
         `steps`: names in the order of the numbers, where these are not the timeline's own; other steps are -1.
         """
-        at = np.asarray(times, dtype=np.float64)
+        check_kind("times", times, (Iterable, Real), "a list of seconds")
+        try:
+            at = np.asarray(times, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise OptionError(f"times={times!r} is not allowed; give a list of seconds.") from error
+        names = self.steps if steps is None else as_items("steps", steps, str, "a list of names")
         order = np.argsort(at, axis=None, kind="stable")
         labels = np.full(at.size, BACKGROUND, dtype=np.int64)
-        number = {step: k for k, step in enumerate(self.steps if steps is None else steps)}
+        number = {step: k for k, step in enumerate(names)}
         ends = np.searchsorted(at.ravel()[order], [(s.start, s.end) for s in self.segments]).reshape(-1, 2)
         for segment, (first, last) in zip(self.segments, ends.tolist(), strict=True):
             labels[order[first:last]] = number.get(segment.step, BACKGROUND)
@@ -170,18 +172,16 @@ class Timeline:
             raise AnnotationError(f"label {numbers.max()} for {len(steps)} steps; labels count the steps from 0.")
         length = len(numbers) / rate if duration is None else duration
         segments = []
-        for step, first, last in runs(numbers).tolist():
-            if step < 0:
-                continue
+        for step, first, last in (run for run in runs(numbers).tolist() if run[0] >= 0):
             sure = None if confidence is None else float(np.mean(np.asarray(confidence)[first:last]))
             end = min(last / rate, length) if last == len(numbers) else last / rate
             segments.append(Segment(first / rate, max(end, first / rate), steps[step], sure))
         return cls(segments, duration=length, steps=steps, video=video)
 
-    # ------------------------------------------------------------------ words of the field
-
     def crop(self, start: float, end: float) -> Timeline:
         """What lies from `start` to before `end`, cut off at both; times stay those of the video."""
+        for name, time in (("start", start), ("end", end)):
+            check_kind(name, time, Real, "seconds")
         inside = (s for s in self.segments if s.start < end and (s.end > start or s.start == start))
         cut = [replace(s, start=max(s.start, start), end=min(s.end, end)) for s in inside]
         return Timeline(cut, duration=self.duration, steps=self.steps, video=self.video)
@@ -213,6 +213,8 @@ class Timeline:
 
     def rename(self, names: Mapping[str, str]) -> Timeline:
         """The same timeline with other step names; two steps given one name become one."""
+        check_kind("names", names, Mapping, "a dict from step names to new ones")
+        as_items("names", names.values(), str, "a dict from step names to new ones")
         segments = [replace(s, step=names.get(s.step, s.step)) for s in self.segments]
         steps = dict.fromkeys(names.get(step, step) for step in self.steps)
         return Timeline(segments, duration=self.duration, steps=tuple(steps), video=self.video)
@@ -228,11 +230,7 @@ class Timeline:
         return "\n".join([repr(self), *lines])
 
     def to_svg(
-        self,
-        colours: Mapping[str, str] | None = None,
-        end: float | None = None,
-        height: int = 26,
-        label: str = "",
+        self, colours: Mapping[str, str] | None = None, end: float | None = None, height: int = 26, label: str = ""
     ) -> str:
         """A bar with a coloured block per segment, as SVG text; names, times and confidence appear on hover.
 
@@ -244,6 +242,9 @@ class Timeline:
         >>> Timeline(duration=3).to_svg().startswith("<svg")
         True
         """
+        check_kind("colours", colours, (Mapping, type(None)), "a dict from step names to colours")
+        check_kind("end", end, (Real, type(None)), "seconds")
+        check_kind("height", height, Real, "a number of pixels")
         whole = end or self.end or 1.0
         known = {step: colour(number) for number, step in enumerate(self.steps)} if colours is None else colours
         blocks = [f'<rect width="{self.end / whole * _WIDTH:.1f}" height="{height}" fill="{EMPTY_COLOUR}"/>']
@@ -251,11 +252,10 @@ class Timeline:
             left, width = segment.start / whole * _WIDTH, max(segment.duration / whole * _WIDTH, 1.0)
             sure = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
             tip = f"{escape(segment.step)}, {clock(segment.start)} to {clock(segment.end)}{sure}"
+            shape = f'x="{left:.1f}" width="{width:.1f}" height="{height}"'
             fill = known.get(segment.step, BACKGROUND_COLOUR)
-            blocks.append(
-                f'<rect x="{left:.1f}" width="{width:.1f}" height="{height}" fill="{fill}"><title>{tip}</title></rect>'
-            )
-        words = escape(label or f"{self.video}: " + ", ".join(self.sequence()), quote=True)
+            blocks.append(f'<rect {shape} fill="{fill}"><title>{tip}</title></rect>')
+        words = escape(str(label or f"{self.video}: " + ", ".join(self.sequence())), quote=True)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" preserveAspectRatio="none" '
             f'width="100%" height="{height}" role="img" aria-label="{words}">{"".join(blocks)}</svg>'

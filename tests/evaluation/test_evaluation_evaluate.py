@@ -284,6 +284,8 @@ def test_two_truths_of_one_video_are_refused() -> None:
     [
         ({"protocol": "papr"}, "did you mean 'paper'"),
         ({"seeds": 0}, "seeds=0 is not allowed"),
+        ({"seeds": 10**11}, "seeds=10+ is not allowed"),
+        ({"seed": 10**30}, "seed=10+ is not allowed"),
         ({"clock": 0}, "clock=0 is not allowed; give a number above 0"),
         ({"clock": float("inf")}, "clock=inf is not allowed; give a number above 0"),
     ],

@@ -251,6 +251,7 @@ def test_a_new_video_of_another_dimension(name: str) -> None:
         ({"rate": 0}, "rate=0 is not allowed; give a number above 0"),
         ({"rate": "fast"}, "rate='fast' is not allowed"),
         ({"seed": -1}, "seed=-1 is not allowed"),
+        ({"seed": 10**30}, "seed=1000.* is not allowed; give a whole number of at least 0 and at most 4294967295"),
     ],
 )
 def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], message: str) -> None:
@@ -266,7 +267,9 @@ def test_settings_that_make_no_sense(name: str, settings: dict[str, Any], messag
         ("procut", {"window": float("nan")}, "window=nan is not allowed"),
         ("procut", {"normalise": "False"}, "normalise='False' is not allowed; give true or false"),
         ("kmeans", {"prior": -0.1}, "prior=-0.1 is not allowed"),
+        ("procut", {"window": 1e300}, "window=1e.300 is not allowed.* at most 3600"),
         ("kmeans", {"restarts": 0}, "restarts=0 is not allowed"),
+        ("kmeans", {"restarts": 10**11}, "restarts=.* at most 10000"),
         ("subset", {"states": 3}, "states=3 is not allowed; give a whole number of at least 4"),
         ("asot", {"radius": 2}, "radius=2 is not allowed; give a number of at least 0 and at most 1"),
         ("asot", {"entropy": 0}, "entropy=0 is not allowed; give a number above 0"),

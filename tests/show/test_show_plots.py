@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import stepcut as sc
 from stepcut.colours import colour
 from stepcut.errors import NotLearned, OptionError
+from stepcut.methods.contract import Curve
 from stepcut.procedure.procedure import Procedure
 from stepcut.show import plots
 from stepcut.show.canvas import compare
@@ -101,16 +101,49 @@ def test_confusion_counts_shares_of_true_time() -> None:
     assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
 
 
-def test_what_cannot_be_drawn_says_why(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_says_why(learned: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="Choose from .png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
-    trained: Any = SimpleNamespace(
-        method=SimpleNamespace(curve_=SimpleNamespace(names=["loss"], values=[[2.0], [1.0]]))
-    )
-    assert plots.loss(trained).axes[0].get_xlabel() == "iteration"
-    bare: Any = SimpleNamespace(method=SimpleNamespace(curve_=None), config={"method": "mine"})
+    mine = sc.load(learned)
+    mine.method.curve_ = Curve(("loss",), [[2.0], [1.0]])
+    assert plots.loss(mine).axes[0].get_xlabel() == "iteration"
+    mine.method.curve_ = None
     with pytest.raises(NotLearned, match="keeps no loss curve"):
-        plots.loss(bare)
+        plots.loss(mine)
+
+
+PLOTS: list[Any] = [plots.choice, plots.embedding, plots.graph, plots.hierarchy, plots.loss, plots.orders]
+
+
+@pytest.mark.parametrize("draw", PLOTS)
+@pytest.mark.parametrize("given", [None, 3, "kitchen.proc", FOUND])
+def test_what_is_no_procedure_is_told_by_every_plot_of_one(draw: Any, given: Any) -> None:
+    with pytest.raises(OptionError, match=f"procedure=.*{type(given).__name__}; give a procedure"):
+        draw(given)
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda _: plots.timelines(None), "found=None"),
+    (lambda _: plots.timelines("kitchen.proc"), "found='kitchen.proc'"),
+    (lambda _: plots.timelines({"a": [(0, 1, "pour")]}), "a stepcut.Timeline for each video"),
+    (lambda _: plots.timelines({}), "nothing to plot"),
+    (lambda _: plots.timelines(FOUND, truth=3), "truth=3"),
+    (lambda _: plots.confusion(3, TRUE), "3 cannot be evaluated"),
+    (lambda _: plots.confusion(FOUND, None), "truth=None"),
+    (lambda proc: plots.embedding(proc, features=3), "features=3"),
+    (lambda proc: plots.embedding(proc, most="all"), "most='all'"),
+    (lambda proc: plots.embedding(proc, seed=10**30), "at most 4294967295"),
+    (lambda proc: plots.orders(proc, most=None), "most=None"),
+    (lambda _: plots.save(3, "a.png"), "figure=3"),
+    (lambda proc: plots.save(plots.orders(proc), None), "path=None"),
+    (lambda proc: plots.save(plots.orders(proc), "a.png", dpi="fine"), "dpi='fine'"),
+]
+
+
+@pytest.mark.parametrize(("draw", "told"), WRONG)
+def test_values_of_a_wrong_kind_are_told(draw: Any, told: str, procedure: Procedure) -> None:
+    with pytest.raises(OptionError, match=told):
+        draw(procedure)
 
 
 def test_things_draw_themselves_in_notebooks(procedure: Procedure) -> None:

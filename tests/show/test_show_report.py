@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from features_films import make_film, number_of
 import stepcut as sc
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.cli.main import main
-from stepcut.errors import VideoError
+from stepcut.errors import OptionError, VideoError
 from stepcut.procedure.naming import frame_at
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.film import picture_at
@@ -215,3 +216,13 @@ def test_bars_tell_name_times_and_confidence_on_hover() -> None:
     assert "<title>pour &amp; stir, 00:00:01.0 to 00:00:03.0, confidence 0.50</title>" in bar
     assert 'x="250.0" width="500.0"' in bar
     assert ">1:00<" in draw_axis(125)
+
+
+def test_values_of_a_wrong_kind_are_told(procedure: Procedure) -> None:
+    path: Any = "kitchen.proc"
+    with pytest.raises(OptionError, match="procedure='kitchen.proc' .* give a procedure"):
+        make_report(path)
+    wrong: list[dict[str, Any]] = [{"truth": 3}, {"checks": 3}, {"checks": ["a"]}, {"pictures": "all"}, {"title": 3}]
+    for given in wrong:
+        with pytest.raises(OptionError, match=next(iter(given))):
+            make_report(procedure, **given)

@@ -21,7 +21,7 @@ from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
 from stepcut.files.names import short_names
 from stepcut.formats import read_folder
-from stepcut.methods.segmenter import check_number
+from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.storage import read_outline
 from stepcut.tables import Cell, Spread, Table
@@ -124,8 +124,8 @@ def evaluate(
                        whose videos are scored, where its data set knows it
     engine             whose workers score; left out, this process does
     """
-    check_number("seeds", seeds, 1, whole=True)
-    check_number("seed", seed, 0, whole=True)
+    check_number("seeds", seeds, 1, 10_000, whole=True)
+    check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     true, origin, graphs = read_truth(truth)
     chosen, random = find_protocol(protocol), range(seed, seed + seeds)
     given: Any = proc_or_timelines

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepcut.methods.arithmetic import as_vectors, strongest_directions
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
 from stepcut.methods.default.consensus import agreement, time_regularity
-from stepcut.methods.segmenter import equal_parts, normalised_times
+from stepcut.methods.segmenter import SEEDS, equal_parts, normalised_times
 from stepcut.progress import Hook, silent
 from stepcut.timeline import runs
 
@@ -96,7 +96,7 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
     count, labels = method.steps_, np.concatenate(method.labels_)
     videos = shorten(features)
     timeless = {"prior": 0.0} if "prior" in given else {}
-    seeds = range(given["seed"] + 1, given["seed"] + 1 + SINGLE)
+    seeds = [(given["seed"] + 1 + number) % (SEEDS + 1) for number in range(SINGLE)]
     single = [refit(method, videos, progress, restarts=1, seed=seed, **timeless).labels_ for seed in seeds]
     runs = [np.concatenate(one) for one in single]
     few = max(1, given["restarts"] // 8)

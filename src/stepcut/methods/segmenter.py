@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -31,6 +32,8 @@ Labels = NDArray[np.int64]
 Rows = NDArray[np.float32]
 Videos = Sequence[NDArray[Any]]
 
+SEEDS = 2**32 - 1
+"""The largest seed that every library takes."""
 SLACK = 1e-3
 """By how much memberships of a row may miss a sum of 1: they may be float16."""
 BLOCK = 65_536
@@ -60,13 +63,13 @@ def check_number(
     name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
 ) -> None:
     """Refuse a setting that is no number between `low` and `high`; `above`: `low` itself is refused too."""
-    kinds = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
-    numeric = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+    kinds: Any = (int, np.integer) if whole else (int, float, Fraction, np.integer, np.floating)
+    numeric = isinstance(value, kinds) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if numeric and low <= value <= high and not (above and value == low):
         return
     kind = "whole number" if whole else "number"
     least = f"above {low:g}" if above else f"of at least {low:g}"
-    most = f" and at most {high:g}" if high < math.inf else ""
+    most = f" and at most {high if whole else format(high, 'g')}" if high < math.inf else ""
     raise OptionError(f"{name}={value!r} is not allowed; give a {kind} {least}{most}.")
 
 
@@ -79,7 +82,7 @@ class Segmenter(ABC):
 
     steps: int = limited(7, 1, whole=True)
     rate: float | Fraction = limited(1.0, 0, above=True)
-    seed: int = limited(0, 0, whole=True)
+    seed: int = limited(0, 0, SEEDS, whole=True)
 
     # ------------------------------------------------------------------ what a user calls
 

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from stepcut.colours import colour
+from stepcut.errors import OptionError, as_items, check_kind
 from stepcut.evaluation.clock import match_names, merge_names
 from stepcut.evaluation.evaluate import Evaluation, evaluate, read_truth
 from stepcut.files.figures import FIXED, METADATA, save_figure
+from stepcut.methods.segmenter import check_number
 from stepcut.procedure.procedure import Procedure
+from stepcut.procedure.record import Outline
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ Found = Procedure | Mapping[str, Timeline]
 
 WIDTH = 7.0
 """Inches: the text width of most papers."""
+WANTED = "a procedure, as stepcut.learn and stepcut.load give it"
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 9,
@@ -85,6 +89,10 @@ def short(text: str, most: int) -> str:
 @styled
 def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
     """Write a figure whole or not at all; the suffix decides between PNG, SVG and PDF."""
+    from matplotlib.figure import Figure
+
+    check_kind("figure", figure, Figure, "a figure of matplotlib, as the functions of plots give it")
+    check_number("dpi", dpi, 1, 10_000)
     save_figure(figure, path, dpi)
 
 
@@ -141,4 +149,14 @@ def colours_of(found: Found, steps: Sequence[str]) -> dict[str, str]:
 
 def timelines_of(found: Found) -> Mapping[str, Timeline]:
     """The timelines of a procedure, or those that were given."""
-    return found if isinstance(found, Mapping) else found.timelines
+    if not isinstance(found, Mapping):
+        check_kind("found", found, Outline, WANTED + ", or a dict from video names to timelines")
+        return found.timelines
+    if not as_items("found", found.values(), Timeline, "a stepcut.Timeline for each video"):
+        raise OptionError("found={} holds no timeline; there is nothing to plot.")
+    return found
+
+
+def check_procedure(given: object) -> None:
+    """Refuse what is `given` to be drawn and is no procedure, such as the path of one."""
+    check_kind("procedure", given, Procedure, WANTED)

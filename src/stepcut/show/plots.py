@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
-from stepcut.errors import NotLearned, OptionError
+from stepcut.errors import NotLearned, OptionError, as_items
+from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.procedure.procedure import Procedure
 from stepcut.show.canvas import (
     WIDTH,
     Found,
+    check_procedure,
     colours_of,
     compare,
     legend,
@@ -82,11 +84,17 @@ def embedding(
     """
     from sklearn.decomposition import PCA
 
+    check_procedure(procedure)
+    check_number("most", most, 1, whole=True)
+    check_number("seed", seed, 0, SEEDS, whole=True)
     names = list(procedure.timelines)
     lost = [name for name in names if features is None and procedure.videos[name] is None]
     if lost:
         raise OptionError(f"{lost[0]}: only its features were given to learn; pass features=[...] in the same order.")
-    rows = [procedure.features(str(procedure.videos[name])).rows for name in names] if features is None else features
+    if features is None:
+        rows = [procedure.features(str(procedure.videos[name])).rows for name in names]
+    else:
+        rows = as_items("features", features, object, "an array of rows for each video, (T, d)")
     if len(rows) != len(names):
         raise OptionError(f"features of {len(rows)} videos were given; this procedure has {len(names)}.")
     embedded = procedure.method.embed(rows)
@@ -113,6 +121,7 @@ def embedding(
 @styled
 def graph(procedure: Procedure) -> Figure:
     """What must precede what."""
+    check_procedure(procedure)
     axes = procedure.graph.draw()
     axes.figure.patch.set_facecolor("white")
     drawn: Figure = axes.figure
@@ -122,6 +131,8 @@ def graph(procedure: Procedure) -> Figure:
 @styled
 def orders(procedure: Procedure, most: int = 10) -> Figure:
     """The orders in which people do the steps, the most followed first, with the number of videos that follow each."""
+    check_procedure(procedure)
+    check_number("most", most, 1, whole=True)
     found = procedure.orders.ranked
     ranked = found[:most]
     longest = max((len(order) for order, _ in ranked), default=1)
@@ -146,6 +157,7 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 @styled
 def loss(procedure: Procedure) -> Figure:
     """The loss and its parts after every iteration, thin, and their running mean, thick."""
+    check_procedure(procedure)
     curve = procedure.method.curve_
     if curve is None or not curve.values:
         raise NotLearned(f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot.")
@@ -165,6 +177,7 @@ def loss(procedure: Procedure) -> Figure:
 @styled
 def choice(procedure: Procedure) -> Figure:
     """The score of every number of steps that was tried; the chosen one is marked."""
+    check_procedure(procedure)
     chosen = procedure.method.choice_
     if chosen is None:
         raise NotLearned("the number of steps was given, not chosen; there is nothing to plot.")
@@ -181,6 +194,7 @@ def choice(procedure: Procedure) -> Figure:
 @styled
 def hierarchy(procedure: Procedure) -> Figure:
     """Which steps join when fewer are wanted: a tree, in which those that are most alike join first."""
+    check_procedure(procedure)
     from scipy.cluster.hierarchy import dendrogram
 
     tree = procedure.hierarchy()

@@ -14,13 +14,14 @@ from typing import Any
 
 from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, ink
-from stepcut.errors import VideoError
+from stepcut.errors import VideoError, as_items, check_kind
+from stepcut.methods.segmenter import check_number
 from stepcut.order import ProcedureGraph, graph_of_labels
 from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.show import plots
-from stepcut.show.canvas import Compared, compare, to_svg
+from stepcut.show.canvas import Compared, check_procedure, compare, to_svg
 from stepcut.show.film import picture_at
 from stepcut.timeline import Segment, Timeline, draw_axis
 from stepcut.version import __version__
@@ -36,6 +37,10 @@ def make_report(
     `truth` is whatever `stepcut.evaluate` takes; with it, scores and true timelines are shown. `checks` are reports of
     `procedure.check`. `pictures` is how many are shown of each step, `title` the heading.
     """
+    check_procedure(procedure)
+    as_items("checks", checks, Report, "a list of reports, as procedure.check gives them")
+    check_number("pictures", pictures, 0, whole=True)
+    check_kind("title", title, str, "the words of the heading")
     compared = None if truth is None else compare(procedure, truth)
     shown = graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
     expected = procedure.expectations

@@ -248,6 +248,10 @@ def test_what_is_wrong_is_told() -> None:
         Embedder(loss="tci3").fit(features)
     with pytest.raises(OptionError, match="frames=1 is not allowed; give a whole number of at least 2"):
         Embedder(frames=1).fit(features)
+    for setting in ("seed", "dim", "frames", "hidden", "stride", "smooth"):
+        given: dict[str, Any] = {setting: 10**30}
+        with pytest.raises(OptionError, match=f"{setting}=10+ is not allowed; give a .* at most"):
+            Embedder(**given).fit(features)
     with pytest.raises(OptionError, match="rate=0 is not allowed"):
         Embedder(rate=0).fit(features)
     with pytest.raises(OptionError, match="temperature=-1 is not allowed; give a number above 0"):

@@ -13,6 +13,7 @@ from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.errors import FeatureError, NotLearned, OptionError
 from stepcut.evaluation import score
 from stepcut.methods import METHODS, StepCut
+from stepcut.methods.quality import measure_quality
 from stepcut.timeline import Timeline
 
 RATE = 2.0
@@ -208,6 +209,11 @@ def test_what_is_wrong_is_said() -> None:
         StepCut(background=2).fit([np.zeros((3, 2))])
     with pytest.raises(OptionError, match="refine='False' is not allowed; give true or false"):
         StepCut(refine="False").fit([np.zeros((3, 2))])  # --set refine=False
+    for given in ({"seed": 10**30}, {"seed": 10**400}, {"restarts": 10**11}, {"seconds": 1e300}):
+        with pytest.raises(OptionError, match=f"{next(iter(given))}=.* is not allowed; give a .* at most"):
+            StepCut(**given).fit([np.zeros((3, 2))])
+    with pytest.raises(OptionError, match="seconds=1000 smooths"):
+        StepCut(steps=4, seconds=1000).fit([np.eye(30)] * 2)
     with pytest.raises(OptionError, match="steps=9 is more than the 3 rows"):
         StepCut(steps=9).fit([np.zeros((3, 2))])
     for steps in ("auto", (3, 14)):
@@ -232,3 +238,10 @@ def test_numbers_are_kept_by_name_and_those_of_version_0_1_0_by_place_are_read(p
     assert np.array_equal(back.memberships(plain[0])[0], learned.memberships(plain[0])[0])
     assert back.choice_ is not None
     assert back.choice_.count == 6
+
+
+def test_a_seed_may_be_any_that_numpy_takes_and_a_smoothing_as_narrow_as_it_likes() -> None:
+    rows, _ = toy_features(videos=4, seed=1)
+    for given in ({"seed": 20_261_117}, {"seed": 2**32 - 1}, {"seconds": 1e-300}):
+        method = StepCut(steps=3, restarts=3, **given).fit(rows)
+        assert measure_quality(method, rows) is not None

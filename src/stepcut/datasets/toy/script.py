@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError, choose, unknown
-from stepcut.methods.segmenter import check_number
+from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.timeline import Segment, Timeline
 
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
@@ -102,7 +102,7 @@ def write_script(
     >>> write_script(0, shuffle=0, skip=0, repeat=0).timeline.sequence()
     ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
     """
-    check_number("seed", seed, 0, whole=True)
+    check_number("seed", seed, 0, SEEDS, whole=True)
     check_number("duration", duration, 4, 3600)
     check_number("background", background, 0, 0.9)
     for name, share in {"skip": skip, "repeat": repeat, "shuffle": shuffle}.items():

@@ -20,7 +20,7 @@ from stepcut.evaluation.experiments.results import FORMAT, Results
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.cache import cache_dir
 from stepcut.methods.cnc.method import AS_PUBLISHED
-from stepcut.methods.segmenter import check_number
+from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine, count_cores
 from stepcut.parallel.local import free_memory
@@ -78,7 +78,8 @@ def run_experiment(
                   those of one task at a time
     """
     experiment = choose("experiment", name, EXPERIMENTS)
-    check_number("seeds", seeds, 1, whole=True)
+    check_number("seeds", seeds, 1, 10_000, whole=True)
+    check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
         raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
     choose("maps", maps, MAPS)

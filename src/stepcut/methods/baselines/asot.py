@@ -38,7 +38,7 @@ class Asot(CentreSegmenter):
     alpha: float = limited(0.3, 0, 1)
     entropy: float = limited(0.07, 0, above=True)
     balance: float = limited(0.1, 0)
-    restarts: int = limited(10, 1, whole=True)
+    restarts: int = limited(10, 1, 10_000, whole=True)
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
         return find_means(self._stack(videos), self.steps, self.seed, self.restarts)

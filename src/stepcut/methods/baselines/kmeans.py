@@ -91,7 +91,7 @@ class KMeans(CentreSegmenter):
 
     LEARNED: ClassVar[tuple[str, ...]] = ("centres_", "clock_")
 
-    restarts: int = limited(10, 1, whole=True)
+    restarts: int = limited(10, 1, 10_000, whole=True)
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
         """Learns the weight of time on the way."""
@@ -118,7 +118,7 @@ class KMeans(CentreSegmenter):
 class Subset(KMeans):
     """k-means to `states` states (10 per step where not given), then the greedy choice of `steps` of them."""
 
-    restarts: int = limited(1, 1, whole=True)
+    restarts: int = limited(1, 1, 10_000, whole=True)
     states: int | None = None
 
     def check_settings(self) -> None:

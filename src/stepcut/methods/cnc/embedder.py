@@ -25,7 +25,7 @@ from stepcut.methods.cnc.network import Encoder, MapEncoder, VectorEncoder, find
 from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, Terms, train
 from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
-from stepcut.methods.segmenter import check_limits, check_videos, fingerprint, limited
+from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
 from stepcut.parallel.ranks import processes
 from stepcut.progress import Hook, silent
 
@@ -57,13 +57,13 @@ class Embedder:
     """
 
     loss: str | Loss = "tc3i"
-    dim: int = limited(128, 1, whole=True)
+    dim: int = limited(128, 1, 65_536, whole=True)
     rate: float | Fraction = limited(1.0, 0, above=True)
     """Rows of the features per second."""
-    seed: int = limited(0, 0, whole=True)
+    seed: int = limited(0, 0, SEEDS, whole=True)
     videos: int = limited(5, 2, whole=True)
     """Videos in an iteration; all of them when there are fewer."""
-    frames: int = limited(32, 2, whole=True)
+    frames: int = limited(32, 2, 65_536, whole=True)
     """Frames of each video in an iteration; all of them when there are fewer."""
     weight: float | None = limited(None, 0)
     """Of C-IDM in the loss. None: 1 for tc3i, half the frames for lav and lav+tcc, with soft-DTW per frame."""
@@ -86,13 +86,13 @@ class Embedder:
     """Converged when the mean loss of the last `patience` iterations is not `tolerance` lower than of those before."""
     context: int = limited(2, 1, whole=True)
     """Frames of context for maps, the frame itself included."""
-    stride: float | None = limited(None, 0)
+    stride: float | None = limited(None, 0, 3600)
     """Seconds between the frames of context."""
-    smooth: float = limited(2.0, 0)
+    smooth: float = limited(2.0, 0, 3600)
     """Vectors are smoothed over time with a Gaussian of so many seconds."""
     components: int = limited(64, 1, whole=True)
     """Vectors are projected on so many principal axes."""
-    hidden: int | None = limited(None, 1, whole=True)
+    hidden: int | None = limited(None, 1, 65_536, whole=True)
     tune_backbone: bool = False
     """Train end to end from frames `(T, H, W, 3)`, with `backbone` as part of the network."""
     backbone: nn.Module | None = None

@@ -37,9 +37,9 @@ class ProCut(CentreSegmenter):
     """
 
     smoothness: float = limited(SMOOTHNESS, 0)
-    window: float = limited(0.0, 0)
+    window: float = limited(0.0, 0, 3600)
     m: float = limited(FUZZIFIER, 1, above=True)
-    restarts: int = limited(5, 1, whole=True)
+    restarts: int = limited(5, 1, 10_000, whole=True)
     solver: str = "exact"
 
     def check_settings(self) -> None:

@@ -32,7 +32,7 @@ from stepcut.methods.default.restarts import Search, choose_sigma
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count
 from stepcut.methods.default.taught import Taught
-from stepcut.methods.segmenter import check_limits, check_videos, fingerprint, limited
+from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
 from stepcut.progress import Hook, Stage, silent
 
 Floats = NDArray[np.float64]
@@ -58,11 +58,11 @@ class StepCut:
 
     steps: StepCount = "auto"
     rate: float = limited(1.0, 0, above=True)
-    seed: int = limited(0, 0, whole=True)
-    seconds: float | None = limited(None, 0, above=True)
+    seed: int = limited(0, 0, SEEDS, whole=True)
+    seconds: float | None = limited(None, 0, 86_400, above=True)
     prior: float = limited(2.0, 0)
     background: float = limited(0.7, 0, 1)
-    restarts: int = limited(48, 1, whole=True)
+    restarts: int = limited(48, 1, 10_000, whole=True)
     refine: bool = True
 
     right_: float | None = field(default=None, init=False)
@@ -182,7 +182,10 @@ class StepCut:
         if count > rows:
             raise OptionError(f"steps={count} is more than the {rows} rows given; ask for fewer steps.")
         sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
-        return Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
+        search = Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
+        if count > sum(len(video[:: search.stride]) for video in videos):
+            raise OptionError(f"seconds={given!r} smooths the videos until fewer than {count} rows differ; give less.")
+        return search
 
     def _keep(self, found: Found, rows: Sequence[Array]) -> None:
         """The model of the steps, found or made of what was taught, and what is usual in the videos learned from."""

@@ -17,7 +17,7 @@ from stepcut.methods.default.consensus import consensus, majority, silhouette, t
 from stepcut.methods.default.em import BALANCE, Joined, run_em
 from stepcut.methods.default.found import Found
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
-from stepcut.methods.segmenter import one_hot
+from stepcut.methods.segmenter import SEEDS, one_hot
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -158,7 +158,7 @@ class Search:
         frames = np.column_stack([_unit(views.rows), time * views.times])
         guesses = []
         for number in range(restarts):
-            seed = self.seed * 1000 + number
+            seed = (self.seed * 1000 + number) % (SEEDS + 1)
             whole = number % 3 == 2 or len(segments) < self.count
             rows = frames if whole else segments
             centres = find_means(rows.astype(np.float32), self.count, seed, 1).astype(np.float64)

@@ -32,7 +32,7 @@ def smooth(rows: NDArray[Any], sigma: float) -> Floats:
 
     wide = np.asarray(rows, dtype=np.float64)
     # Beyond half a video a wider Gaussian is a mean; scipy would make its kernel of any length it is asked for.
-    return wide if sigma <= 0 else np.asarray(gaussian_filter1d(wide, min(sigma, len(wide) / 2), axis=0))
+    return wide if sigma < 1e-9 else np.asarray(gaussian_filter1d(wide, min(sigma, len(wide) / 2), axis=0))
 
 
 def noise_ratio(videos: Sequence[Floats], sigma: float) -> float:
