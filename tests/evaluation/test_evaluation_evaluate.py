@@ -283,6 +283,7 @@ def test_two_truths_of_one_video_are_refused() -> None:
     ("options", "words"),
     [
         ({"protocol": "papr"}, "did you mean 'paper'"),
+        ({"clock": 1e9}, "clock=10+.* at most 1000"),
         ({"seeds": 0}, "seeds=0 is not allowed"),
         ({"seeds": 10**11}, "seeds=10+ is not allowed"),
         ({"seed": 10**30}, "seed=10+ is not allowed"),

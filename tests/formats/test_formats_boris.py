@@ -80,6 +80,36 @@ def test_tabular_events_of_two_films_one_after_the_other(tmp_path: Path) -> None
     assert [found[name].segments for name in "ab"] == [(Segment(1.5, 3, "pour"),), (Segment(0.5, 2, "pour"),)]
 
 
+@pytest.mark.parametrize("offset", [0, 100])
+def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset: int, tmp_path: Path) -> None:
+    head = (
+        "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
+    )
+    line = f"x\tplayer #1:a.mp4;b.mp4;c.mp4\t{offset}\t3.500;10.000;9.000"
+    events = [
+        ("pour", "START", 1.5, "a.mp4"),
+        ("pour", "STOP", 14.5, "c.mp4"),
+        ("stir", "START", 3.4996, "b.mp4"),  # lengths are rounded: with the film, not before it
+        ("stir", "STOP", 5, "b.mp4"),
+        ("pour", "START", 15.5, "c.mp4"),
+        ("tap", "POINT", 4.5, "b.mp4"),
+        ("pour", "STOP", 16.5, "c.mp4"),
+    ]
+    rows = [f"{line}\t{step}\t{status}\t{time + offset}\t{file}\n" for step, status, time, file in events]
+    (tmp_path / "x.tsv").write_text(head + "".join(rows))
+    found = read_folder(tmp_path)
+    assert found["a"].segments == (Segment(1.5, 3.5, "pour"),)
+    assert found["b"].segments == (Segment(0, 1.5, "stir"), Segment(0, 10, "pour"), Segment(1, 1, "tap"))
+    assert found["c"].segments == (Segment(0, 1, "pour"), Segment(2, 3, "pour"))
+    # Where it is not said when a film begins, a state must stop in the film in which it starts.
+    (tmp_path / "x.tsv").write_text((head + "".join(rows)).replace("3.500;10.000;9.000", ""))
+    with pytest.raises(AnnotationError, match="is not a time"):
+        read_folder(tmp_path)
+    (tmp_path / "x.tsv").write_text((head + "".join(rows[:1])).replace("3.500;10.000;9.000", ""))
+    with pytest.raises(AnnotationError, match="has a start and no stop"):
+        read_folder(tmp_path)
+
+
 def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "study.boris"
     lengths = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}

@@ -244,6 +244,17 @@ def test_label_studio_tasks_have_what_its_import_needs(tmp_path: Path) -> None:
     assert (video.get("value"), video.get("frameRate")) == ("$video", "$fps")
 
 
+def test_a_labelling_configuration_that_stood_there_is_kept(tmp_path: Path) -> None:
+    mine = tmp_path / "tasks.config.xml"
+    mine.write_text("<View>mine</View>")
+    timeline = Timeline([Segment(0, 1, "pour")], 2, video="tea.mp4")
+    for _ in range(2):  # the second time nothing is new, and nothing is kept
+        write(tmp_path / "tasks.json", timeline, "label-studio", rate=25)
+    assert sorted(path.name for path in tmp_path.glob("*.bak")) == ["tasks.config.xml.1.bak"]
+    assert (tmp_path / "tasks.config.xml.1.bak").read_text() == "<View>mine</View>"
+    assert "pour" in mine.read_text()
+
+
 def test_native_json_reads_what_other_programs_leave_out(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"format": "stepcut timeline", "segments": [{"start": 0, "end": 1.5, "step": "pour tea"}]}')

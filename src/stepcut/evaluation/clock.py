@@ -56,7 +56,7 @@ def put_on_one_clock(
     names found steps that no timeline may hold, so that K is right. `drop`: videos of true background alone are left
     out.
     """
-    check_number("clock", clock, 0, above=True)
+    check_number("clock", clock, 0, 1000, above=True)
     names, notes = match_names(found, true)
     canonical, more = merge_names([true[theirs] for _, theirs in names])
     notes += more

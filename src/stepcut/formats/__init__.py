@@ -15,7 +15,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -129,7 +129,8 @@ def write(
 ) -> None:
     """Write a timeline to a file; several where the format can hold them, otherwise use `write_folder`.
 
-    What the file held before may be somebody's work: unless it is the same, it is kept beside it, as `NAME.1.bak`.
+    What the file held before may be somebody's work: unless it is the same, it is kept beside it, as `NAME.1.bak`; so
+    is the labelling configuration beside tasks of Label Studio.
 
     path         the file to write
     timeline     one timeline, a list, or a mapping from video names
@@ -150,7 +151,7 @@ def write(
         raise AnnotationError(f"{place}: two timelines are of the video {twice!r}. Name the videos apart.")
     check_writable(timelines, chosen.capabilities, chosen.name)
     written = [as_written(each, chosen.capabilities) for each in timelines]
-    with _keeping(place):
+    with _keeping(place), _keeping(place.with_suffix(chosen.beside)) if chosen.beside else nullcontext():
         chosen.write(place, written, Options(frame_rate(rate), annotator, spreadsheet=spreadsheet))
 
 

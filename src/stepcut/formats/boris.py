@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,10 @@ NOBODY = "No focal subject"
 OFFSET = "time_offset_(s)"
 """What BORIS has added to the time of the media, in its tables and projects."""
 MEDIA = ("media_file_name", "media_file_path", "media_file")
+
+
+Films = tuple[tuple[str, float], ...]
+"""Media files, and when each begins on the clock of the observation that plays them."""
 
 
 class Event(NamedTuple):
@@ -118,30 +123,57 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     columns = {name: names.index(name) for name in names}
     columns["status"] = columns[next(name for name in STATUS if name in columns)]
     media = next((name for name in (*MEDIA, "observation_id") if name in columns), None)
-    videos: dict[str, tuple[list[Event], list[Segment]]] = {}
+    videos: dict[str, list[Segment]] = {}
+    states: dict[tuple[str, Films], list[Event]] = {}
     named = [(row, row.cell(columns, "subject", path) if "subject" in columns else "") for row in rows[place + 1 :]]
     subjects = _wanted({subject for _, subject in named}, path, options)
     for row, subject in named:
-        time, status = row.time(columns, "time", path) - _begin(row, columns, path), row.cell(columns, "status", path)
-        step = row.cell(columns, "behavior", path)
-        states, points = videos.setdefault(row.cell(columns, media, path) if media else path.stem, ([], []))
+        time, status = row.time(columns, "time", path), row.cell(columns, "status", path)
+        step, video = row.cell(columns, "behavior", path), row.cell(columns, media, path) if media else path.stem
+        points, films = videos.setdefault(video, []), _films(row, columns, video, path)
         if subject not in subjects:
             continue
         if status.upper() == "POINT":
+            time -= dict(films)[video]
             points.append(build_segment(time, time, step, path, row.line))
         else:
             modifiers = [row.cells[i] for n, i in columns.items() if n.startswith("modifier") and i < len(row.cells)]
-            states.append(Event(time, subject, step, "|".join(modifiers)))
-    return [Timeline(pair(states, path) + points, video=video) for video, (states, points) in videos.items()]
+            observation = row.cell(columns, "observation_id", path) if "observation_id" in columns else ""
+            states.setdefault((observation, films), []).append(Event(time, subject, step, "|".join(modifiers)))
+    for (_, films), events in states.items():
+        for segment in pair(events, path):
+            for video, part in _by_film(segment, films):
+                videos.setdefault(video, []).append(part)
+    return [Timeline(segments, video=video) for video, segments in videos.items()]
 
 
-def _begin(row: Row, columns: Mapping[str, int], path: Path) -> float:
-    """When the media file of an event begins on the clock of its observation, which may play several, one by one."""
-    wanted = (OFFSET, "source", "media_duration_(s)", "media_file_name")
-    offset, played, lengths, media = (row.cell(columns, name, path) if name in columns else "" for name in wanted)
-    files = played.split("|")[0].removeprefix("player #1:").split(";")
-    before = lengths.split("|")[0].split(";")[: files.index(media)] if media in files else []
-    return (seconds(offset) or 0.0) + sum(need_seconds(length, path, row.line) for length in before)
+def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Films:
+    """The media files that the observation of a row played one by one, and when each begins on its clock.
+
+    Of a table that does not say so, the `video` of the row alone.
+    """
+    wanted = (OFFSET, "source", "media_duration_(s)")
+    offset, played, lengths = (row.cell(columns, name, path) if name in columns else "" for name in wanted)
+    files, begin = played.split("|")[0].removeprefix("player #1:").split(";"), seconds(offset) or 0.0
+    if video not in files:
+        return ((video, begin),)
+    films, known = [], lengths.split("|")[0].split(";")
+    for file, length in zip_longest(files, known[: len(files)], fillvalue=""):
+        films.append((file, begin))
+        if video in dict(films) and seconds(length) is None:
+            break  # it is not said when the next one begins
+        begin += need_seconds(length, path, row.line)
+    return tuple(films)
+
+
+def _by_film(segment: Segment, films: Films) -> Iterator[tuple[str, Segment]]:
+    """A segment on the clock of an observation, cut where one of its `films` ends and the next begins."""
+    for place, (video, begin) in enumerate(films):
+        first = segment.start if place == 0 else max(segment.start, begin)
+        last = min(segment.end, films[place + 1][1]) if place + 1 < len(films) else segment.end
+        # Lengths are rounded to a millisecond: what begins with a film has no end in the one before.
+        if last - first > 0.001 or (first, last) == (segment.start, segment.end):
+            yield video, Segment(first - begin, last - begin, segment.step)
 
 
 def write_events(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:

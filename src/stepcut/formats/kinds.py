@@ -37,6 +37,8 @@ class Format:
     """What its reader is given of the file: text, the value of a JSON file, or the rows of a table."""
     matches: Callable[[Any], bool] | None = None
     """Whether what was loaded is of this format; None: whatever has its suffix is."""
+    beside: str | None = None
+    """The suffix of a second file, which is written with it."""
 
 
 _Json, _Table = partial(Format, many=True, load=read_json), partial(Format, load=tables.read_rows)
@@ -54,7 +56,7 @@ FORMATS: dict[str, Format] = {
         _Table("boris-events", "BORIS tabular events", ".tsv", boris.read_events, boris.write_events, boris.EVENTS,
                True, matches=boris.matches_events),
         _Json("label-studio", "Label Studio tasks with predictions, and its export", ".json", label_studio.read,
-              label_studio.write, label_studio.CAN, matches=label_studio.matches),
+              label_studio.write, label_studio.CAN, matches=label_studio.matches, beside=label_studio.CONFIG),
         Format("textgrid", "Praat TextGrid", ".TextGrid", textgrid.read, textgrid.write, textgrid.CAN),
         Format("xes", "XES event log, for process mining", ".xes", None, xes.write, xes.CAN, True),
         _Table("egoprocel", "EgoProceL CSV", ".csv", egoprocel.read, egoprocel.write, egoprocel.CAN,

@@ -21,6 +21,7 @@ from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(times="frames", instants=False)
 MODEL = "stepcut"
+CONFIG = ".config.xml"  # the suffix of the labelling configuration
 CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
 
@@ -33,7 +34,7 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     """Write a task with predictions per video, and beside it the labelling configuration, `<name>.config.xml`."""
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
     write_json(path, [_task(timeline, options) for timeline in timelines])
-    write_text(path.with_suffix(".config.xml"), labelling_config(steps))
+    write_text(path.with_suffix(CONFIG), labelling_config(steps))
 
 
 def labelling_config(steps: Sequence[str]) -> str:
