@@ -150,6 +150,10 @@ def test_outlines_are_read_as_they_were_written_and_damage_is_told(learned: Expe
     first, *others = record["outlines"]
     for damaged in (
         {**first, "steps": first["steps"][1:]},
+        {**first, "steps": [-2, *first["steps"][1:]]},
+        {**first, "steps": [10**9, *first["steps"][1:]]},
+        {**first, "steps": [10**30, *first["steps"][1:]]},
+        {"rows": [[]], "steps": []},
         {**first, "rows": first["rows"][0]},
         {**first, "rows": [[2000] * 8] * SLICES},
         {"rows": first["rows"]},

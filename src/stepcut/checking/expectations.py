@@ -203,7 +203,7 @@ class Expectations:
                 videos=names,
                 planted={kind: _read_planted(one, amounts) for kind, one in record.get("planted", {}).items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ProcedureError(
                 f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
                 "check.json is damaged. Learn the procedure again."

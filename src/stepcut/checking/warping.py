@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from stepcut.jit import compiled_later
 from stepcut.methods.arithmetic import unit
 from stepcut.order.orders import Labels
-from stepcut.timeline import BACKGROUND
 
 Floats = NDArray[np.floating[Any]]
 
@@ -30,6 +29,8 @@ SLICES = 50
 """N: of a video of ten minutes, one lasts twelve seconds."""
 FINE = 1000
 """Rows are kept in thousandths, in memory as in files: the same is said of a video before and after."""
+HIGHEST = 100_000
+"""No step has such a number; a file that says so is damaged."""
 NEAREST = 1e-6
 """Two videos are never less apart than this."""
 
@@ -57,6 +58,8 @@ class Outline(NamedTuple):
         rows, steps = np.array(record["rows"], dtype=np.float32), np.array(record["steps"], dtype=np.int64)
         if rows.ndim != 2 or steps.shape != rows.shape[:1] or not (np.abs(rows) <= FINE).all():
             raise ValueError("an outline has not one row of thousandths for each of its steps")
+        if not len(steps) or not -1 <= steps.min() <= steps.max() < HIGHEST:
+            raise ValueError("an outline has no steps, or numbers of steps that there are not")
         return cls(rows, steps)
 
     def __eq__(self, other: object) -> bool:
@@ -110,12 +113,15 @@ def lay_beside(
     nearer = sorted(pairs, key=lambda one: one[0])[: (len(pairs) + 1) // 2]
     along = np.zeros(len(video.rows))
     along[asked] = np.mean([rows for _, rows, _, _ in nearer], axis=0)
-    found: dict[int, list[float]] = {}
+    count = 2 + max(int(steps.max()) for *_, steps in nearer)  # background is -1, and comes first
+    means, videos = np.zeros(count), np.zeros(count)
     for _, _, columns, steps in nearer:
-        for step in set(steps.tolist()) - {BACKGROUND}:
-            found.setdefault(step, []).append(float(columns[steps == step].mean()))
+        slices = np.bincount(steps + 1, minlength=count)
+        means += np.bincount(steps + 1, columns, count) / np.maximum(slices, 1)
+        videos += slices > 0
     apart = math.log(max(float(np.mean([one[0] for one in nearer])), NEAREST))
-    return Beside(apart, along, {step: float(np.mean(means)) for step, means in found.items()})
+    done = (1 + np.flatnonzero(videos[1:])).tolist()
+    return Beside(apart, along, {place - 1: float(means[place] / videos[place]) for place in done})
 
 
 @compiled_later
