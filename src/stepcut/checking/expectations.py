@@ -218,8 +218,8 @@ def _read_scale(middle: float, spread: float, videos: int) -> Scale:
 
 def _read_amounts(record: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     amounts = {way: tuple(map(float, values)) for way, values in record.items()}
-    if BELIEVED.keys() - LATER <= amounts.keys():  # perhaps written before all ways were known
-        amounts = dict.fromkeys(LATER, (0.0,) * len(amounts["length"])) | amounts
+    if BELIEVED.keys() - LATER <= amounts.keys() <= BELIEVED.keys():  # perhaps written before all ways were known
+        amounts = {way: amounts.get(way, (0.0,) * len(amounts["length"])) for way in BELIEVED}
     if amounts and (amounts.keys() != BELIEVED.keys() or len({len(values) for values in amounts.values()} | {0}) != 2):
         raise ValueError("amounts has not one number for each way of straying and each video")
     if any(not abs(value) < LARGEST for values in amounts.values() for value in values):
