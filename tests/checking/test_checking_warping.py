@@ -143,6 +143,21 @@ def test_of_two_steps_left_out_that_is_named_first_where_the_video_looks_otherwi
     assert [finding.step for finding in report.missed] == ([1, 4] if odd == 1 else [4, 1])
 
 
+def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
+    made = [_video([0, 1, 2, 3, *[7] * 5], seed) for seed in range(10)]  # whoever is done waits for a while
+    cuts = [np.where(labels < 4, labels, -1) for labels, _ in made]
+    expectations = learn_expectations(cuts, 1.0, embeddings=[one for _, one in made])
+    labels, embedding = _video([0, 1, 2, 3, 7], 99)
+    embedding[labels == 2] -= LOOKS[2] - LOOKS[0]
+    report = check_labels(np.where(labels < 4, labels, -1), 1.0, expectations, embedding=embedding)
+    assert [(finding.kind, finding.step) for finding in report.findings] == [("unusual", None)] * 2
+    whole, part = sorted(report.findings, key=lambda finding: finding.start)
+    times = np.flatnonzero(labels == 2)
+    assert (whole.start, whole.end) == (0, report.seconds)
+    assert abs(part.start - times[0]) < 4
+    assert abs(part.end - times[-1]) < 4
+
+
 def test_outlines_are_read_as_they_were_written_and_damage_is_told(learned: Expectations) -> None:
     record = json.loads(json.dumps(learned.to_json()))
     assert Expectations.from_json(record) == learned

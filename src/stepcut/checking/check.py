@@ -61,12 +61,12 @@ def check_labels(
         ranked = sorted(signs, key=lambda s: (-_worth(s, worth), -_apart(s, along, shown.seconds), s.chance))
         always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always]
-        if not loud and worth["faint"] == max(worth.values()):
-            loud = find_faint(shown, expectations.usual, float(ndtr(-worth["faint"])), expectations.severity)
-        apart = max(worth["apart"], worth["unlike"])
-        if not loud and apart == max(worth.values()):
-            loud = find_apart(shown, along, float(ndtr(-apart)))
-        loud = loud or ranked[:1]
+        if not any(s.step is not None or s.kind == "unknown" for s in loud):  # nothing says where
+            faint, apart = (float(ndtr(-way)) for way in (worth["faint"], max(worth["apart"], worth["unlike"])))
+            subtle = find_faint(shown, expectations.usual, faint, expectations.severity)
+            subtle = sorted([*subtle, *find_apart(shown, along, apart)], key=lambda s: s.chance)[:1]
+            loud += [s for s in subtle if s.chance < NOTABLE]
+            loud = loud or sorted([*ranked[:1], *subtle], key=lambda s: s.chance)[:1]
     return Report(
         video=video,
         seconds=length,
