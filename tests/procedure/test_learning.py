@@ -215,6 +215,15 @@ def test_names_are_used(videos: list[np.ndarray]) -> None:
     assert sc.learn(videos, steps=2, names=["pour", "stir"], **QUICK).steps == ["pour", "stir"]
 
 
+@pytest.mark.parametrize("wrong", [{"restart": 1}, {"restarts": 0}, {"seed": -1}, {"method": "cnc", "as_published": 3}])
+def test_a_wrong_setting_is_told_before_any_video_is_read(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    films = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
+    for film in films:
+        film.write_bytes(b"no video")
+    with pytest.raises(OptionError, match=list(wrong)[-1]):
+        sc.learn(films, **wrong)
+
+
 def test_a_method_object_takes_no_further_settings(videos: list[np.ndarray]) -> None:
     from stepcut.methods import StepCut
 

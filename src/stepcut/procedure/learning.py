@@ -6,6 +6,7 @@ import copy
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS
 from stepcut.methods.contract import VERBS, Method, StepCount, as_step_count, build, plain_numbers
+from stepcut.methods.segmenter import check_limits
 from stepcut.parallel import open_engine
 from stepcut.parallel.contract import Engine
 from stepcut.parallel.ranks import first_process_first, is_first_process
@@ -105,6 +107,7 @@ def learn(
     said = None if labels is None else read_labels(labels)
     known = None if recipe is None else read_recipe(recipe)
     check_false_alarms(false_alarms)
+    check_settings(part, seed, options)
     if known is not None and (names is not None or said is not None):
         raise OptionError("a recipe was given beside names or labels; give one of them.")
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
@@ -179,6 +182,13 @@ def make_method(
             raise OptionError(f"steps={steps}: method {type(part).__name__} has no such setting; leave steps out.")
         vars(made)["steps"] = steps
     return made
+
+
+def check_settings(part: Method | type[Method], seed: int, options: Mapping[str, Any]) -> None:
+    """Refuse wrong settings of a method before hours of extraction; `part`, `seed`, `options`: as for `make_method`."""
+    tried: Any = make_method(part, 2 if isinstance(part, type) else "auto", 1.0, seed, options)
+    if is_dataclass(tried):
+        check_limits(tried)
 
 
 def _keep(procedure: Procedure, output: AnyPath) -> None:
