@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+from full_disk import run_as_root
 from numpy.typing import NDArray
 from parallel_kit import Logged, seen
 
@@ -111,14 +111,11 @@ if __name__ == "__main__":
 
 def fill_the_disk(films: Path, folder: Path, name: str) -> None:
     """A disk of 200 kB, where the films' features take 230: the work stops and says why; with room it goes on."""
-    may = subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True, text=True)
-    if may.returncode:
-        pytest.skip(f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}")
     (folder / "disk").mkdir()
     (folder / "full.py").write_text(FULL)
     here = Path(__file__).parent
     words = [sys.executable, folder / "full.py", here, here, films, folder, name]
-    ran = subprocess.run(["unshare", "--map-root-user", "--mount", *words], capture_output=True, text=True)
+    ran = run_as_root(words)
     assert ran.returncode == 0, ran.stderr
     told = json.loads((folder / "told.json").read_text())
     assert "no space left on the disk. Free some, then run the same command again" in told["said"]

@@ -1,4 +1,4 @@
-"""A command on a full disk of its own: `python full_disk.py DISK FREE_KB stepcut ...`, as root of a namespace."""
+"""A full disk: `python full_disk.py DISK FREE_KB stepcut ...` runs a command on one, as root of a namespace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+
+def run_as_root(words: list[str | Path], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command of these `words` where it may mount a disk that nobody else sees; skip where that is forbidden."""
+    namespace = ["unshare", "--map-root-user", "--mount"]
+    may = subprocess.run([*namespace, "true"], capture_output=True, text=True)
+    if may.returncode:
+        pytest.skip(f"needs a disk of its own, and this machine lets nobody mount one: {may.stderr}")
+    return subprocess.run([*namespace, *words], capture_output=True, text=True, env=environment)
+
 
 if __name__ == "__main__":
     disk, free, command = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]

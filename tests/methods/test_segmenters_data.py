@@ -10,14 +10,11 @@ import pytest
 from stepcut.methods.cnc.graph import chain, energy, expand
 from stepcut.methods.segmenters import ProCut, Uniform
 
-FEATURES = Path(__file__).parents[3] / "shared" / "data" / "captaincook4d" / "features" / "omnivore"
-
 
 @pytest.mark.data
-def test_real_videos_are_cut_exactly_and_not_by_the_clock() -> None:
-    if not FEATURES.is_dir():
-        pytest.skip(f"{FEATURES} is not there")
-    videos = [np.load(path, allow_pickle=False) for path in sorted(FEATURES.glob("12_*.npy"))[:5]]
+def test_real_videos_are_cut_exactly_and_not_by_the_clock(shared_data: Path) -> None:
+    features = shared_data / "captaincook4d" / "features" / "omnivore"
+    videos = [np.load(path, allow_pickle=False) for path in sorted(features.glob("12_*.npy"))[:5]]
     videos = [(video - video.mean(axis=0)).astype(np.float16) for video in videos]
     segmenter = ProCut(steps=9).fit(videos)
     labels = segmenter.predict(videos)

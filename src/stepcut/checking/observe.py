@@ -39,6 +39,7 @@ class Observed(NamedTuple):
     prototypes: dict[int, Floats] | None = None
     """The mean (p,) of the embedding of each step that is done."""
     outline: Outline | None = None
+    """What it looks like from beginning to end."""
 
 
 def observe(
