@@ -244,6 +244,18 @@ def test_a_stretch_that_was_begun_in_another_video_is_begun_anew(page: Any) -> N
     until(page, "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')")
 
 
+def test_keys_pressed_while_a_video_loads_count(page: Any) -> None:
+    # Between the metadata's arrival and word of it a busy machine has time for keys; here the word never comes.
+    page.evaluate("document.addEventListener('loadedmetadata', (event) => event.stopImmediatePropagation(), true)")
+    press = "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
+    page.evaluate(f"['PageDown', 'ArrowRight'].forEach({press})")  # at once: nothing is loaded between them
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    page.keyboard.press("m")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("m")
+    until(page, "document.querySelector('.segment-acts').textContent.includes('Stretch 0:01.0 – 0:02.0')")
+
+
 def test_long_names_stay_inside_the_page_and_its_questions(browser: Any, served: Served) -> None:
     served.edit({"do": "rename", "step": 0, "name": "Donaudampfschifffahrt" * 9})
     served.edit({"do": "rename", "step": 1, "name": "very long name " * 12})

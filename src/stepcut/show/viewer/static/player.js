@@ -10,10 +10,11 @@ export class Player {
     this.node = el("div", { class: "screen" }, this.video, this.note);
     this.place = -1;
     this.copied = false;
+    this.ready = false; // the video stands at the time that was asked for; until then `start` is where it will
     this.video.addEventListener("error", () => this.cannotPlay());
     this.video.addEventListener("loadedmetadata", () => {
       if (!this.video.videoWidth) this.cannotPlay(); // sound only: the picture's codec is unknown here
-      else if (this.start) this.video.currentTime = this.start;
+      else this.standAtStart();
     });
   }
 
@@ -26,18 +27,26 @@ export class Player {
     Object.assign(this, { place, start: time, copied: false });
     this.tell(there ? "" : "The video itself is not here. Started with --videos DIR, the viewer looks for it in that folder.");
     if (!there) {
-      this.video.removeAttribute("src");
-      this.video.load();
+      this.load("");
       return;
     }
     this.video.poster = `poster/${place}`;
-    this.video.src = `video/${place}`;
+    this.load(`video/${place}`);
     if (playing) this.play();
   }
 
   close() {
     this.place = -1;
     this.video.pause();
+    this.load("");
+  }
+
+  load(address) {
+    this.ready = false;
+    if (address) {
+      this.video.src = address;
+      return;
+    }
     this.video.removeAttribute("src");
     this.video.load(); // frees the decoder
   }
@@ -48,11 +57,16 @@ export class Player {
 
   seek(time) {
     this.start = time;
-    if (this.video.readyState >= 1) this.video.currentTime = time;
+    if (this.ready) this.video.currentTime = time;
+  }
+
+  standAtStart() {
+    this.ready = true;
+    if (this.start) this.video.currentTime = this.start;
   }
 
   get time() {
-    return this.video.readyState >= 1 ? this.video.currentTime : this.start || 0;
+    return this.ready ? this.video.currentTime : this.start || 0;
   }
 
   tell(words) {
@@ -76,7 +90,7 @@ export class Player {
       });
       if (place !== this.place) return;
       this.tell("");
-      this.video.src = `proxy/${place}/${kind}`;
+      this.load(`proxy/${place}/${kind}`);
     } catch (error) {
       this.tell(`This video cannot be shown. ${error.message}`);
     }
