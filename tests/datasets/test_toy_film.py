@@ -130,6 +130,7 @@ def test_kitchens_differ_from_video_to_video() -> None:
     ("wrong", "words"),
     [
         ({"view": "top"}, "view='top' is unknown. Choose from ego, side."),
+        ({"videos": 10**11}, "videos=100000000000 is not allowed"),
         ({"videos": 0}, "videos=0 is not allowed; give a whole number of at least 1"),
         ({"duration": 1}, "duration=1 is not allowed"),
     ],

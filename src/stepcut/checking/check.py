@@ -137,7 +137,7 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
             return f"{name} was done {sign.how}, at {when:.0%} of the video; {usually:.0%} is usual"
         others = " and ".join(name_of(step, names) for step in sign.others)
         kept, together = _support(expectations, sign)
-        said = f"({kept} of {counted(together)} keep to this)"
+        said = f"({kept} of {counted(together)} {'keeps' if kept == 1 else 'keep'} to this)"
         if sign.how == "early":
             return f"{name} was done before {others}, which must precede it {said}"
         return f"{name} was done only after {others}, which it must precede {said}"

@@ -31,14 +31,18 @@ def whole(text: str) -> int:
     return int(text)
 
 
+LONGEST = 1_000_000_000
+"""Seconds, thirty years: no clock of a computer goes much further."""
+
+
 def seconds(text: str) -> float:
-    """The number, from 0 up, that a `text` says."""
+    """The number of seconds that a `text` says."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not number >= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 up")
+    if not 0 <= number <= LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {LONGEST:,}")
     return number
 
 

@@ -30,6 +30,8 @@ __all__ = ["EDGES", "STEPS", "Flaw", "Script", "ToyKitchen", "make_kitchen", "to
 VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
 EDITION = 1
 """Raised when the same settings give other videos than before."""
+MOST_VIDEOS = 100_000
+"""More would be filmed for months."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def make_kitchen(
     from stepcut.datasets.toy.render import is_filmed, render_video  # PIL: only when needed
 
     choose("view", view, VIEWS)
-    check_number("videos", videos, 1, whole=True)
+    check_number("videos", videos, 1, MOST_VIDEOS, whole=True)
     scripts = [write_script(seed, video, **plan) for video in range(videos)]
     root = Path(folder)
     settings: dict[str, Any] = {"edition": EDITION, "videos": videos, "seed": seed, "view": view, **DEFAULTS, **plan}
@@ -124,7 +126,7 @@ def toy_features(
     >>> len(rows[0]) == round(2 * timelines[0].end)
     True
     """
-    check_number("videos", videos, 1, whole=True)
+    check_number("videos", videos, 1, MOST_VIDEOS, whole=True)
     check_number("dim", dim, 1, whole=True)
     check_number("rate", rate, 0, 1000, above=True)
     prototypes = np.random.default_rng([seed, 5]).standard_normal((len(STEPS), dim)) / np.sqrt(dim)
