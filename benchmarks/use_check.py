@@ -76,6 +76,7 @@ class Learned:
             left_out=left_out.labels,
             left_out_memberships=left_out.memberships,
             left_out_looks=left_out.looks,
+            left_out_embed=left_out.embed,
             embeddings=self.method.embed(rows),
             recut=lambda place, kept: self._cut(rows[place][kept]),
             videos=[str(place) for place in range(len(rows))],

@@ -163,7 +163,10 @@ def test_totals_beside_a_new_video_are_those_of_scales_without_their_own(decide:
 def test_a_step_left_out_is_not_made_up_for_where_steps_may_decide() -> None:
     worth = dict.fromkeys(BELIEVED, 0.0) | {"missed": 3.0, "length": -1.0, "timing": -1.0, "misordered": -1.0}
     assert total_worth(worth, steps_decide=False) == 0.0
-    assert total_worth(worth, steps_decide=True) == pytest.approx(2 * 3.5**0.5)
+    assert total_worth(worth, steps_decide=True) == pytest.approx(3 * 7**0.5)
+    both = worth | {"misordered": 2.0}  # whichever of them say most together
+    assert total_worth(both, steps_decide=True) == pytest.approx(5 * 3.5**0.5)
+    assert total_worth(both | {"faint": 3.0}, steps_decide=True) == pytest.approx(8 * (7 / 3) ** 0.5)
     short = worth | {"missed": -1.0, "length": 4.0}
     assert total_worth(short, steps_decide=True) == total_worth(short, steps_decide=False) == 1.0
 

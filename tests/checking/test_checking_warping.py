@@ -158,6 +158,32 @@ def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
     assert abs(part.end - times[-1]) < 4
 
 
+@pytest.mark.parametrize("videos", [6, 45])
+def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_see_it(videos: int) -> None:
+    made = [_video([0, 1, 2, 3], seed) for seed in range(videos)]
+    labels, embeddings = [one for one, _ in made], [one for _, one in made]
+
+    def embed(without: int, place: int, kept: NDArray[np.int64] | None) -> Floats:
+        rows = embeddings[place] if kept is None else embeddings[place][kept]
+        turned, _ = np.linalg.qr(np.random.default_rng(without).normal(size=(8, 5)))
+        return np.asarray(rows @ turned)
+
+    def recut(place: int, kept: NDArray[np.int64]) -> tuple[NDArray[np.int64], None, None, Floats]:
+        return labels[place][kept], None, None, embeddings[place][kept]
+
+    told = learn_expectations(labels, 1.0, embeddings=embeddings, left_out_embed=embed, recut=recut)
+    for place in (0, 3, videos - 1):
+        group = place % 20
+        others = [other for other in range(videos) if other % 20 != group]
+        chosen = [others[at] for at in np.linspace(0, len(others) - 1, min(32, len(others))).round().astype(int)]
+        own, *beside = (outline(embed(group, one, None), labels[one]) for one in (place, *chosen))
+        assert told.amounts["apart"][place] == pytest.approx(lay_beside(own, beside).apart)
+        kept, half = np.arange(len(labels[place]) // 2), told.planted["half of the video"]
+        own = outline(embed(group, place, kept), labels[place][kept])
+        assert half.amounts["apart"][half.of.index(place)] == pytest.approx(lay_beside(own, beside).apart)
+    assert told.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
+
+
 def test_outlines_are_read_as_they_were_written_and_damage_is_told(learned: Expectations) -> None:
     record = json.loads(json.dumps(learned.to_json()))
     assert Expectations.from_json(record) == learned

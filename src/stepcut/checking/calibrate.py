@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations, set_limits
 from stepcut.checking.forecast import Planted
-from stepcut.checking.observe import Floats, Observed, observe
+from stepcut.checking.observe import Floats, Observed, observe, some_of
 from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate
 from stepcut.checking.simulate import WITHOUT_STEP, Recut, Rows, change
 from stepcut.checking.task import learn_task
-from stepcut.checking.usual import learn_usual
+from stepcut.checking.usual import MOST, learn_usual
 from stepcut.errors import OptionError, check_kind
 from stepcut.order.orders import Labels
 
@@ -39,6 +39,7 @@ def learn_expectations(
     left_out: Sequence[Labels] | None = None,
     left_out_memberships: Sequence[Floats] | None = None,
     left_out_looks: Sequence[tuple[Floats, Floats]] | None = None,
+    left_out_embed: Callable[[int, int, Rows | None], Floats] | None = None,
     recut: Recut | None = None,
     videos: Sequence[str] = (),
 ) -> Expectations:
@@ -55,6 +56,8 @@ def learn_expectations(
     left_out_memberships   and the memberships, likewise: how clearly steps show is told by these
     left_out_looks         and the embedding (T, p) with the centres of the steps (K, p), likewise: how far a video of
                            this task may be from its steps
+    left_out_embed         and the embedding (T, p) of another video, or of some rows of it, by what was learned
+                           without the first: what looks alike in a space that was made for it is no measure of new ones
     recut         cuts some rows of a video as a new one, to tell what will be found; without it they keep their labels
     videos        the name of each video; without them none can be said to hold a mistake
     """
@@ -72,13 +75,26 @@ def learn_expectations(
     learned = [one._replace(peaks=new.peaks, clarity=new.clarity) for one, new in zip(learned, shown, strict=True)]
     usual = learn_usual(learned)
     folds = range(min(FOLDS, len(shown))) if len(shown) > 1 else range(0)  # nothing can be left out of one
-    parted = [[video for place, video in enumerate(learned) if place % FOLDS != fold] for fold in folds]
-    others = [learn_usual(part, order=False) for part in parted]
 
-    def judged(place: int, video: Observed) -> dict[str, float]:
-        """How far a video, or a changed one, strays by what the others say."""
-        known = others[place % FOLDS] if others else usual
-        return measure(video, find_signs(video, known), known)
+    def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
+        """The same video, outlined as it looks to what was learned without the videos of this fold."""
+        if left_out_embed is None or video.outline is None:
+            return video
+        return video._replace(outline=video.outline.seen_as(left_out_embed(fold, place, kept)))
+
+    others = []
+    for fold in folds:
+        places = [place for place in range(len(learned)) if place % FOLDS != fold]
+        laid = set(some_of(places, MOST))  # beside which a video is laid
+        part = [learned[place]._replace(outline=None) for place in places if place not in laid]
+        part += [embedded(fold, place, learned[place]) for place in sorted(laid)]
+        others.append(learn_usual(part, order=False))
+
+    def judged(place: int, video: Observed, kept: Rows | None = None) -> dict[str, float]:
+        """How far a video, or some rows of it, strays by what the others say."""
+        fold = place % FOLDS
+        known, seen = (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
+        return measure(seen, find_signs(seen, known), known)
 
     measured = [judged(place, video) for place, video in enumerate(shown)]
     strayed = {way: tuple(amounts[way] for amounts in measured) for way in BELIEVED}
@@ -96,7 +112,8 @@ def learn_expectations(
     for place, cut in enumerate(cuts):
         for kind, every in change(cut, usual.graph).items():
             made = [look(place, kept) for kept in every]
-            changed.setdefault(kind, []).extend((place, judged(place, video)) for video in made)
+            pairs = zip(made, every, strict=True)
+            changed.setdefault(kind, []).extend((place, judged(place, video, kept)) for video, kept in pairs)
             if kind == WITHOUT_STEP:
                 shortened.append(made)
     planted = {kind: Planted.gather(each) for kind, each in changed.items()}

@@ -10,10 +10,11 @@ what the others say; with m and s the mean and spread of these amounts, s drawn 
 and where that finds more, by more than a standard error over the videos, of the deviations that are planted in those
 learned from (`simulate.py`), because the cut shows steps surely enough,
 
-    total = the greater of this and  sqrt(7/2) (max(z_missed, -1) + max(z_misordered, -1))
+    total = the greatest of this and  sqrt(7/j) times the sum of the j greatest of max(z_g, -1), j = 1, 2, 3,
+            over missed, faint and misordered
 
 so that a video that takes its usual time cannot make up for a step left out; a sum of seven has sqrt(7) times the
-spread of one way, a sum of two sqrt(2) times.
+spread of one way, a sum of j sqrt(j) times.
 
 Whoever errs leaves out a step or hardly does it, hurries, does things at another time or in another order, and the
 whole looks otherwise: these count always. Repeating, dawdling and doing something new are what careful people do as
@@ -47,6 +48,8 @@ BELIEVED = {
 video, a seventh of how far it is apart, and for -ln of chances 1, as chances have that are right."""
 ALWAYS = ("length", "missed", "faint", "timing", "misordered", "apart", "unlike")
 """The ways that count always; the others only beyond what is met by chance."""
+OF_STEPS = ("missed", "faint", "misordered")
+"""Those that say of a step that it is not there or not in its place."""
 
 
 def learn_scales(amounts: Mapping[str, Any]) -> dict[str, Scale]:
@@ -67,8 +70,11 @@ def worths(amounts: Mapping[str, Any], scales: Mapping[str, Scale]) -> dict[str,
 def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
     """The total of what each way adds (numbers, or arrays with one for each video); `steps_decide`: see above."""
     whole = sum(worth.values())
-    alone = math.sqrt(len(ALWAYS) / 2) * (worth["missed"] + worth["misordered"])
-    return np.maximum(whole, alone) if steps_decide else whole
+    if not steps_decide:
+        return whole
+    greatest = np.sort([worth[way] for way in OF_STEPS], axis=0)[::-1]
+    alone = [math.sqrt(len(ALWAYS) / count) * greatest[:count].sum(axis=0) for count in range(1, len(OF_STEPS) + 1)]
+    return np.maximum(whole, np.max(alone, axis=0))
 
 
 def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:

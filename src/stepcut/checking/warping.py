@@ -48,6 +48,10 @@ class Outline(NamedTuple):
         kept = ~np.isin(self.steps, list(steps))
         return Outline(self.rows[kept], self.steps[kept])
 
+    def seen_as(self, embedding: Floats) -> Outline:
+        """The same video in another embedding (T, p)."""
+        return Outline(_slices(embedding), self.steps)
+
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object."""
         return {"rows": self.rows.astype(int).tolist(), "steps": self.steps.tolist()}
@@ -72,11 +76,21 @@ def outline(embedding: Floats, labels: Labels) -> Outline:
     embedding  (T, p)
     labels     the step of each row, (T,), -1 for none
     """
-    bounds = np.arange(SLICES + 1) * len(embedding) // SLICES
-    starts, ends = bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1)  # a short video has rows in several slices
+    starts, ends = _bounds(len(embedding))
+    return Outline(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
+
+
+def _bounds(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the slices of so many rows begin and end; a short video has rows in several of them."""
+    bounds = np.arange(SLICES + 1) * length // SLICES
+    return bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1)
+
+
+def _slices(embedding: Floats) -> Floats:
+    """What each slice of an embedding (T, p) looks like, (N, p), of length 1, in thousandths."""
+    starts, ends = _bounds(len(embedding))
     sums = np.concatenate([np.zeros((1, embedding.shape[1])), np.cumsum(embedding, axis=0, dtype=np.float64)])
-    middles = np.asarray(labels, dtype=np.int64)[(starts + ends) // 2]
-    return Outline((unit(sums[ends] - sums[starts]) * FINE).round(), middles)
+    return (unit(sums[ends] - sums[starts]) * FINE).round()
 
 
 class Beside(NamedTuple):

@@ -116,6 +116,20 @@ class LeftOut(NamedTuple):
     """(T,) per video."""
     looks: list[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
     """Its embedding (T, p) and the centres of the steps (K, p), per video, where the method knows them."""
+    embed: Callable[[int, int, NDArray[np.int64] | None], NDArray[np.float64]] | None = None
+    """embed(without, place, kept): the embedding (T, p) of all rows, or those kept, of the video at one place, by what
+    was learned without the video at the other, where the method knows it."""
+
+    def of(self, places: Sequence[int]) -> LeftOut:
+        """The same for the videos at some places, which are counted from 0 then."""
+        embed = self.embed
+        return LeftOut(
+            [self.labels[place] for place in places],
+            [self.memberships[place] for place in places],
+            [self.novelty[place] for place in places],
+            self.looks and [self.looks[place] for place in places],
+            embed and (lambda without, place, kept: embed(places[without], places[place], kept)),
+        )
 
 
 class Method(Protocol):

@@ -16,7 +16,7 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.features.contract import Features
 from stepcut.files.addresses import whole_path
 from stepcut.methods import leave_out
-from stepcut.methods.contract import Array, Labels, LeftOut, Method, complete, plain_numbers
+from stepcut.methods.contract import Array, Labels, Method, complete, plain_numbers
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade_taught, measure_quality, refit, shorten
 from stepcut.methods.segmenter import check_shares
@@ -65,16 +65,10 @@ def fit(
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         pairs = zip(method.memberships(rows), rows, strict=True)
         memberships = [check_shares(share, len(one), method.steps_, method) for share, one in pairs]
-        left_out = leave_out(method, rows)
         per_second = features[0].rate
         # A video without any step, of one frame or of something else, is no normal one, and would hide what is not.
         normal = [place for place, cut in enumerate(method.labels_) if (cut >= 0).any()] or list(range(len(rows)))
-        left_out = LeftOut(
-            [left_out.labels[place] for place in normal],
-            [left_out.memberships[place] for place in normal],
-            [left_out.novelty[place] for place in normal],
-            left_out.looks and [left_out.looks[place] for place in normal],
-        )
+        left_out = leave_out(method, rows).of(normal)
 
         def recut(place: int, kept: NDArray[np.int64]) -> tuple[Labels, Array, Array, Array]:
             """Some rows of a video cut as a new one."""
@@ -90,6 +84,7 @@ def fit(
             left_out=left_out.labels,
             left_out_memberships=left_out.memberships,
             left_out_looks=left_out.looks,
+            left_out_embed=left_out.embed,
             false_alarms=config["false_alarms"],
             embeddings=method.embed([rows[place] for place in normal]),
             recut=recut if method.left_out_ is not None else None,  # a method that knows no such thing may be slow

@@ -13,7 +13,7 @@ from stepcut.methods.default.change_points import find_change_points
 from stepcut.methods.default.consensus import agreement, consensus, overlap, silhouette, time_regularity
 from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood, run_em
 from stepcut.methods.default.forward_backward import forward, forward_backward
-from stepcut.methods.default.found import leave_one_out
+from stepcut.methods.default.found import found_of_labels, leave_one_out
 from stepcut.methods.default.restarts import choose_sigma
 from stepcut.methods.default.slow_features import centre, refined_axes, slow_axes, smooth, soft_normalise
 from stepcut.methods.default.step_count import score_counts, usual_count
@@ -118,6 +118,27 @@ def test_no_video_is_judged_by_itself_and_many_are_left_out_in_groups(videos: in
     after = [centres for _, centres in leave_one_out(slow, labels, 2, 2.0, 0.7, None).looks]
     assert [place for place in range(videos) if np.array_equal(before[place], after[place])] == [*range(3, videos, 20)]
     assert len({centres.tobytes() for centres in after}) == min(videos, 20)
+
+
+def test_other_videos_are_embedded_by_what_was_learned_without_one() -> None:
+    rng = np.random.default_rng(3)
+    videos = [centre(rng.normal(size=(40, 4))) for _ in range(5)]
+    labels, sigma = [np.repeat([0, 1], 20)] * 5, 1.5
+
+    def embedded(kept: NDArray[np.int64] | None) -> list[NDArray[np.float64]]:
+        embed = leave_one_out(videos, labels, 2, 2.0, 0.7, None, sigma=sigma).of([4, 1, 3]).embed
+        assert embed is not None
+        return [embed(0, 1, kept), embed(2, 1, kept)]  # without videos 4 and 3
+
+    half = np.arange(20)
+    for kept in (None, half):
+        model = found_of_labels([smooth(one, sigma) for one in videos[:4]], labels[:4], 2, 2.0, 0.7)
+        by_hand = model.view(smooth(videos[1] if kept is None else centre(videos[1][kept]), sigma))
+        np.testing.assert_allclose(embedded(kept)[0], by_hand, atol=1e-12)
+    before = embedded(half)
+    videos[4] = videos[4] * 3 + rng.normal(size=(40, 4))
+    after = embedded(half)
+    assert [np.array_equal(one, other) for one, other in zip(before, after, strict=True)] == [True, False]
 
 
 def test_overlap_and_agreement() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from stepcut.methods.contract import BACKGROUND, Array, Labels, LeftOut, as_lear
 from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood
 from stepcut.methods.default.forward_backward import STAY, forward_backward, soften
 from stepcut.methods.default.online import Causal
-from stepcut.methods.default.slow_features import project, refined_axes, smooth, soft_normalise
+from stepcut.methods.default.slow_features import centre, project, refined_axes, smooth, soft_normalise
 from stepcut.methods.segmenter import normalised_times
 
 Floats = NDArray[np.float64]
@@ -114,7 +115,7 @@ def found_of_labels(
 
 
 def leave_one_out(
-    slow: Sequence[Floats],
+    videos: Sequence[Floats],
     labels: Sequence[Labels],
     count: int,
     prior: float,
@@ -122,25 +123,37 @@ def leave_one_out(
     axes: Floats | None,
     scale: float = 1.0,
     told: tuple[list[Labels], list[Floats]] | None = None,
+    sigma: float = 0.0,
 ) -> LeftOut:
     """Every video seen as if it were new, with axes and centres learned from the others, of other groups.
 
-    slow, labels, count, prior, background, axes  as for `found_of_labels`
+    videos  centred videos (T, d)
+    labels, count, prior, background, axes  as for `found_of_labels`
     scale  the usual distance of a row to its step's centre
     told   labels and memberships of every video left out of what labels teach, where there are labels
+    sigma  the width of the Gaussian that smooths the videos
     """
-    groups = []
+    slow, groups = [smooth(video, sigma) for video in videos], []
     for left in range(min(FOLDS, len(slow))):
         others = [place for place in range(len(slow)) if place % FOLDS != left] or [left]
         rows, known = [slow[place] for place in others], [labels[place] for place in others]
-        groups.append(found_of_labels(rows, known, count, prior, background, axes))
-    pairs = [(groups[place % FOLDS], rows) for place, rows in enumerate(slow)]
+        model = found_of_labels(rows, known, count, prior, background, axes)
+        groups.append(replace(model, sigma=sigma))
+    pairs = [(groups[place % FOLDS], rows) for place, rows in enumerate(videos)]
     cuts, shares = told or (
         [model.predict(rows) for model, rows in pairs],
         [model.memberships(rows) for model, rows in pairs],
     )
     novelty = [model.distance(rows) / scale for model, rows in pairs]
-    return LeftOut(cuts, shares, novelty, [(model.view(rows), model.centres) for model, rows in pairs])
+    looks = [(model.view(rows), model.centres) for model, rows in pairs]
+    return LeftOut(cuts, shares, novelty, looks, partial(_embed, groups, videos))
+
+
+def _embed(
+    groups: Sequence[Found], videos: Sequence[Floats], without: int, place: int, kept: NDArray[np.int64] | None
+) -> Floats:
+    """The rows, or those `kept`, of the video at a `place`, as the model sees them that was learned `without` one."""
+    return groups[without % FOLDS].view(videos[place] if kept is None else centre(videos[place][kept]))
 
 
 def strongest(posterior: Floats, count: int) -> Labels:

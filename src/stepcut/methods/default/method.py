@@ -118,15 +118,16 @@ class StepCut:
             found = replace(found, plane=directions @ found.plane)
         self._keep(found, rows)
         self.labels_ = self.predict(rows)
-        slow = [smooth(centre(video) @ directions, found.sigma) for video in rows]
+        videos = [centre(video) @ directions for video in rows]
         told = None
         if known is not None:
             told = self._teach(rows, known, wide, progress)
+            slow = [smooth(video, found.sigma) for video in videos]
             described = found_of_labels(slow, self.labels_, count, found.prior, self.background)
             self._keep(replace(described, plane=directions @ described.plane, sigma=found.sigma), rows)
         axes = None if self.refine else directions.T @ found.plane
-        seen = slow, self.labels_, count, found.prior, self.background, axes
-        self._left_out = partial(leave_one_out, *seen, self.scale_, told)
+        seen = videos, self.labels_, count, found.prior, self.background, axes
+        self._left_out = partial(leave_one_out, *seen, self.scale_, told, found.sigma)
         return self
 
     @property
