@@ -244,7 +244,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.evaluation import score
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
-    from stepcut.methods.baselines.kmeans import cut_smooth
+    from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
     from stepcut.methods.cnc.method import AS_PUBLISHED
     from stepcut.methods.segmenters import SEGMENTERS
 
@@ -261,7 +261,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     elif row == "uniform":
         found = baseline("uniform", true, k)
     elif row.startswith("smooth"):
-        found = cut_smooth(given, k, RATE, seed)
+        found = KMeans(k, RATE, seed, normalise=False).fit_predict(smooth_embedding(given, RATE))
     else:
         method: Any = METHODS[row.split(",")[0]]
         found = method(steps=k, rate=RATE, seed=seed).fit(given).labels_

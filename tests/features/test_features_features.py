@@ -294,6 +294,22 @@ def test_no_space_on_the_disk_is_not_the_videos_fault(
         extract(folder, Mean(), fps=5, cache=tmp_path)
 
 
+@pytest.mark.parametrize("at_fault", ["the backbone", "the rows", "who is told"])
+def test_what_goes_wrong_leaves_no_decoder_for_the_garbage_collector(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_fault: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OptionError("enough")
+
+    backbone = Mean(scale=1e9 if at_fault == "the rows" else 1.0)
+    if at_fault == "the backbone":
+        monkeypatch.setattr(backbone, "extract", fail)
+    with pytest.raises((OptionError, FeatureError)) as caught:
+        compute_features(folder / "v2.mp4", backbone, 5, tmp_path / "x", fail if at_fault == "who is told" else None)
+    assert caught.traceback  # whose frames are still there
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stepcut-decode")]
+
+
 def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"fps=0 is not a rate"):
         extract(folder, Mean(), fps=0, cache=tmp_path)

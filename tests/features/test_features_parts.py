@@ -16,7 +16,7 @@ from parallel_kit import Logged, pids, seen
 
 from stepcut.errors import FeatureError, OptionError, VideoError
 from stepcut.features.extract import extract
-from stepcut.features.jobs import Carried, compute_job, look, pack, unpack
+from stepcut.features.jobs import compute_job, look, pack, unpack
 from stepcut.parallel.local import Local
 from stepcut.progress import Event
 
@@ -138,6 +138,6 @@ def test_a_backbone_that_cannot_be_sent_to_workers_is_told(tmp_path: Path) -> No
 
 def test_a_worker_with_another_backbone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FeatureError, match="this worker's backbone is 'logged 1', the driver's 'logged 2'"):
-        unpack(Carried("logged 2", pickle.dumps(Logged(tmp_path))))
+        unpack("logged 2", pickle.dumps(Logged(tmp_path)))
     with pytest.raises(FeatureError, match=r"does not find the class of the backbone .*Put it into a module"):
-        unpack(Carried("logged 1", pickle.dumps(Logged(tmp_path)).replace(b"Logged", b"Gone__")))
+        unpack("logged 1", pickle.dumps(Logged(tmp_path)).replace(b"Logged", b"Gone__"))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from features_films import make_film, number_of
@@ -18,12 +19,14 @@ from stepcut.features.files import read_rows
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.video.sample import sample_frames
 from stepcut.features.video.skip import needed
+from stepcut.features.video.unreferred import find_teller, leave_out_unreferred
 
 FILMS: dict[str, dict[str, Any]] = {
     "b-frames": {"preset": "medium", "bf": "3", "g": "100"},
     "dense key frames": {"g": "2"},
     "a key frame a second": {"g": "20", "bf": "2", "preset": "medium"},
     "open groups": {"preset": "medium", "bf": "3", "g": "10", "x264-params": "open-gop=1"},
+    "many b-frames that nothing refers to": {"bf": "8", "g": "100", "x264-params": "b-pyramid=none:b-adapt=0"},
 }
 
 
@@ -41,6 +44,40 @@ def test_samples_stay_within_the_tolerance(tmp_path: Path, kind: str, times: str
     late = [(one - other) / 20 for (_, one), (_, other) in zip(right, less, strict=True)]
     assert min(late) >= 0
     assert max(late) <= samples.tolerance
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])  # units by their lengths; in the last, by marks
+def test_packets_tell_what_the_decoder_would_leave_out(tmp_path: Path, suffix: str, codec: str) -> None:
+    film = make_film(tmp_path / f"film{suffix}", frames=60, rate=20, codec=codec, bf="3", g="30", preset="medium")
+    with av.open(str(film)) as container:
+        stream = container.streams.video[0]
+        tell = find_teller(stream.codec_context)
+        assert tell is not None
+        told = {packet.pts for packet in container.demux(stream) if packet.size and not tell(packet)}
+        every = stream.frames or 60
+    with av.open(str(film)) as container:
+        stream = container.streams.video[0]
+        stream.codec_context.skip_frame = "NONREF"
+        decoded = {frame.pts for frame in container.decode(stream)}
+    assert told == decoded
+    assert 0 < len(told) < every
+
+
+def test_other_codecs_do_not_tell(tmp_path: Path) -> None:
+    with av.open(str(make_film(tmp_path / "film.avi", frames=4, codec="mpeg4"))) as container:
+        assert find_teller(container.streams.video[0].codec_context) is None
+
+
+def test_packets_that_hold_no_picture_are_kept() -> None:
+    def tell(_: Any) -> bool:
+        return True
+
+    film = [Packet(None), Packet(0, size=0), *(Packet(number) for number in range(12))]
+    chosen = list(leave_out_unreferred(iter(film), tell, Fraction(1, 4)))
+    assert [one.pts for one in chosen] == [None, 0, 0, 6]  # a quarter of a second is five frames
+    assert list(leave_out_unreferred(iter(film), tell, None)) == film
+    assert list(leave_out_unreferred(iter(film), None, Fraction(1, 4))) == film
 
 
 def test_parts_join_to_the_whole(tmp_path: Path) -> None:

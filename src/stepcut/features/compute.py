@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from fractions import Fraction
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -47,11 +48,12 @@ def compute_features(
     gpu = device if device.startswith("cuda") else None
     samples = sample_frames(path, rate, backbone.size, start, end, max(2, threads or count_cores()), times, gpu)
 
-    def told() -> Iterator[Rows]:
-        for rows in compute_rows(samples, backbone, as_rate(fps)):
-            yield rows
-            if tell is not None:
-                tell(len(rows))
+    def told() -> Generator[Rows]:
+        with closing(compute_rows(samples, backbone, as_rate(fps))) as every:
+            for rows in every:
+                yield rows
+                if tell is not None:
+                    tell(len(rows))
 
     def metadata() -> dict[str, str]:
         return {
@@ -62,31 +64,33 @@ def compute_features(
             **({"times": times, "tolerance": str(samples.tolerance)} if samples.tolerance is not None else {}),
         }
 
-    write_rows(target, told(), metadata)
+    with closing(told()) as rows:
+        write_rows(target, rows, metadata)
     return as_path(target)
 
 
-def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = None) -> Iterator[Rows]:
-    """Rows in batches of `backbone.batch` frames; decoding goes on in another thread while the backbone works.
+def compute_rows(samples: Samples, backbone: Backbone, fps: Fraction | None = None) -> Generator[Rows]:
+    """Rows in batches of `backbone.batch` frames; decoding goes on in another thread while the `backbone` works.
 
-    samples   frames: of a backbone that takes clips, `frames_per_row` times as many as rows
-    backbone  makes the rows
-    fps       rows per second; those of the samples unless given
-
-    A part of a video (`sample_frames(..., start, end)`) that begins on a whole batch gives the very rows of one pass.
+    Of one that takes clips, there are `frames_per_row` times as many `samples` as rows; `fps` rows a second, as many as
+    samples unless given. A part of a video (`sample_frames(..., start, end)`) that begins on a whole batch gives the
+    very rows of one pass.
     """
     pictures: Iterator[Frames] = (picture for _, picture in samples)
     if clip_length(backbone) > 1:
         pictures = make_clips(pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps))
-    for frames in _batches(pictures, batch_size(backbone), samples.close):
-        rows = np.asarray(backbone.extract(frames))
-        if rows.ndim not in (2, 4) or rows.shape[:2] != (len(frames), backbone.dim):
-            what = f"backbone {backbone.name} gave shape {rows.shape} for {len(frames)} frames"
-            raise FeatureError(f"{what}; it must give a row each: ({len(frames)}, {backbone.dim}) or (..., h, w).")
-        yield rows
+    # Closed here and now where something goes wrong: what an error holds on to, the garbage collector would close one
+    # day, inside whatever it interrupts; there, waiting for a thread can be a deadlock.
+    with closing(_batches(pictures, batch_size(backbone), samples.close)) as batches:
+        for frames in batches:
+            rows = np.asarray(backbone.extract(frames))
+            if rows.ndim not in (2, 4) or rows.shape[:2] != (len(frames), backbone.dim):
+                what = f"backbone {backbone.name} gave shape {rows.shape} for {len(frames)} frames"
+                raise FeatureError(f"{what}; it must give a row each: ({len(frames)}, {backbone.dim}) or (..., h, w).")
+            yield rows
 
 
-def _batches(pictures: Iterator[Frames], size: int, close: Callable[[], None]) -> Iterator[Frames]:
+def _batches(pictures: Iterator[Frames], size: int, close: Callable[[], None]) -> Generator[Frames]:
     """Arrays (n, H, W, 3) of `size` frames (the last may be smaller); the next one is made while this one is used."""
 
     def take() -> list[Frames]:

@@ -72,11 +72,9 @@ def check_alike(features: Sequence[Features]) -> None:
 
 
 def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> NDArray[Any]:
-    """The same array, known to be (T, d) or (T, C, h, w) with at least one row, of numbers finite and not huge.
+    """The same `rows`, known to be (T, d) or (T, C, h, w), at least one, of numbers finite and not huge.
 
-    rows   the array
-    name   what an error calls it
-    kinds  how many dimensions it may have: 2 for vectors, 4 for maps
+    An error calls them `name`; `kinds` are the dimensions they may have: 2 for vectors, 4 for maps.
     """
     try:  # rows of several lengths; a tensor elsewhere, or in training
         array = np.asarray(rows)

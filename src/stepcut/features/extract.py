@@ -92,8 +92,7 @@ def extract(
         piece = PIECE if clip_length(network) == 1 else None
         looked = engine.map(partial(look_at, piece=piece), items, lambda place, _: told(place, 1))
     jobs = {number: answer for number, answer in enumerate(looked) if isinstance(answer, Extraction)}
-    failed = {number: answer for number, answer in enumerate(looked) if isinstance(answer, Exception)}
-    errors = {number: video_error(error, paths[number]) for number, error in failed.items()}
+    errors = {n: video_error(answer, paths[n]) for n, answer in enumerate(looked) if isinstance(answer, Exception)}
     if strict and errors:
         raise errors[min(errors)]
     missing = {number: job for number, job in jobs.items() if job.expected is not None}
@@ -178,14 +177,9 @@ def read_like(
     device: str = "auto",
     progress: Hook = silent,
 ) -> Features:
-    """The features of one more video, made as those that a procedure was learned from.
-
-    video        a video, a feature file, an array, or features
-    rate, shape  rows per second, and the shape of a row, that the procedure was learned from
-    spec         how its features were made; None where they were given
-
-    `device` and `progress` are those of `extract`.
-    """
+    """The features of one more `video`, a feature file, an array, or features, made as those that a procedure was
+    learned from: `rate` rows per second of such a `shape`, by a `spec`, None where features were given. `device` and
+    `progress` are those of `extract`."""
     if isinstance(video, Features):
         features = video
     else:

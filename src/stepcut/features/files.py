@@ -41,12 +41,8 @@ _BOMB = 100
 
 
 def content_hash(path: AnyPath, cache: Path | Address, tell: Callable[[int], None] | None = None) -> str:
-    """The SHA-256 of a video; remembered by path, size and time of change, so that a second run does not read it.
-
-    path   a file or an address
-    cache  where it is remembered
-    tell   is called with 0 after every 16 MB that are read
-    """
+    """The SHA-256 of the video at `path`; remembered in the `cache` by path, size and time of change, so that a second
+    run does not read it. `tell` is called with 0 after every 16 MB that are read."""
     file = as_path(path).absolute()
     memory = cache / "hashes" / f"{hashlib.sha256(str(file).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
     seen: dict[str, Any] = {"path": str(file)}
@@ -92,12 +88,9 @@ def clear_leftovers(cache: Path | Address) -> None:
 
 
 def write_rows(path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[[], Mapping[str, str]]) -> None:
-    """Write rows to a file as they come, so that a long video never has to fit into memory; whole or not at all.
-
-    path      the file
-    parts     rows (n, ...), a few at a time, all of one shape; they are kept in half precision
-    metadata  gives what the file says of itself, once the last row is written
-    """
+    """Write rows to the file at `path` as they come, so that a long video never has to fit into memory; whole or not at
+    all. `parts` are rows (n, ...), a few at a time, all of one shape, and kept in half precision; `metadata` gives what
+    the file says of itself, once the last row is written."""
     count, shape = 0, None
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         file.write(b" " * _HEADER)

@@ -116,18 +116,18 @@ def all_files(path: Path | Address) -> Places:
         return [Path(match) for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match)]
     if not os.path.isdir(path):  # one that may not be looked at is told where it is used
         return [path]
+
+    def pass_over(error: OSError) -> None:
+        warn_once(f"{error.filename}: this folder cannot be read ({error.strerror}); what lies in it is left out.")
+
     found: Places = []
-    for parent, folders, files in os.walk(path, onerror=_pass_over):
+    for parent, folders, files in os.walk(path, onerror=pass_over):
         if {"config.json", "steps.json"} <= set(files):  # a procedure, whose tensors are no features
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(parent, name) for name in files]
     return found
-
-
-def _pass_over(error: OSError) -> None:
-    warn_once(f"{error.filename}: this folder cannot be read ({error.strerror}); what lies in it is left out.")
 
 
 def _of(files: Places, kind: _Kind) -> Places:

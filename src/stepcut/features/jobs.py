@@ -35,33 +35,25 @@ _MOST_WORKERS = 16
 """Videos decoded side by side at most: each holds its decoder's frames in memory."""
 
 
-@dataclass(frozen=True)
-class Carried:
-    """A backbone on its way to a worker, which opens it once however many parts it computes."""
-
-    fingerprint: str
-    packed: bytes
-
-
-def pack(backbone: Backbone) -> Carried:
-    """A `backbone` to be sent to workers."""
+def pack(backbone: Backbone) -> partial[Backbone]:
+    """What opens a `backbone` in a worker, once however many parts that computes."""
     try:
-        return Carried(backbone.fingerprint, pickle.dumps(backbone))
+        return partial(unpack, backbone.fingerprint, pickle.dumps(backbone))
     except Exception as error:  # one of somebody's own may hold anything
         what = f"backbone {backbone.name} cannot be sent to workers ({error})"
         raise OptionError(f"{what}. Give its class a __reduce__, or leave out engine and workers.") from error
 
 
 @cache
-def unpack(carried: Carried) -> Backbone:
-    """The backbone that is `carried`; one that would give other features than the sender's is refused."""
+def unpack(fingerprint: str, packed: bytes) -> Backbone:
+    """The backbone that was `packed`; one of another `fingerprint`, so with other features, is refused."""
     try:
-        backbone: Backbone = pickle.loads(carried.packed)  # from our own driver, never from a file
+        backbone: Backbone = pickle.loads(packed)  # from our own driver, never from a file
     except (AttributeError, ImportError) as error:  # its class is in a notebook, or its module is not on this machine
         what = f"a worker does not find the class of the backbone ({error})"
         raise FeatureError(f"{what}. Put it into a module that can be imported there.") from error
-    if backbone.fingerprint != carried.fingerprint:
-        what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {carried.fingerprint!r}"
+    if backbone.fingerprint != fingerprint:
+        what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {fingerprint!r}"
         raise FeatureError(f"{what}. Install the same packages on all machines, or name the device: --device cpu.")
     return backbone
 
@@ -105,17 +97,12 @@ def look(
     times: str = "exact",
     tell: Callable[[int], None] | None = None,
 ) -> Extraction:
-    """Find out whether the features of a video are stored; if not, look at the video.
+    """Find out whether the features of a `video`, its name and place, are stored in the `cache`; if not, look at it.
 
-    One of twice `piece` seconds or more is to be split, at times that depend on nothing else, so that a run that was
-    killed finds its parts again.
-
-    video        its name and where it is
-    fingerprint  of the backbone, which computes a `batch` of rows at a time, `fps` a second
-    cache        where features are kept
-    piece        seconds of video that one worker sees at a time; None: all
-    times        how exact the times of frames are: "exact", "near" or "fast"
-    tell         is called with 0 after every 16 MB that are read, so that who watches sees progress
+    The `fingerprint` is that of the backbone, which computes a `batch` of rows at a time, `fps` a second; `times` says
+    how exact the times of frames are. A video of twice `piece` seconds or more is to be split, at times that depend on
+    nothing else, so that a run that was killed finds its parts again. `tell` is called with 0 after every 16 MB that
+    are read, so that who watches sees progress.
     """
     name, path = video
     if not isinstance(path, Address):
@@ -154,20 +141,16 @@ def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, du
 
 
 def compute_job(
-    job: Extraction, backbone: Backbone | Carried, threads: int = 0, tell: Callable[[int], None] | None = None
+    job: Extraction, backbone: Backbone | partial[Backbone], threads: int = 0, tell: Callable[[int], None] | None = None
 ) -> int:
-    """Compute and store what a job asks for, unless it is there; gives how many rows it has.
+    """Compute and store what a `job`, a video or a part of one, asks for, unless it is there; gives the number of rows.
 
     The parts of one that is split are joined. A video that is damaged anywhere is computed in one pass: what a decoder
-    makes of damage depends on where it began.
-
-    job       a video, or a part of one
-    backbone  makes the rows
-    threads   that decode; 0 is all cores
-    tell      hears of every batch; what it raises stops the work
+    makes of damage depends on where it began. The `backbone` is one, or what opens it; `threads` decode, 0 is all
+    cores; `tell` hears of every batch, and what it raises stops the work.
     """
     if not job.target.exists() and not (job.cuts and _join(job, backbone)):
-        opened = unpack(backbone) if isinstance(backbone, Carried) else backbone
+        opened = backbone() if isinstance(backbone, partial) else backbone
         with named(job.path) as file:
             compute_features(file, opened, job.fps, job.target, tell, threads, job.start, job.end, job.times)
     for part in job.parts() if job.cuts else ():
@@ -175,7 +158,7 @@ def compute_job(
     return len(read_rows(job.target)[0])
 
 
-def _join(job: Extraction, backbone: Backbone | Carried) -> bool:
+def _join(job: Extraction, backbone: Backbone | partial[Backbone]) -> bool:
     """Join undamaged parts that have all their rows to the file that one pass writes; false where they have not."""
     said: dict[str, str] = {}
     found = []

@@ -124,11 +124,8 @@ class FeatureSpec:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any], trust: bool = False) -> FeatureSpec | None:
-        """The spec that `to_json` or stepcut 0.1.0 (which also kept the device) wrote; None for given features.
-
-        said   what a file says
-        trust  whether code that it names may be imported
-        """
+        """The spec that `to_json` or stepcut 0.1.0 (which also kept the device) `said`; None for given features.
+        `trust`: whether code that it names may be imported."""
         if said["name"] == VECTORS:
             return None
         names = [each.name for each in fields(cls) if each.name not in ("backbone", "trusted")]
@@ -149,11 +146,8 @@ DEFAULT = FeatureSpec()
 
 
 def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
-    """The spec of the features that a backbone makes.
-
-    backbone  a name, a spec, or an object, which is remembered by the place of its class
-    settings  of the spec (fps, weights, ...); what is None is left as it is
-    """
+    """The spec of the features that a `backbone` makes: a name, a spec, or an object, which is remembered by the place
+    of its class. Of `settings` (fps, weights, ...) what is None is left as it is."""
     given = {name: value for name, value in settings.items() if value is not None}
     if "weights" in given:
         given |= {"weights": path_text(given["weights"]), "digest": None}  # that of other weights
@@ -166,11 +160,8 @@ def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
 
 
 def find_files(said: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
-    """What `FeatureSpec.from_json` takes, with the model file and the weights where they lie now.
-
-    said     what a file says
-    folders  where a file that is not where it was is looked for by its name
-    """
+    """What is `said` for `FeatureSpec.from_json`, with the model file and the weights where they lie now: one that is
+    not where it was is looked for by its name in `folders`."""
     found = dict(said)
     for key in ("name", "weights"):
         # The path may be one of another machine, and of Windows.

@@ -154,12 +154,8 @@ def choose_device(device: str = "auto") -> str:
 
 
 def choose_runtime(runtime: str, device: str, kind: str = "own") -> str:
-    """`auto`: OpenVINO on a CPU where it is installed, else torch for our own networks and onnxruntime for files.
-
-    runtime  auto, openvino, torch or onnxruntime
-    device   cpu or cuda
-    kind     what is to run: "own" (our networks), "file" (a model file) or "torch" (a module of torch)
-    """
+    """The `runtime` asked for; auto: OpenVINO on a CPU where it is installed, else torch for our own networks and
+    onnxruntime for files. `device` is cpu or cuda, `kind` "own" (our networks), "file" or "torch" (a module of it)."""
     able = {"own": ("openvino", "torch"), "file": ("openvino", "onnxruntime"), "torch": ("torch",)}[kind]
     if runtime not in ("auto", *able):
         raise OptionError(unknown("runtime", runtime, ["auto", *able]))

@@ -59,8 +59,7 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
 def _timm(name: str, spec: FeatureSpec) -> Found:
     import timm
 
-    fetch = _may_fetch(spec)
-    model = timm.create_model(name, pretrained=fetch, num_classes=0)
+    model = timm.create_model(name, pretrained=_may_fetch(spec), num_classes=0)
     said = timm.data.resolve_model_data_config(model)
     return model, model, {"size": int(said["input_size"][-1]), "mean": said["mean"], "scale": said["std"]}
 

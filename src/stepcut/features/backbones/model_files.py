@@ -185,9 +185,5 @@ def _lengths(shape: Any) -> tuple[int | None, ...]:
 
 def _metadata(model: Any) -> dict[str, str]:
     """What the file says for stepcut: ONNX metadata come under `framework`, and stay there when saved as .xml."""
-    found = {}
-    for place in ([], ["framework"]):
-        for name in SETTINGS:
-            if model.has_rt_info([*place, f"stepcut.{name}"]):
-                found[f"stepcut.{name}"] = str(model.get_rt_info([*place, f"stepcut.{name}"]).astype(str))
-    return found
+    places = [[*place, f"stepcut.{name}"] for place in ([], ["framework"]) for name in SETTINGS]
+    return {place[-1]: str(model.get_rt_info(place).astype(str)) for place in places if model.has_rt_info(place)}

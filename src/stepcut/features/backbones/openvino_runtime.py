@@ -23,15 +23,13 @@ _TOGETHER = 4
 
 
 class OpenVinoRuntime:
-    """A network compiled for this CPU, in half precision where it is native (ARM) and in single elsewhere.
+    """The `model` of a network compiled for this CPU, in half precision where it is native (ARM), else in single.
 
     Never in bfloat16, which OpenVINO prefers on x86 with AMX and which is twice as fast there: its features are so far
     from the others (cosine .996 on noise, against .9999 in half precision) that a procedure learned on one machine
     would find the videos of another strange.
 
     Every core works on frames of its own (a "stream"), so no core waits for another, and the decoder fits in between.
-
-    model  a network of OpenVINO
     """
 
     def __init__(self, model: Any) -> None:
@@ -130,11 +128,8 @@ def frames_to(
 ) -> tuple[Any, Any]:
     """The first operations of a network: uint8 frames become what it wants. Gives their input and their result.
 
-    shape  of the frames, (n, size, size, 3) or (n, t, size, size, 3), -1 where it may vary
-    axes   the order of those axes that the network wants
-    mean, scale   (frame / 255 - mean) / scale
-    bgr    whether it wants blue first
-    kind   the type of numbers it wants
+    Frames have the `shape` (n, size, size, 3) or (n, t, size, size, 3), -1 where it may vary; the network wants numbers
+    of a `kind`, (frame / 255 - mean) / scale, their `axes` in this order, and blue first where `bgr` says so.
     """
     openvino = import_openvino()
     ops = openvino.opset8

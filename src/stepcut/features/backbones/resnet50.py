@@ -91,12 +91,8 @@ def resnet50(weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v
 
 
 def forward(functions: Any, x: Any, convs: Convs, layer: str, family: str) -> Any:
-    """Normalised frames `x` (n, 3, H, W) to the maps of `layer`.
-
-    functions  of torch, or of OpenVINO by the same names
-    convs      weights and biases by name
-    family     "v1.5" or "v1"
-    """
+    """Normalised frames `x` (n, 3, H, W) to the maps of `layer`, with the weights and biases `convs` of a `family`, by
+    `functions` of torch, or of OpenVINO by the same names."""
     last, v1 = LAYERS[layer], family == "v1"
 
     def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:

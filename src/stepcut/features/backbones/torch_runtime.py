@@ -17,10 +17,8 @@ CUDA_BATCH = 128
 
 
 class TorchRuntime:
-    """A network on one `device`: `forward` takes normalised frames (n, 3, H, W) or clips (n, t, 3, H, W).
-
-    mean, scale  (frame / 255 - mean) / scale
-    """
+    """A network on one `device`: `forward` takes frames (n, 3, H, W) or clips (n, t, 3, H, W), normalised to
+    (frame / 255 - mean) / scale."""
 
     def __init__(
         self,

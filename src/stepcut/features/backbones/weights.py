@@ -119,10 +119,8 @@ class _Tensor:
 
 
 def read_torch(file: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a state dict by name, also where it lies under `state_dict` or `model`.
-
-    file  a .pth or .pt file; what is damaged, or holds more than plain values, raises `Refused`
-    """
+    """The tensors of the state dict in a .pth or .pt `file` by name, also where it lies under `state_dict` or `model`;
+    what is damaged, or holds more than plain values, raises `Refused`."""
     try:
         # In memory: a length that the file claims then gives no more than there is.
         opened = io.BytesIO(file.read_bytes())

@@ -16,6 +16,7 @@ from typing import Any
 import av
 import numpy as np
 from av.codec.hwaccel import HWAccel
+from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError
 from stepcut.files.addresses import Address
@@ -38,13 +39,10 @@ _MP4_BOXES = {
 
 @contextmanager
 def open_video(path: str | os.PathLike[str], threads: int = 0, gpu: str | None = None) -> Iterator[tuple[Any, Any]]:
-    """Open `path`; gives the PyAV container and the stream to decode.
+    """Open `path`; gives the PyAV container and the stream to decode, by so many `threads` (0 is all cores).
 
-    All that touches the decoder happens inside such a block, and whatever goes wrong there is a VideoError.
-
-    path     a video file
-    threads  that decode; 0 is all cores
-    gpu      "cuda", "cuda:1": large frames are decoded there, if driver and codec let one, and stay until scaled
+    All that touches the decoder happens inside such a block, and whatever goes wrong there is a VideoError. On a `gpu`
+    ("cuda", "cuda:1") large frames are decoded, if driver and codec let one, and stay until scaled.
     """
     file = Path(path)
     with blame(file):
@@ -146,8 +144,6 @@ def cut_short(file: Path) -> bool:
 
 def _choose_stream(file: Path, container: Any) -> Any:
     """The default picture stream, the largest if there are several; never a cover picture."""
-    from av.stream import Disposition
-
     format_name = container.format.name
     if format_name in _NOT_VIDEOS or format_name.endswith("_pipe"):
         raise VideoError(f"{file}: not a video but a text or a single picture ({format_name}). Leave it out.")
@@ -212,10 +208,8 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
 
 
 def check_end(path: str | os.PathLike[str], container: Any, stream: Any, reached: Fraction, damaged: bool) -> None:
-    """Raise when frames of `path` are missing after the time `reached`: it is cut short, or its rest is `damaged`.
-
-    The `container` states how long its `stream` is.
-    """
+    """Raise when frames of `path` are missing after the time `reached`, by the length that the `container` states for
+    its `stream`: it is cut short, or its rest is `damaged`."""
     expected, own = stated_duration(container, stream)
     missing = expected - reached if expected is not None else Fraction(0)
     if expected is None or missing <= Fraction(1, 2):

@@ -34,11 +34,8 @@ Tell = Callable[[int], None]
 
 
 def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
-    """Look at a video: its header and its first frame, and all packets (without decoding) if it states no length.
-
-    path  a video file
-    tell  is called with 0 after every 16 MB of packets; what it raises stops the reading
-    """
+    """Look at the video at `path`: its header and first frame, and all packets (not decoded) if it states no length.
+    `tell` is called with 0 after every 16 MB of packets; what it raises stops the reading."""
     with open_video(path, threads=1) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
         duration, _ = stated_duration(container, stream)
@@ -64,10 +61,7 @@ def probe(path: str | os.PathLike[str], tell: Tell | None = None) -> VideoInfo:
 def key_times(path: str | os.PathLike[str], tell: Tell | None = None) -> list[Fraction]:
     """When the key frames are shown, in seconds after the first frame; empty if the timestamps are not fit to seek by.
 
-    A long video may be split at these times for several workers to sample.
-
-    path  a video file
-    tell  as in `probe`
+    A long video may be split at these times for several workers to sample. `path` and `tell`: as in `probe`.
     """
     return _scan(path, tell)[1]
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import av
 import numpy as np
+from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
 from stepcut.errors import VideoError, choose
 from stepcut.features.spec import TIMES
 from stepcut.features.video.container import JUMP, check_end, check_length, open_video, stated_rate, turn_of
 from stepcut.features.video.skip import needed, skip_frames
+from stepcut.features.video.unreferred import find_teller, leave_out_unreferred
 from stepcut.rate import Rate, as_rate
 
 Picture = NDArray[np.uint8]
@@ -26,10 +28,8 @@ Size = int | tuple[int, int] | None
 
 
 class Samples(Iterator[tuple[float, Picture]]):
-    """The frames of the video at `path`, `fps` a second; once all are read, also its length and how many are damaged.
-
-    `times`: as for `sample_frames`.
-    """
+    """The frames of the video at `path`, `fps` a second, with `times` as for `sample_frames`; once all are read, also
+    its length and how many are damaged."""
 
     def __init__(self, path: str | os.PathLike[str], fps: Fraction, times: str = "exact") -> None:
         self.path, self.fps, self.times = path, fps, times
@@ -109,8 +109,9 @@ def _sample(
 
         def begin() -> tuple[Any, Any]:
             container, stream = files.enter_context(open_video(samples.path, threads, gpu))
-            rate = stated_rate(stream)
-            samples.spare = skip_frames(stream.codec_context, rate, samples.times, samples.tolerance)
+            decoder, rate = stream.codec_context, stated_rate(stream)
+            told = find_teller(decoder) is not None
+            samples.spare = skip_frames(decoder, rate, samples.times, samples.tolerance, told)
             return container, stream
 
         container, stream = begin()
@@ -194,8 +195,9 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
 
 def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = None) -> Iterator[Any]:
     """The frames that can be decoded; what cannot is counted and passed over. `zero`: the timestamp of time zero."""
-    packets = needed(samples.watch(container.demux(stream)), zero, samples.fps, samples.spare)
     decoder, key_first = stream.codec_context, False
+    packets = leave_out_unreferred(samples.watch(container.demux(stream)), find_teller(decoder), samples.tolerance)
+    packets = needed(packets, zero, samples.fps, samples.spare)
     while True:
         left_out = False
         try:
@@ -227,8 +229,6 @@ class Scaler:
     """Scale a decoded frame to `size`, turn it and convert it to RGB; the last one is remembered."""
 
     def __init__(self, size: Size) -> None:
-        from av.video.reformatter import Interpolation, VideoReformatter
-
         self.size = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         self._reformat = VideoReformatter().reformat
         # Without full chroma FFmpeg is seven grey levels off a plain bilinear filter on 1080p; with it, a third of one.

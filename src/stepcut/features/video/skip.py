@@ -13,17 +13,21 @@ UNREFERRED = 3
 """Frames in a row such that no other refers to them, at most, in what encoders write."""
 
 
-def skip_frames(decoder: Any, rate: Fraction | None, times: str, tolerance: Fraction | None) -> Fraction | None:
+def skip_frames(
+    decoder: Any, rate: Fraction | None, times: str, tolerance: Fraction | None, told: bool
+) -> Fraction | None:
     """Tell a `decoder`, before it begins, what it need not do; what is left of the `tolerance` for leaving out packets.
 
-    decoder    of a video with `rate` frames a second, None where that is not known
-    times      with "fast" the edges of blocks are not smoothed either
-    tolerance  seconds, None for exact times
+    The video has `rate` frames a second, None where that is not known; the tolerance is in seconds, None for exact
+    `times`; with "fast" the edges of blocks are not smoothed either. Where packets have `told` that nothing refers to
+    their frame, the decoder never gets those.
     """
     if tolerance is None:
         return None
     if times == "fast":
         decoder.options = {"skip_loop_filter": "all"}
+    if told:
+        return tolerance
     unseen = UNREFERRED / (rate or Fraction(1))
     if unseen > tolerance:
         return tolerance
@@ -40,10 +44,9 @@ def needed(
     decoded, what follows it in the file until the key frame is left out; and a key frame is left out with all that
     follows it where no sample comes before the next. What follows the last key frame never is.
 
-    packets    of one stream, in the order of the file: none refers to a later one, or to one before its key frame
-    zero       the timestamp of time zero; that of the first packet unless given
-    fps        samples per second
-    tolerance  seconds, None for all packets
+    The `packets` are of one stream, in the order of the file: none refers to a later one, or to one before its key
+    frame. There are `fps` samples a second from the timestamp `zero`, that of the first packet unless given; the
+    tolerance is in seconds, None for all packets.
     """
     held: list[tuple[int, Any]] = []  # since the key frame, what may yet be left out, with its time in ticks
     sent: list[int] = []  # since the key frame, the times of what is decoded
@@ -84,33 +87,28 @@ def needed(
 
 
 class _Ticks:
-    """Samples in ticks, the unit `base` of the timestamps, from time zero: fractions of seconds would cost as much
-    as decoding a small frame.
-
-    base       seconds in a tick
-    fps        samples per second
-    tolerance  seconds by which a frame may be older than its sample
-    """
+    """Samples in ticks, the unit of the timestamps, from time zero: fractions of seconds would cost as much as decoding
+    a small frame."""
 
     def __init__(self, base: Fraction, fps: Fraction, tolerance: Fraction) -> None:
         self.second = math.ceil(1 / base)
-        self._sample, self._tolerance = 1 / (base * fps), tolerance / base
-        self._known: tuple[int | None, tuple[int, int]] = (None, (0, 0))
+        self._sample = (1 / (base * fps)).as_integer_ratio()
+        self._tolerance = (tolerance / base).as_integer_ratio()
 
     def until(self, time: int) -> int:
         """The number of the last sample at or before `time`."""
-        return time * self._sample.denominator // self._sample.numerator
+        ticks, parts = self._sample
+        return time * parts // ticks
 
     def before(self, time: int) -> int:
         """The number of the last sample before `time`."""
-        return (time * self._sample.denominator - 1) // self._sample.numerator
+        ticks, parts = self._sample
+        return (time * parts - 1) // ticks
 
     def window(self, number: int) -> tuple[int, int]:
-        """From when to when the frames are shown that may stand for sample `number`."""
-        if self._known[0] != number:
-            at = number * self._sample
-            self._known = number, (math.ceil(at - self._tolerance), math.floor(at))
-        return self._known[1]
+        """From when to when the frames are shown that may stand for sample `number`, in whole ticks inside that."""
+        (ticks, parts), (older, of) = self._sample, self._tolerance
+        return -((older * parts - number * ticks * of) // (parts * of)), number * ticks // parts
 
 
 def _count_older(held: list[int], oldest: int) -> int:
@@ -119,14 +117,8 @@ def _count_older(held: list[int], oldest: int) -> int:
 
 
 def _count_needed(held: list[int], sent: list[int], key: int, oldest: int, last: int) -> int:
-    """How many of the packets `held` before a key frame to decode, so that the last sample shows a frame in time.
-
-    held    the times of their frames
-    sent    those of frames that are decoded already
-    key     when the key frame before is shown
-    oldest  from when a frame may stand for the last sample
-    last    when that sample is
-    """
+    """How many packets, whose frames are `held`, to decode before the next key frame, beside those that are `sent`, so
+    that the last sample shows a frame from `oldest` to `last`; none where that is before the `key` frame."""
     if last < key and not sent:
         return 0
     for count in range(_count_older(held, oldest), len(held) + 1):
