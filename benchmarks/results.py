@@ -21,7 +21,7 @@ from results_data import BUILT_ON, SHORT, Kept, Labels, Recipe, knots, recipes
 from stepcut.datasets.toy import toy_features
 from stepcut.evaluation import score
 from stepcut.methods import CnC, StepCut
-from stepcut.methods.baselines.kmeans import cut_smooth, find_means
+from stepcut.methods.baselines.kmeans import find_means, smooth_embedding
 from stepcut.methods.segmenter import normalised_times
 from stepcut.methods.segmenters import SEGMENTERS, KMeans
 from stepcut.tables import Table
@@ -58,7 +58,9 @@ ROWS: dict[str, Callable[[Recipe, int], Labels]] = {
     "one-cluster": baseline("one-cluster"),
     "uniform": baseline("uniform"),
     "kmeans": lambda recipe, seed: KMeans(steps=recipe.steps, seed=seed, restarts=1).fit_predict(recipe.rows),
-    "smooth": lambda recipe, seed: cut_smooth(recipe.rows, recipe.steps, seed=seed),
+    "smooth": lambda recipe, seed: KMeans(recipe.steps, seed=seed, normalise=False).fit_predict(
+        smooth_embedding(recipe.rows)
+    ),
     "cnc": lambda recipe, seed: CnC(steps=recipe.steps, seed=seed).fit(recipe.rows).labels_,
     "stepcut": method(),
 }

@@ -20,7 +20,7 @@ from stepcut.evaluation import score
 from stepcut.features.extract import extract
 from stepcut.features.spec import DEFAULT, FeatureSpec
 from stepcut.methods import StepCut
-from stepcut.methods.baselines.kmeans import cut_smooth
+from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
 from stepcut.progress import Bar
 from stepcut.tables import Table
 
@@ -65,7 +65,8 @@ def main() -> None:
             for seed in numbers:
                 features, true = see(given.work or Path(folder), name, seed, plan)
                 uniform = [np.arange(len(video)) * 6 // len(video) for video in features]
-                cuts = [uniform, cut_smooth(features, 6, rate=RATE, seed=0)]
+                smooth = KMeans(6, RATE, normalise=False).fit_predict(smooth_embedding(features, RATE))
+                cuts = [uniform, smooth]
                 cuts += [StepCut(steps=6, rate=RATE, **one).fit(features).labels_ for one in SETTINGS.values()]
                 auto = StepCut(rate=RATE).fit(features)
                 chosen.append(str(auto.steps_))

@@ -13,38 +13,29 @@
 `labels` (one entry per video: None, or the step number of each frame with -1 for background and -2 where nobody said
 anything); a method that cannot learn from labels says so. After `fit`: `labels_` (a list of (T,) step numbers) and
 `steps_` (K, also when `steps="auto"` chose it); where the method has them, `left_out_` (what it sees in the videos
-learned from, in each as if it were new), `choice_` (how K was chosen) and `curve_` (the loss of training). `__init__`
-only stores settings.
+learned from, in each as if it were new), `choice_` (how K was chosen), `chosen_` (other settings that were left open,
+as they were chosen) and `curve_` (the loss of training). `__init__` only stores settings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stepcut.methods.contract import BACKGROUND, OPEN, Choice, Method, Online, Window, leave_out
+from stepcut.methods.contract import OPEN, Choice, Method, Online, Window, leave_out
 from stepcut.methods.default.method import StepCut
 from stepcut.plugins import Lazy
+from stepcut.timeline import BACKGROUND
 
 if TYPE_CHECKING:
     from stepcut.methods.cnc.method import CnC as CnC
 
-METHODS: Lazy[type[Method]] = Lazy(
+METHODS: Mapping[str, type[Method]] = Lazy(
     {"stepcut": "stepcut.methods.default.method:StepCut", "cnc": "stepcut.methods.cnc.method:CnC"}
 )
 """The methods by name; the paper's loads torch, so it is imported when it is asked for."""
 
-__all__ = [
-    "BACKGROUND",
-    "METHODS",
-    "OPEN",
-    "Choice",
-    "CnC",
-    "Method",
-    "Online",
-    "StepCut",
-    "Window",
-    "leave_out",
-]
+__all__ = ["BACKGROUND", "METHODS", "OPEN", "Choice", "CnC", "Method", "Online", "StepCut", "Window", "leave_out"]
 
 
 def __getattr__(name: str) -> Any:

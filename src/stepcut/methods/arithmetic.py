@@ -1,7 +1,5 @@
 """Arithmetic that all methods share: distances, principal axes, rows of length 1, maps as vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +19,17 @@ def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Re
     """|x - c|^2 = |x|^2 - 2 x.c + |c|^2 for every row (T, d) and centre (K, d): (T, K), never below 0."""
     squared = (rows**2).sum(axis=1)[:, None] - 2 * rows @ centres.T + (centres**2).sum(axis=1)
     return np.asarray(np.maximum(squared, 0))
+
+
+def step_sums(videos: Sequence[NDArray[Any]], labels: Sequence[NDArray[np.int64]], count: int) -> tuple[Floats, Floats]:
+    """The sum over `videos` (T, d) of the mean row of each of `count` steps, (K, d), and how many show it, (K,): every
+    video counts once in a step that it shows. `labels` (T,), -1 for none."""
+    sums, shown = np.zeros((count, videos[0].shape[1])), np.zeros(count)
+    for rows, cut in zip(videos, labels, strict=True):
+        for step in np.unique(cut[cut >= 0]):
+            sums[step] += rows[cut == step].mean(axis=0)
+            shown[step] += 1
+    return sums, shown
 
 
 def scatter(videos: Sequence[Floats]) -> Floats:

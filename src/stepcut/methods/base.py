@@ -1,7 +1,5 @@
 """BaseMethod: a method of one's own needs `learn` and `shares`; everything else of the contract is here."""
 
-from __future__ import annotations
-
 import inspect
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The contract of a method, and the online form that every method has for free."""
 
-from __future__ import annotations
-
 import inspect
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +23,6 @@ StepCount = int | Literal["auto"] | tuple[int, int]
 """How many steps: a number, "auto", or the fewest and the most."""
 T = TypeVar("T")
 
-BACKGROUND = -1
-"""In labels: a person says that no step is done here."""
 OPEN = -2
 """In labels: nobody said anything about this frame."""
 
@@ -96,7 +92,7 @@ class Choice:
         return {"choice": self.candidates, "choice.reason": np.frombuffer(self.reason.encode(), dtype=np.uint8)}
 
     @classmethod
-    def restore(cls, count: int, state: Mapping[str, Array]) -> Choice | None:
+    def restore(cls, count: int, state: Mapping[str, Array]) -> Self | None:
         """The choice of `count` steps that a method's `state` holds; version 0.1.0 kept other scores and no reason."""
         candidates = state.get("choice", np.zeros((0, 2)))
         if not len(candidates):
@@ -120,7 +116,7 @@ class LeftOut(NamedTuple):
     """embed(without, place, kept): the embedding (T, p) of all rows, or those kept, of the video at one place, by what
     was learned without the video at the other, where the method knows it."""
 
-    def of(self, places: Sequence[int]) -> LeftOut:
+    def of(self, places: Sequence[int]) -> "LeftOut":
         """The same for the videos at some places, which are counted from 0 then."""
         embed = self.embed
         return LeftOut(
@@ -152,6 +148,11 @@ class Method(Protocol):
         return None
 
     @property
+    def chosen_(self) -> dict[str, Any] | None:
+        """Settings that were left open and chosen while learning, but for the number of steps, where there are any."""
+        return None
+
+    @property
     def curve_(self) -> Curve | None:
         """The loss of training, where there is training."""
         return None
@@ -179,7 +180,7 @@ class Method(Protocol):
 
 def complete(method: Method) -> Method:
     """The same method; what only some methods learn (`left_out_`, `choice_` ...) is None where it is absent."""
-    for name in ("left_out_", "right_", "choice_", "curve_"):
+    for name in ("left_out_", "right_", "choice_", "chosen_", "curve_"):
         if name not in dir(method):
             setattr(method, name, None)
     return method

@@ -1,7 +1,5 @@
 """Hierarchy: one tree for all videos of which steps join when fewer are wanted, so that a person picks the grain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -9,11 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.arithmetic import squared_distances, step_sums
 from stepcut.methods.contract import Labels
 from stepcut.methods.segmenter import check_number
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -91,24 +87,17 @@ def find_split(labels: Sequence[Labels], finer: Sequence[Labels], count: int) ->
 
 
 def build_hierarchy(embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels], steps: Sequence[str]) -> Hierarchy:
-    """Join steps one pair after the other: those that look alike and follow each other, first.
+    """Join `steps` one pair after the other: those that look alike and follow each other in all videos, by `labels`
+    (T,) and `embeddings` (T, d), first.
 
     The cost of joining groups a and b is Ward's,  n_a n_b / (n_a + n_b) |m_a - m_b|^2,  with n the videos that show the
     step and m its mean, every video counting once, over the share of the transitions of the one that has fewer
     which are between them (plus one half): two phases of one step follow each other in every video.
-
-    embeddings  (T, d) of every video
-    labels      (T,) of every video, -1 for background
-    steps       the names of the steps
     """
     count = len(steps)
-    sums, shown = np.zeros((count, embeddings[0].shape[1])), np.zeros(count)
+    sums, shown = step_sums(embeddings, labels, count)
     follow = np.zeros((count, count))
-    for rows, cut in zip(embeddings, labels, strict=True):
-        for step in np.unique(cut[cut >= 0]):
-            sums[step] += rows[cut == step].mean(axis=0)
-            shown[step] += 1
-        done = cut[cut >= 0]
+    for done in (cut[cut >= 0] for cut in labels):
         np.add.at(follow, (done[:-1], done[1:]), 1)
     np.fill_diagonal(follow, 0)
     follow += follow.T.copy()

@@ -1,7 +1,5 @@
 """Quality without labels: are these steps, or little more than slices of time or chance?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
@@ -9,14 +7,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import as_vectors, strongest_directions
+from stepcut.methods.arithmetic import Floats, as_vectors, strongest_directions
 from stepcut.methods.contract import OPEN, Array, Labels, Method, build
-from stepcut.methods.default.consensus import agreement, time_regularity
+from stepcut.methods.default.consensus import agreement, come_again, time_regularity
 from stepcut.methods.segmenter import SEEDS, equal_parts, normalised_times
 from stepcut.progress import Hook, silent
 from stepcut.timeline import runs
 
-Floats = NDArray[np.float64]
 Grade = Literal["good", "doubtful", "clock"]
 
 GOOD = 1.0
@@ -84,11 +81,7 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
 
     It learns again with a few restarts, from other starts, and from half of the videos. None for a method without the
     settings `steps`, `seed` and `restarts` (learning again would take as long as learning), for fewer than four videos
-    and for one step.
-
-    method    fitted, without labels
-    features  the videos that it was fitted to
-    progress  hears how far learning again is, once for each time
+    and for one step. `progress` hears how far learning again is, once for each time.
     """
     given = method.settings()
     if not {"steps", "seed", "restarts"} <= given.keys() or len(features) < 4 or method.steps_ < 2:
@@ -106,13 +99,16 @@ def measure_quality(method: Method, features: Sequence[Array], progress: Hook = 
     chance = agreement(by_chance[0], by_chance[1], count)
     uniform = np.concatenate([equal_parts(len(rows), count) for rows in features])
     shortest = min(len(rows) for rows in features) / (10 * count)
+    done = [[(cut == step).any() for step in range(count)] for cut in method.labels_]
     return grade(
         runs=float(np.mean([agreement(a, b, count) for i, a in enumerate(runs) for b in runs[:i]])),
         halves=float(np.mean([agreement(half, labels, count) for half in halves])),
         beyond=(agreement(halves[0], halves[1], count) - chance) / max(1 - chance, 1e-9),
         clock=agreement(labels, uniform, count),
-        regularity=float(np.mean([time_regularity(one, count, shortest) for one in single])),
-        shared=tuple(share_of_videos(method.labels_, count).round(3).tolist()),
+        regularity=0.0
+        if come_again(single, count, shortest)
+        else float(np.mean([time_regularity(one, count, shortest) for one in single])),
+        shared=tuple(np.mean(done, axis=0).round(3).tolist()),
         sharpness=measure_sharpness(videos, method.labels_),
     )
 
@@ -122,9 +118,7 @@ def measure_sharpness(videos: Sequence[Floats], labels: Sequence[Labels]) -> flo
 
     `moved` has its boundaries in the middle of the segments found. Where features stay alike within a step and change
     between steps, much is lost; of features that only drift, moved boundaries explain as much, and it is 0 or below.
-
-    videos  (T, d) each, centred
-    labels  (T,) each, -1 for background
+    `videos` are centred, (T, d) each; `labels` (T,) each.
     """
     found = moved = 0.0
     for rows, cut in zip(videos, labels, strict=True):
@@ -167,14 +161,10 @@ def shorten(features: Sequence[Array]) -> list[Floats]:
 
 
 def refit(method: Method, videos: Sequence[Array], progress: Hook, **changes: Any) -> Method:
-    """A method with the same settings and number of steps, but for `changes`, fitted to these videos."""
-    fresh: Method = build(type(method), {**method.settings(), "steps": method.steps_, **changes})
+    """A method with the same settings and what was chosen, but for `changes`, fitted to these videos."""
+    chosen = {"steps": method.steps_, **(method.chosen_ or {})}
+    fresh: Method = build(type(method), {**method.settings(), **chosen, **changes})
     return fresh.fit(videos, progress=progress)
-
-
-def share_of_videos(labels: Sequence[Labels], count: int) -> Floats:
-    """(K,): the share of the videos in which each of `count` steps is done."""
-    return np.asarray(np.mean([[(cut == step).any() for step in range(count)] for cut in labels], axis=0))
 
 
 def grade(
@@ -209,12 +199,8 @@ def grade(
 
 
 def grade_taught(right: float | None, labels: Sequence[Labels | None], count: int) -> Quality:
-    """The grade of steps that a person labelled: how well labelled videos are found when they are left out.
-
-    right   the share of labelled rows that are found so; None where one video alone is labelled
-    labels  for every video None or (T,), -1 for background, -2 where nobody said anything
-    count   how many steps there are
-    """
+    """The grade of `count` steps that a person labelled: how well labelled videos are found when they are left out,
+    `right` for this share of their rows; None where one video alone is labelled."""
     said = [rows for rows in labels if rows is not None and (rows != OPEN).any()]
     if right is None:
         why = "one video alone is labelled, so none can be left out to see how well it is found"

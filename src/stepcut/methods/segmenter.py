@@ -9,8 +9,6 @@
 `videos` is a list of (T, d) arrays, one per video. Same seed, same labels, in whatever order the videos come.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import math
@@ -150,8 +148,8 @@ class Segmenter(ABC):
         """(T, steps), rows sum to 1."""
 
     def _cut(self, rows: NDArray[Any]) -> Labels:
-        """The step of every frame of one video."""
-        return strongest(self._checked_memberships(rows))
+        """The step of every frame of one video: the one with the largest share, the lowest on a tie."""
+        return np.asarray(self._checked_memberships(rows).argmax(axis=1))
 
     def _checked_memberships(self, rows: NDArray[Any]) -> Rows:
         return check_shares(self._memberships(rows), len(rows), self.steps, self)
@@ -228,11 +226,4 @@ def equal_parts(frames: int, count: int) -> Labels:
 
 def one_hot(labels: NDArray[np.integer[Any]], steps: int) -> Rows:
     """All of a frame's share to its label: (T, steps)."""
-    shares: Rows = np.eye(steps, dtype=np.float32)[labels]
-    return shares
-
-
-def strongest(shares: NDArray[Any]) -> Labels:
-    """The step with the largest share of each frame, the lowest on a tie: (T,)."""
-    labels: Labels = np.argmax(shares, axis=1)
-    return labels
+    return np.asarray(np.eye(steps, dtype=np.float32)[labels])

@@ -3,8 +3,6 @@
 All keep the contract of `segmenter.py`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

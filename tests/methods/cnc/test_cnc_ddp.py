@@ -124,7 +124,7 @@ def test_the_command_under_torchrun_learns_the_procedure_of_one_process(tmp_path
 
 def test_one_process_is_left_alone() -> None:
     from stepcut.methods.cnc.ddp import together
-    from stepcut.parallel.ranks import is_first_process, processes
+    from stepcut.parallel.contract import is_first_process, processes
 
     with together():
         assert processes() == 1

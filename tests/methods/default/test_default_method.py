@@ -152,6 +152,35 @@ def test_the_prior_fades_where_steps_come_at_any_time(learned) -> None:
     assert StepCut(steps=6, rate=RATE, restarts=3, prior=0).fit(rows).found_.prior == 0
 
 
+def make_rounds(rounds: int, noise: float, seed: int = 0) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    """Ten videos of a start, `rounds` of four short actions and an end; four seconds each, two rows a second."""
+    rng = np.random.default_rng(seed)
+    looks, rows, true = rng.normal(size=(6, 48)), [], []
+    for _ in range(10):
+        walk = [0, *[1, 2, 3, 4] * rounds, 5]
+        labels = np.repeat(walk, rng.integers(6, 11, size=len(walk)))
+        video = looks[labels] + rng.normal(size=48) + noise * rng.normal(size=(len(labels), 48))
+        rows.append(video.astype(np.float32))
+        true.append(labels + 1)
+    return rows, true
+
+
+@pytest.mark.parametrize(("rounds", "noise"), [(2, 2.0), (4, 1.0), pytest.param(8, 1.0, marks=pytest.mark.slow)])
+def test_short_actions_that_come_again_and_again_are_found(rounds: int, noise: float) -> None:
+    rows, true = make_rounds(rounds, noise)
+    method = StepCut(steps=6, rate=2.0, restarts=12).fit(rows)
+    assert strict_f1(method, true) > 90
+    assert method.chosen_["seconds"] < 4 / 2  # an action lasts four seconds
+    quality = measure_quality(method, rows)
+    assert quality is not None
+    assert quality.grade == "good"
+
+
+def test_a_given_width_is_kept() -> None:
+    rows, _ = make_rounds(rounds=4, noise=1.0)
+    assert StepCut(steps=6, rate=2.0, restarts=3, seconds=3.0).fit(rows).chosen_ == {"seconds": 3.0}
+
+
 def repeated(labels: Labels) -> list[tuple[int, int]]:
     """Where steps are done for the second time."""
     bounds = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
@@ -190,6 +219,12 @@ def test_a_range_bounds_the_number_of_steps(plain) -> None:
     for wrong in ((9, 7), (0, 3), (3, 4, 5), "7-9", 2.5):
         with pytest.raises(OptionError, match="a range such as"):
             StepCut(steps=wrong).fit(rows)
+
+
+@pytest.mark.parametrize(("steps", "found"), [("auto", 3), ((3, 14), 6)])
+def test_fewer_rows_than_steps_are_usual(steps: str | tuple[int, int], found: int) -> None:
+    videos = [np.random.default_rng(seed).normal(size=(3, 8)).astype(np.float32) for seed in range(2)]
+    assert StepCut(steps=steps, rate=0.01, restarts=3).fit(videos).steps_ == found
 
 
 def test_odd_videos_do_not_break_it() -> None:

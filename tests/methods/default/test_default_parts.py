@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 from stepcut.errors import OptionError
 from stepcut.methods.default.change_points import find_change_points
-from stepcut.methods.default.consensus import agreement, consensus, overlap, silhouette, time_regularity
+from stepcut.methods.default.consensus import agreement, come_again, consensus, overlap, silhouette, time_regularity
 from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood, run_em
 from stepcut.methods.default.forward_backward import forward, forward_backward
-from stepcut.methods.default.found import found_of_labels, leave_one_out
-from stepcut.methods.default.restarts import choose_sigma
+from stepcut.methods.default.found import Found, found_of_labels, leave_one_out
+from stepcut.methods.default.restarts import Search, choose_sigma, count_segments
 from stepcut.methods.default.slow_features import centre, refined_axes, slow_axes, smooth, soft_normalise
 from stepcut.methods.default.step_count import score_counts, usual_count
 from stepcut.methods.segmenter import normalised_times
+
+LIKE = Found(np.zeros((2, 4)), np.zeros(2), 1.0, plane=np.eye(4), norm=1.0, sigma=0.0, prior=2.0, background=0.7)
+"""Any model of two steps, with the settings of others."""
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -101,7 +106,7 @@ def test_a_video_is_seen_beside_others_that_show_no_step_at_all() -> None:
     rng = np.random.default_rng(0)
     slow = [rng.normal(size=(40, 6)), rng.normal(size=(30, 6))]
     labels = [np.repeat([0, 1], 20), np.full(30, -1)]
-    seen = leave_one_out(slow, labels, 2, 2.0, 0.7, None)
+    seen = leave_one_out(slow, labels, LIKE, None)
     for cut, share, novelty, rows in zip(seen.labels, seen.memberships, seen.novelty, slow, strict=True):
         assert np.isfinite(share).all()
         assert np.isfinite(novelty).all()
@@ -113,9 +118,9 @@ def test_no_video_is_judged_by_itself_and_many_are_left_out_in_groups(videos: in
     rng = np.random.default_rng(8)
     slow = [rng.normal(size=(12, 4)) for _ in range(videos)]
     labels = [np.repeat([0, 1], 6)] * videos
-    before = [centres for _, centres in leave_one_out(slow, labels, 2, 2.0, 0.7, None).looks]
+    before = [centres for _, centres in leave_one_out(slow, labels, LIKE, None).looks]
     slow[3] = slow[3] * 5 + rng.normal(size=(12, 4))
-    after = [centres for _, centres in leave_one_out(slow, labels, 2, 2.0, 0.7, None).looks]
+    after = [centres for _, centres in leave_one_out(slow, labels, LIKE, None).looks]
     assert [place for place in range(videos) if np.array_equal(before[place], after[place])] == [*range(3, videos, 20)]
     assert len({centres.tobytes() for centres in after}) == min(videos, 20)
 
@@ -126,13 +131,13 @@ def test_other_videos_are_embedded_by_what_was_learned_without_one() -> None:
     labels, sigma = [np.repeat([0, 1], 20)] * 5, 1.5
 
     def embedded(kept: NDArray[np.int64] | None) -> list[NDArray[np.float64]]:
-        embed = leave_one_out(videos, labels, 2, 2.0, 0.7, None, sigma=sigma).of([4, 1, 3]).embed
+        embed = leave_one_out(videos, labels, replace(LIKE, sigma=sigma), None).of([4, 1, 3]).embed
         assert embed is not None
         return [embed(0, 1, kept), embed(2, 1, kept)]  # without videos 4 and 3
 
     half = np.arange(20)
     for kept in (None, half):
-        model = found_of_labels([smooth(one, sigma) for one in videos[:4]], labels[:4], 2, 2.0, 0.7)
+        model = found_of_labels([smooth(one, sigma) for one in videos[:4]], labels[:4], LIKE)
         by_hand = model.view(smooth(videos[1] if kept is None else centre(videos[1][kept]), sigma))
         np.testing.assert_allclose(embedded(kept)[0], by_hand, atol=1e-12)
     before = embedded(half)
@@ -178,6 +183,40 @@ def test_time_regularity_is_one_for_a_fixed_order_and_nothing_for_any_order() ->
     assert time_regularity(free, 4, 1) == pytest.approx(0, abs=1e-9)
     one_late = [*fixed, np.repeat([1, 2, 3, 0], 4)]
     assert 0.2 < time_regularity(one_late, 4, 1) < 1
+
+
+def test_whether_most_steps_come_again() -> None:
+    rounds = [np.repeat([0, 1, 2, 1, 2, 3, 3], length) for length in (3, 5, 9)]
+    assert not come_again([rounds], 4, 1)  # two of four
+    assert come_again([rounds, [cut[len(cut) // 7 :] for cut in rounds]], 4, 1)  # and two of three
+    assert not come_again([[np.array([0, 0, -1, 0, 0])]], 1, 1)  # a pause is no end
+    assert come_again([[np.array([0, 0, 1, 0, 0])]], 2, 2)  # what is hardly there does not count, but ends a step
+    assert not come_again([[np.array([-1])]], 2, 1)
+
+
+def edge_videos(edges: bool, seed: int = 0) -> list[NDArray[np.float64]]:
+    """Six centred videos of 480 rows: of eight looks in turn, 20 rows each, or of what wanders, slowly and fast; with a
+    little noise."""
+    rng = np.random.default_rng(seed)
+    looks, videos = rng.normal(size=(8, 16)), []
+    for _ in range(6):
+        scales = [np.exp(-1 / rows) for rows in (2, 4, 8, 16, 32)]
+        wander = sum(lfilter([np.sqrt(1 - a * a)], [1, -a], rng.normal(size=(480, 16)), axis=0) for a in scales)
+        rows = np.repeat(looks[np.arange(24) % 8], 20, axis=0) if edges else wander
+        videos.append(centre(rows + 0.3 * rng.normal(size=(480, 16))))
+    return videos
+
+
+def test_segments_with_edges_are_as_many_however_little_is_smoothed() -> None:
+    search, videos = Search(count=8, sigma=15.0), edge_videos(edges=True)
+    width = search.find_edges(videos)
+    assert width == 15 / 2
+    for narrow in (width, width / 4):
+        found = replace(search, sigma=narrow).probe_quickly(videos)
+        assert count_segments(found) == pytest.approx(6 * 24, rel=0.05)
+    assert search.find_edges([centre(rows[: 8 * 20]) for rows in videos]) is None  # each comes once
+    assert search.find_edges(edge_videos(edges=False)) is None
+    assert Search(count=8, sigma=1.4).find_edges(videos) is None  # nothing narrower is tried
 
 
 def test_time_regularity_of_steps_that_no_two_videos_share_is_nothing() -> None:

@@ -8,8 +8,6 @@ with C = 1 - cosine between frame and step. Cv[i, j] = 1/r for frames 1 to r T a
 cut; `lam` pulls towards steps of equal length, weakly, so rare steps survive and repeats cost nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,5 +79,4 @@ def around(plan: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
     frames = len(plan)
     sums = np.concatenate([np.zeros((1, plan.shape[1])), np.cumsum(plan, axis=0)])
     at = np.arange(frames)
-    near: NDArray[np.float64] = sums[np.minimum(at + reach + 1, frames)] - sums[np.maximum(at - reach, 0)] - plan
-    return near
+    return np.asarray(sums[np.minimum(at + reach + 1, frames)] - sums[np.maximum(at - reach, 0)] - plan)

@@ -6,8 +6,6 @@ clock mixed into the features: a cost per frame and step once steps are numbered
 itself as one more dimension (`append_time`). The strongest single effect in this field: always compare with `uniform`.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from abc import abstractmethod
@@ -171,7 +169,8 @@ def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
 def smooth_embedding(features: Sequence[NDArray[Any]], rate: float = 1.0) -> list[NDArray[np.float32]]:
     """The features of all videos of a task, (T, d) each at `rate` rows a second, as (T, 33) rows for k-means.
 
-    Each video is centred and smoothed over time; 32 components of length 1, and the time.
+    Each video is centred and smoothed over time; 32 components of length 1, and the time. k-means takes them as they
+    are (`normalise=False`).
     """
     from scipy.ndimage import gaussian_filter1d
 
@@ -190,10 +189,3 @@ def smooth_embedding(features: Sequence[NDArray[Any]], rate: float = 1.0) -> lis
         time = np.arange(len(rows))[:, None] / len(rows)
         found.append(np.hstack([strong / length, TIME * time]).astype(np.float32))
     return found
-
-
-def cut_smooth(
-    features: Sequence[NDArray[Any]], steps: int, rate: float = 1.0, seed: int = 0
-) -> list[NDArray[np.int64]]:
-    """The step of every frame of the training-free row: k-means on the smooth embedding."""
-    return KMeans(steps=steps, rate=rate, seed=seed, normalise=False).fit_predict(smooth_embedding(features, rate))

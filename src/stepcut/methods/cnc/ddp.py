@@ -20,7 +20,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from stepcut.methods.cnc.sampling import Batch
-from stepcut.parallel.ranks import processes
+from stepcut.parallel.contract import processes
 
 _PATIENCE = timedelta(days=7)
 """How long processes wait for the first one, which may be seeing hours of video."""
@@ -95,12 +95,10 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(_ctx: Any, values: Tensor) -> Tensor:
-        total = values.detach().clone()
+        total = values.detach().contiguous().clone()
         distributed.all_reduce(total)
         return total
 
     @staticmethod
     def backward(_ctx: Any, *gradients: Tensor) -> Tensor:
-        total = gradients[0].contiguous().clone()
-        distributed.all_reduce(total)
-        return total
+        return _Sum.forward(_ctx, gradients[0])

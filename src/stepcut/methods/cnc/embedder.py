@@ -26,7 +26,7 @@ from stepcut.methods.cnc.sampling import Batch, context_rows, draw
 from stepcut.methods.cnc.training import Plan, Terms, train
 from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
 from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
-from stepcut.parallel.ranks import processes
+from stepcut.parallel.contract import processes
 from stepcut.progress import Hook, silent
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
@@ -131,17 +131,16 @@ class Embedder:
             # With gradients that are averaged over the processes, where several train together.
             shared = network if processes() == 1 else nn.parallel.DistributedDataParallel(network)
             embed = partial(self._embed, shared, network, rows, device)
-            window = self._window(lengths)
+            # In a video of one minute ten seconds hold more than one step, and C-IDM would join them.
+            rate = float(self.rate)
+            window = self.window or max(min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate)
             run = "" if checkpoint is None else self._run(features)
             sample = partial(
                 draw, lengths=lengths, videos=self.videos, frames=self.frames, offsets=network.offsets, rate=self.rate
             )
-
-            def take(batch: Batch) -> Terms:
-                return self._terms(embed_together(embed, batch), batch, window)
-
+            measure = partial(self._terms, embed=embed, window=window)
             plan = self._plan(device, lengths)
-            self.curve_ = train(network, sample, take, plan, self.seed, run, progress, checkpoint)
+            self.curve_ = train(network, sample, measure, plan, self.seed, run, progress, checkpoint)
         self.network_ = network
         return self
 
@@ -210,11 +209,6 @@ class Embedder:
             return embedder
         return FrameEncoder(copy.deepcopy(self.backbone), embedder, self.chunk)
 
-    def _window(self, lengths: Sequence[int]) -> float:
-        """Seconds. In a video of one minute ten seconds hold more than one step, and C-IDM would join them."""
-        rate = float(self.rate)
-        return self.window or max(min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate)
-
     def _plan(self, device: torch.device, lengths: Sequence[int]) -> Plan:
         iterations = self.iterations
         if iterations is None and self.kind_ == "vectors":
@@ -239,12 +233,13 @@ class Embedder:
             embedded: Tensor = shared(network.gather(rows, places).to(device, non_blocking=True))
         return embedded.float().view(count, frames, embedded.shape[-1])
 
-    def _terms(self, u: Tensor, batch: Batch, window: float) -> Terms:
-        """The loss and its parts, soft-DTW per frame, as TCC is.
+    def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
+        """The loss of a batch and its parts, soft-DTW per frame, as TCC is.
 
         The weight of C-IDM, where it is None: 1 for tc3i; for lav and lav+tcc the paper's sums, 0.5 on T^2 pairs beside
         a path of T frames, so half the frames (with 0.5 on means the embeddings collapse).
         """
+        u = embed_together(embed, batch)
         times, durations, real = (part.to(u.device, non_blocking=True) for part in batch.parts()[1:])
         if not isinstance(self.loss, str):
             return {"loss": self.loss(u, times, durations, real)}
@@ -290,8 +285,6 @@ class Embedder:
         check_limits(self)
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
-            raise OptionError(
-                "1 video was given; at least 2 are needed, since steps are found by what videos have in common. "
-                "Add another video of the same task."
-            )
+            what = "1 video was given; at least 2 are needed, since steps are found by what videos have in common"
+            raise OptionError(f"{what}. Add another video of the same task.")
         return checked

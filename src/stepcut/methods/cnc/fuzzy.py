@@ -59,14 +59,11 @@ def fuzzy_c_means(
         raise FeatureError(f"start has shape {np.shape(start)}; expected is {(k, x.shape[1])}, a centre per cluster.")
     given = np.ones(len(x)) if weights is None else np.asarray(weights)
     if given.shape != (len(x),) or not np.isfinite(given).all() or given.min() < 0 or given.max() <= 0:
-        raise FeatureError(
-            f"weights has shape {given.shape}; expected are {len(x)} finite weights of at least 0, not all of them 0. "
-            "Leave it out to weigh all frames alike."
-        )
+        what = f"weights has shape {given.shape}; expected are {len(x)} finite weights of at least 0, not all of them 0"
+        raise FeatureError(f"{what}. Leave it out to weigh all frames alike.")
     if device != "cpu":
-        raise OptionError(
-            f"device={device!r}: fuzzy c-means takes seconds on the CPU and runs there. Leave device out."
-        )
+        what = f"device={device!r}: fuzzy c-means takes seconds on the CPU and runs there"
+        raise OptionError(f"{what}. Leave device out.")
     frames = _Frames(x, weights, overwrite)
     rng = np.random.default_rng(seed)
     starts = [frames.inward(start)] if start is not None else [frames.spread(k, rng) for _ in range(restarts)]
@@ -98,13 +95,11 @@ class _Frames:
 
     def inward(self, centres: NDArray[Any]) -> Rows:
         """Centres of the user's space in the space of the rows."""
-        moved: Rows = ((np.asarray(centres, dtype=np.float64) - self.mean) / self.scale).astype(np.float32)
-        return moved
+        return np.asarray((np.asarray(centres, dtype=np.float64) - self.mean) / self.scale, dtype=np.float32)
 
     def outward(self, centres: Rows) -> Rows:
         """The way back."""
-        moved: Rows = (centres * self.scale + self.mean).astype(np.float32)
-        return moved
+        return np.asarray(centres * self.scale + self.mean, dtype=np.float32)
 
     def distances(self, part: slice, centres: Rows) -> Rows:
         """|x - c|^2 of some frames and all centres, never below `TINY`: (k, t), a row per centre."""

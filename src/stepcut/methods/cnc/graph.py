@@ -36,10 +36,8 @@ def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: Array
     costs, pairs, strength = _check(unary, weights, links)
     chosen, (frames, steps) = np.asarray(labels), costs.shape
     if chosen.shape != (frames,) or chosen.dtype.kind not in "iu" or not 0 <= chosen.min() <= chosen.max() < steps:
-        raise FeatureError(
-            f"labels are {chosen.shape} of {chosen.dtype}, up to {chosen.max(initial=0)}; "
-            f"expected are {frames} whole numbers, 0 to {steps - 1}."
-        )
+        what = f"labels are {chosen.shape} of {chosen.dtype}, up to {chosen.max(initial=0)}"
+        raise FeatureError(f"{what}; expected are {frames} whole numbers, 0 to {steps - 1}.")
     return float(_energy(costs, pairs, strength, chosen))
 
 
@@ -54,10 +52,8 @@ def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
     costs, _, strength = _check(unary, weights)
     labels = _chain(costs, strength)
     if labels[0] < 0:
-        raise FeatureError(
-            "unary holds NaN, minus infinity, or a frame without any finite cost; costs must be numbers. Infinity may "
-            "forbid some steps of a frame, not all."
-        )
+        what = "unary holds NaN, minus infinity, or a frame without any finite cost; costs must be numbers"
+        raise FeatureError(f"{what}. Infinity may forbid some steps of a frame, not all.")
     return labels
 
 
@@ -69,10 +65,7 @@ def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int6
     cheapest = np.zeros(frames, dtype=np.int32)  # the step it is cheapest to come from, at the frame before
     stays = np.ones((frames, steps), dtype=np.bool_)
     for t in range(1, frames):
-        at = 0
-        for k in range(1, steps):
-            if best[k] < best[at]:
-                at = k
+        at = np.argmin(best)
         cheapest[t] = at
         # Kept relative to the cheapest, so that sums over a million frames lose no digits.
         base, change = best[at], weights[t - 1]
@@ -83,10 +76,7 @@ def _chain(unary: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.int6
                 keep = change
             best[k] = unary[t, k] + keep
     labels = np.full(frames, -1, dtype=np.int64)
-    step = 0
-    for k in range(1, steps):
-        if best[k] < best[step]:
-            step = k
+    step = np.argmin(best)
     if not np.isfinite(best[step]) or np.isnan(best).any():  # NaN, once met, stays to the end
         return labels
     for t in range(frames - 1, -1, -1):
@@ -209,15 +199,13 @@ def _check(
     """Costs (T, K), contiguous; links (E, 2), none where they are left out; weights (E,), one number stands for all."""
     costs = np.asarray(unary)
     if costs.ndim != 2 or 0 in costs.shape or costs.dtype.kind not in "fiu":
-        raise FeatureError(
-            f"unary is {costs.dtype} of shape {costs.shape}; expected is (T, K), a cost per frame and step."
-        )
+        what = f"unary is {costs.dtype} of shape {costs.shape}"
+        raise FeatureError(f"{what}; expected is (T, K), a cost per frame and step.")
     pairs = np.asarray([] if links is None else links)
     pairs = pairs.astype(np.int64).reshape(0, 2) if pairs.size == 0 else pairs
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise FeatureError(
-            f"links is {pairs.dtype} of shape {pairs.shape}; expected is (E, 2), two frame numbers each."
-        )
+        what = f"links is {pairs.dtype} of shape {pairs.shape}"
+        raise FeatureError(f"{what}; expected is (E, 2), two frame numbers each.")
     if len(pairs) and not 0 <= pairs.min() <= pairs.max() < len(costs):
         raise FeatureError(f"links join frames {pairs.min()} to {pairs.max()}; there are frames 0 to {len(costs) - 1}.")
     count = len(costs) - 1 if links is None else len(pairs)

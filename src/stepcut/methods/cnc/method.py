@@ -18,13 +18,14 @@ from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Array, Curve, Labels, Method, as_whole_count, build, part, plain_numbers
 from stepcut.methods.segmenter import Segmenter, check_limits, check_number
 from stepcut.methods.segmenters import SEGMENTERS
-from stepcut.plugins import check_part, find, find_saved, name_of, needs
+from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
     from stepcut.methods.cnc.embedder import Embedder
 
-
+EMBEDDERS: Mapping[str, type[Embedder]] = Lazy({"cnc": "stepcut.methods.cnc.embedder:Embedder"})
+"""What is trained: it loads torch, so it is imported when it is asked for."""
 AS_PUBLISHED: dict[str, dict[str, Any]] = {
     # C-IDM as a sum over pairs beside TCC as a sum over frames (32 sampled), times in frames, a window of 300 of them.
     "train": {"weight": 32.0, "gamma_time": "frames", "window": 10.0},
@@ -82,9 +83,6 @@ class CnC(Method):
         return self
 
     def _make_embedder(self) -> Embedder:
-        with needs("cnc"):
-            from stepcut.methods.cnc.embedder import Embedder
-
         given = self._group("train")
         if "steps" in given:
             raise OptionError(f"train: steps={given['steps']!r} is now called iterations; write train.iterations.")
@@ -92,7 +90,7 @@ class CnC(Method):
         dim = given.get("dim", named["dim"])
         check_number("dim", dim, 1, whole=True)
         published = {"temperature": 1 / dim, **AS_PUBLISHED["train"]} if self.as_published else {}
-        return build(Embedder, {**named, **published, **given})
+        return build(EMBEDDERS["cnc"], {**named, **published, **given})
 
     def _make_segmenter(self) -> Segmenter:
         if not isinstance(self.segmenter, str):
@@ -167,12 +165,9 @@ class CnC(Method):
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
-        with needs("cnc"):
-            from stepcut.methods.cnc.embedder import Embedder
-
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
-        method.embedder_ = Embedder.restore(about["settings"], part(state, "embedder."))
+        method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
         method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
         kind = find_saved("segmenter", settings["segmenter"], SEGMENTERS)
         kept = state.get("segmenter")  # version 0.1.0 did not have it
@@ -194,9 +189,7 @@ def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     `cut.` are settings of segmenters, `loss.` of the loss, `train.` (or no group) all others of the embedder. An
     unknown one is answered with the nearest name.
     """
-    from stepcut.methods.cnc.embedder import Embedder
-
-    trained = [each.name for each in fields(Embedder) if each.name not in ("loss", "rate", "seed", "backbone")]
+    trained = [each.name for each in fields(EMBEDDERS["cnc"]) if each.name not in ("loss", "rate", "seed", "backbone")]
     cuts = {name for kind in SEGMENTERS.values() for name in inspect.signature(kind).parameters}
     names = [
         *(f"cut.{name}" for name in sorted(cuts - {"steps", "rate", "seed"})),
@@ -229,5 +222,4 @@ def _measure(embeddings: Sequence[Array], labels: Sequence[Labels], steps: int) 
 
 def _nearest(frames: Array, centres: NDArray[np.float64]) -> NDArray[np.float64]:
     """|frame - nearest centre| for every frame."""
-    nearest: NDArray[np.float64] = np.sqrt(squared_distances(frames, centres).min(axis=1))
-    return nearest
+    return np.asarray(np.sqrt(squared_distances(frames, centres).min(axis=1)))

@@ -72,10 +72,8 @@ class MapEncoder(Encoder):
         """Maps `(N, C, c, h, w)`, c frames from the earliest to the frame itself -> `(N, dim)`."""
         count, channels, context, height, width = maps.shape
         if channels != self.conv1.in_channels:
-            raise FeatureError(
-                f"maps have {channels} channels, the network was built for {self.conv1.in_channels}. "
-                f"Use features of the same backbone and layer."
-            )
+            what = f"maps have {channels} channels, the network was built for {self.conv1.in_channels}"
+            raise FeatureError(f"{what}. Use features of the same backbone and layer.")
         # In memory (N, h, w, c, C): time and channels side by side, the layout in which 2-D convolutions are fastest.
         x = maps.permute(0, 3, 4, 2, 1).reshape(count, height, width, context * channels)
         for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
@@ -155,7 +153,10 @@ class VectorEncoder(Encoder):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Prepared rows `(N, TAPS, d)`, earliest first -> `(N, dim)`."""
-        x = F.relu(self.conv1(_windows(rows).flatten(0, 1)))
+        # Three rows side by side make a convolution one matrix product: on a CPU the backward pass of `nn.Conv1d` takes
+        # ten times as long for sizes like these.
+        beside = torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
+        x = F.relu(self.conv1(beside.flatten(0, 1)))
         # The second convolution sees all that the first left; with the frame beside it, one product serves both paths.
         seen = torch.cat([x.view(len(rows), self.conv2.in_features), rows[:, self.TAPS // 2]], dim=1)
         weight = torch.cat([self.conv2.weight, self.straight.weight], dim=1)
@@ -170,14 +171,6 @@ class VectorEncoder(Encoder):
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
         """A video's rows on the principal axes: (T, components)."""
         return torch.from_numpy(centre_and_smooth(rows, self.rate, self.smooth)).to(device) @ self.axes
-
-
-def _windows(rows: Tensor) -> Tensor:
-    """`(N, t, d)` -> `(N, t - 2, 3 d)`: three rows side by side, so that a convolution is one matrix product.
-
-    On a CPU the backward pass of `nn.Conv1d` takes ten times as long for sizes like these.
-    """
-    return torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
 
 
 def find_device(device: str | None) -> torch.device:

@@ -45,8 +45,7 @@ def context_rows(rows: Rows, lengths: int | Rows, offsets: Sequence[float], rate
            [2, 3]])
     """
     moved = rows[..., None] + np.array([round(offset * rate) for offset in offsets], dtype=np.int64)
-    held: Rows = np.minimum(np.maximum(moved, 0), lengths - 1)
-    return held
+    return np.asarray(np.minimum(np.maximum(moved, 0), lengths - 1))
 
 
 def draw(

@@ -38,10 +38,8 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
     """
     shape = tuple(cost.shape)
     if len(shape) != 3 or 0 in shape[1:]:
-        raise OptionError(
-            f"cost has shape {shape}; expected (batch, frames of one, frames of the other), none of them "
-            f"empty. Add a batch dimension with cost[None]."
-        )
+        what = f"cost has shape {shape}; expected (batch, frames of one, frames of the other), none of them empty"
+        raise OptionError(f"{what}. Add a batch dimension with cost[None].")
     if gamma <= 0:
         raise OptionError(f"gamma={gamma} is not positive. Choose 0.1, or less for a sharper alignment.")
     if lengths is not None and lengths.shape != (shape[0], 2):

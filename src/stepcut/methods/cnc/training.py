@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from stepcut.errors import OptionError, TrainingError
@@ -24,7 +26,7 @@ from stepcut.files.atomic import whole_file
 from stepcut.methods.cnc.ddp import agree
 from stepcut.methods.cnc.sampling import Batch
 from stepcut.methods.contract import Curve, part
-from stepcut.parallel.ranks import is_first_process
+from stepcut.parallel.contract import is_first_process
 from stepcut.progress import Hook, Stage
 
 Terms = dict[str, Tensor]
@@ -119,7 +121,11 @@ def train(
             drawn = random.bit_generator.state  # a run that goes on from here draws the next batches again
             batches = draw_ahead(before + len(batches))  # while a GPU is still at work
             rows = agree(values).tolist()
-            _check(rows, before, plan)
+            for number, row in enumerate(rows, start=before + 1):
+                if not math.isfinite(row[0]):
+                    what = f"iteration {number} of training: the loss is {row[0]}, not a finite number"
+                    rate = f"The learning rate is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}"
+                    raise TrainingError(f"{what}. {rate}.")
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
             if finished or time.monotonic() - saved > plan.save_every:
@@ -133,16 +139,6 @@ def train(
                 raise
     network.eval()
     return curve
-
-
-def _check(rows: list[list[float]], before: int, plan: Plan) -> None:
-    """Stop on a loss that is not a number, saying where and what to change."""
-    for place, row in enumerate(rows):
-        if not math.isfinite(row[0]):
-            raise TrainingError(
-                f"iteration {before + place + 1} of training: the loss is {row[0]}, not a finite number. The learning "
-                f"rate is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}."
-            )
 
 
 @dataclass(frozen=True)
@@ -160,8 +156,6 @@ class Checkpoint:
 
     def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
         """Keep everything, with the `curve` so far, whether it is `finished`, and the state of `random`, `drawn`."""
-        from safetensors.torch import save_file
-
         if self.path is None or not is_first_process():
             return
         moments = self.optimiser.state_dict()["state"].items()
@@ -179,8 +173,6 @@ class Checkpoint:
 
         Where there is nothing yet, nothing is changed; what another run kept is an `OptionError`.
         """
-        from safetensors import SafetensorError, safe_open
-
         if self.path is None or not Path(self.path).exists():
             return Curve(), False
         given = f"checkpoint={str(self.path)!r}"
@@ -192,10 +184,8 @@ class Checkpoint:
         except (SafetensorError, KeyError, ValueError) as error:
             raise OptionError(f"{given} is not a checkpoint of stepcut ({error}). Delete it.") from error
         if record["run"] != self.run:
-            raise OptionError(
-                f"{given} belongs to a run with other settings or other features. "
-                f"Choose another file, or delete this one to start afresh."
-            )
+            what = f"{given} belongs to a run with other settings or other features"
+            raise OptionError(f"{what}. Choose another file, or delete this one to start afresh.")
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in part(tensors, "optimiser/").items():
             number, _, quantity = name.partition("/")

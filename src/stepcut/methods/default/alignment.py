@@ -4,30 +4,21 @@ A left-right hidden Markov model trained by Viterbi: every video goes from the f
 least a row, and steps and their centres are found in turn. It is a clock that knows how far along each video is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.arithmetic import Floats, squared_distances
+from stepcut.methods.contract import Labels
 from stepcut.methods.default.em import Joined, estimate
 from stepcut.methods.segmenter import equal_parts, one_hot
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 ROUNDS = 30
 """The most rounds of cutting and estimating; few videos need a third of them."""
 
 
 def align(videos: Sequence[Floats], count: int) -> list[Labels]:
-    """The step of each row of every video, from 0 to `count` - 1 in this order; it starts from equal parts.
-
-    videos  (T, p) each
-    count   the number of steps
-    """
+    """The step of each row of all `videos` (T, p), from 0 to `count` - 1 in this order; it starts from equal parts."""
     cuts = [equal_parts(len(rows), count) for rows in videos]
     joined = Joined.of(videos)
     for _ in range(ROUNDS):

@@ -1,7 +1,5 @@
 """Change points: one video cut into segments of similar rows, by exact dynamic programming."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,16 +1,16 @@
 """Consensus: from many segmentations of the same videos to what they have in common, and how good each of them is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import Floats
+from stepcut.methods.contract import Labels
 from stepcut.methods.segmenter import normalised_times
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from stepcut.timeline import runs
 
 
 def overlap(a: Labels, b: Labels, steps: int) -> Floats:
@@ -101,8 +101,19 @@ def time_regularity(labels: Sequence[Labels], steps: int, shortest: float) -> fl
     return float(1 - np.nanvar(times[:, shared], axis=0).mean() / spread)
 
 
-def pair_steps(gain: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and columns of `gain` (K, K), each row paired with one column so that the sum is highest."""
+def come_again(segmentations: Sequence[Sequence[Labels]], steps: int, shortest: float) -> bool:
+    """Whether, of the steps that videos show for `shortest` rows or more, most come more than once, by all
+    `segmentations`, each the labels of all videos."""
+    again: list[bool] = []
+    for cut in chain.from_iterable(segmentations):
+        done = runs(cut[cut >= 0])[:, 0]
+        lasts = np.bincount(cut[cut >= 0], minlength=steps)
+        again += (np.bincount(done, minlength=steps)[lasts >= shortest] > 1).tolist()
+    return sum(again) > len(again) / 2
+
+
+def pair_steps(gain: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of `gain` (n, m), each row paired with one column so that the sum is highest."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(-gain)

@@ -1,19 +1,15 @@
 """EM: a centre and a usual time for each step, estimated in turn with where the steps are in every video."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.arithmetic import Floats, squared_distances
 from stepcut.methods.default.forward_backward import forward_backward
 from stepcut.methods.segmenter import normalised_times
-
-Floats = NDArray[np.float64]
 
 WIDTH = 0.15
 """Standard deviation of a step's time around its usual time, as a share of the video."""
@@ -47,18 +43,13 @@ def time_prior(times: Floats, steps: Steps) -> Floats:
 
 
 def log_likelihood(rows: Floats, times: Floats, steps: Steps, prior: float, background: float) -> Floats:
-    """log p(x_t | k) up to a constant: (T, K), and one more column for background where `background` is not 0.
+    """log p(x_t | k) of `rows` (T, p) at normalised `times` (T,), up to a constant: (T, K), and one more column for
+    background where `background` is not 0; towards 1 more and more rows are.
 
     -|x - c_k|^2 / 2v  + prior x time_prior   and   -(|x|^2 + m) / 2v   with  m = (1 - 1.5 background) mean |c|^2.
 
     The origin is the mean of the video, where nothing is going on in particular: where m is 0, at background = 2/3, a
     frame that lies closer to it than to any step is background.
-
-    rows        (T, p), one video on the axes
-    times       (T,), normalised
-    steps       what steps look like
-    prior       weight of the time prior
-    background  0: no frame is background; towards 1: more and more are
     """
     seen = -squared_distances(rows, steps.centres) / (2 * steps.spread)
     if background > 0:
@@ -83,7 +74,7 @@ class Joined:
     """Where each video begins."""
 
     @classmethod
-    def of(cls, videos: Sequence[Floats]) -> Joined:
+    def of(cls, videos: Sequence[Floats]) -> Self:
         """`videos` (T, p) of at least a row each."""
         lengths = [len(rows) for rows in videos]
         times = np.concatenate([normalised_times(length) for length in lengths])
@@ -124,14 +115,9 @@ def run_em(
 ) -> tuple[Steps, Floats]:
     """Alternate between estimating the steps and finding them in every video by forward-backward.
 
-    videos       all videos, on the axes
-    share        memberships (N, K) of their rows, where to start from
-    iterations   how often to alternate
-    prior        weight of the time prior
-    background   see `log_likelihood`
-    shortest     rows for which a video must show a step to count fully
-    balance      how quickly to add, to the log-likelihood of a step in a video, what makes it last 1/K of the video (at
-                 most `MOST`): steps are what videos share, and a cluster found in one kitchen gives way to one in all
+    It starts from the memberships `share` (N, K); `prior` and `background` as for `log_likelihood`, `shortest` as for
+    `estimate`. `balance` is how quickly to add, to the log-likelihood of a step in a video, what makes it last 1/K of
+    the video (at most `MOST`): steps are what videos share, and a cluster found in one kitchen gives way to one in all.
 
     Returns the steps and the memberships (N, K) that they were estimated from.
     """

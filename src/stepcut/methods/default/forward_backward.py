@@ -1,7 +1,5 @@
 """Forward-backward: how likely each step is at each frame of a video, when steps last and any may come next."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,21 +12,14 @@ STAY = 0.99
 
 
 def forward_backward(evidence: NDArray[np.float64], stay: float = STAY) -> NDArray[np.float64]:
-    """Posterior probability of each step at each frame, given the whole video: (T, K), in O(T K).
-
-    evidence  log-likelihood of each frame under each step, (T, K)
-    stay      probability that a step goes on in the next frame
-    """
+    """Posterior probability of each step at each frame, given the whole video: (T, K), in O(T K), from the `evidence`,
+    log-likelihoods (T, K), where a step goes on in the next frame with probability `stay`."""
     return _forward_backward(np.ascontiguousarray(evidence), stay)
 
 
 def forward(belief: NDArray[np.float64] | None, evidence: NDArray[Any], stay: float = STAY) -> NDArray[np.float64]:
-    """One step of the forward pass: the probability of each step (K,) given the frames so far.
-
-    belief    what the last call returned, None before the first frame
-    evidence  log-likelihood of the new frame under each step, (K,)
-    stay      probability that a step goes on in the next frame
-    """
+    """The same from the frames so far alone: (K,), from the `evidence` (K,) of the new frame and the `belief` that the
+    last call gave, None before the first."""
     steps = len(evidence)
     before = np.full(steps, 1 / steps) if belief is None else stay * belief + (1 - stay) / steps
     after = before * np.exp(evidence - evidence.max())

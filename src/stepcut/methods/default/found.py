@@ -1,23 +1,21 @@
 """The model found without labels: slow axes, and on them a centre and a usual time for each step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.contract import BACKGROUND, Array, Labels, LeftOut, as_learned
+from stepcut.methods.arithmetic import Floats, squared_distances
+from stepcut.methods.contract import Array, Labels, LeftOut, as_learned
 from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood
 from stepcut.methods.default.forward_backward import STAY, forward_backward, soften
 from stepcut.methods.default.online import Causal
 from stepcut.methods.default.slow_features import centre, project, refined_axes, smooth, soft_normalise
 from stepcut.methods.segmenter import normalised_times
-
-Floats = NDArray[np.float64]
+from stepcut.timeline import BACKGROUND
 
 SOFTEN = 8.0
 """Neighbouring smoothed rows say almost the same, so memberships count the log-likelihood of each this much less."""
@@ -70,7 +68,7 @@ class Found(Steps):
 
         return Causal(mean, length, len(self), np.array([self.sigma]), 0, STAY, evidence, memberships)
 
-    def renumbered(self, order: NDArray[np.intp]) -> Found:
+    def renumbered(self, order: NDArray[np.intp]) -> Self:
         """The same steps, of which the one now at `order[k]` becomes number k."""
         return replace(self, centres=self.centres[order], times=self.times[order])
 
@@ -79,7 +77,7 @@ class Found(Steps):
         return {f"{prefix}{name}_": np.asarray(value) for name, value in vars(self).items() if name != "background"}
 
     @classmethod
-    def restore(cls, state: Mapping[str, Array], background: float, prefix: str = "") -> Found:
+    def restore(cls, state: Mapping[str, Array], background: float, prefix: str = "") -> Self:
         """The model that a method's `state` holds."""
         names = [one.name for one in fields(cls) if one.name != "background"]
         return cls(**{name: as_learned(state[f"{prefix}{name}_"]) for name in names}, background=background)
@@ -90,55 +88,39 @@ class Found(Steps):
         return log_likelihood(self.view(rows), times, self, self.prior, self.background)
 
 
-def found_of_labels(
-    slow: Sequence[Floats],
-    labels: Sequence[Labels],
-    count: int,
-    prior: float,
-    background: float,
-    axes: Floats | None = None,
-) -> Found:
-    """The model that labels describe, whoever gave them, of rows that are smoothed already.
+def found_of_labels(slow: Sequence[Floats], labels: Sequence[Labels], like: Found, axes: Floats | None = None) -> Found:
+    """The model that labels describe, whoever gave them; with as many steps and the settings of one `like` it.
 
-    slow        smoothed, centred videos (T, d)
-    labels      the step of each row, -1 for background
-    count       the number of steps
-    prior       the weight of the time prior
-    background  how easily a row is background, from 0 to 1
-    axes        the axes (d, p); None learns them from the labels
+    slow    smoothed, centred videos (T, d)
+    labels  the step of each row, -1 for background
+    axes    the axes (d, p); None learns them from the labels
     """
-    plane = refined_axes(slow, labels, count) if axes is None else axes
+    plane = refined_axes(slow, labels, len(like)) if axes is None else axes
     norm, views = project(slow, plane)
-    share = (np.concatenate(labels)[:, None] == np.arange(count)).astype(np.float64)
-    steps = estimate(Joined.of(views), share, shortest=1.0)
-    return Found(**vars(steps), plane=plane, norm=norm, sigma=0.0, prior=prior, background=background)
+    share = (np.concatenate(labels)[:, None] == np.arange(len(like))).astype(np.float64)
+    return replace(like, **vars(estimate(Joined.of(views), share, shortest=1.0)), plane=plane, norm=norm)
 
 
 def leave_one_out(
     videos: Sequence[Floats],
     labels: Sequence[Labels],
-    count: int,
-    prior: float,
-    background: float,
+    like: Found,
     axes: Floats | None,
     scale: float = 1.0,
     told: tuple[list[Labels], list[Floats]] | None = None,
-    sigma: float = 0.0,
 ) -> LeftOut:
     """Every video seen as if it were new, with axes and centres learned from the others, of other groups.
 
     videos  centred videos (T, d)
-    labels, count, prior, background, axes  as for `found_of_labels`
+    labels, like, axes  as for `found_of_labels`
     scale  the usual distance of a row to its step's centre
     told   labels and memberships of every video left out of what labels teach, where there are labels
-    sigma  the width of the Gaussian that smooths the videos
     """
-    slow, groups = [smooth(video, sigma) for video in videos], []
+    slow, groups = [smooth(video, like.sigma) for video in videos], []
     for left in range(min(FOLDS, len(slow))):
         others = [place for place in range(len(slow)) if place % FOLDS != left] or [left]
         rows, known = [slow[place] for place in others], [labels[place] for place in others]
-        model = found_of_labels(rows, known, count, prior, background, axes)
-        groups.append(replace(model, sigma=sigma))
+        groups.append(found_of_labels(rows, known, like, axes))
     pairs = [(groups[place % FOLDS], rows) for place, rows in enumerate(videos)]
     cuts, shares = told or (
         [model.predict(rows) for model, rows in pairs],

@@ -1,7 +1,5 @@
 """The default method: slow feature analysis, a consensus of restarts of EM, forward-backward in every video."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -12,30 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.arithmetic import as_vectors
-from stepcut.methods.contract import (
-    BACKGROUND,
-    OPEN,
-    Array,
-    Choice,
-    Curve,
-    Labels,
-    LeftOut,
-    Online,
-    StepCount,
-    as_step_count,
-    part,
-)
+from stepcut.methods.arithmetic import Floats, as_vectors
+from stepcut.methods.contract import OPEN, Array, Choice, Curve, Labels, LeftOut, Online, StepCount, as_step_count, part
 from stepcut.methods.default import teaching
 from stepcut.methods.default.found import Found, found_of_labels, leave_one_out
 from stepcut.methods.default.restarts import Search, choose_sigma
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
-from stepcut.methods.default.step_count import RESTARTS, choose_count
+from stepcut.methods.default.step_count import RESTARTS, choose_count, usual_count
 from stepcut.methods.default.taught import Taught
 from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
 from stepcut.progress import Hook, Stage, silent
-
-Floats = NDArray[np.float64]
+from stepcut.timeline import BACKGROUND
 
 LIGHT = 360
 """Principal directions are those of rows smoothed over this part of a video: lightly, whatever a step may last."""
@@ -49,7 +34,8 @@ class StepCut:
     rate        rows of features per second
     seed        of the restarts
     seconds     width of the Gaussian over time that smooths features; None is a quarter of what a step lasts when a
-                video of median length has `steps` of them, and less where features have little noise
+                video of median length has `steps` of them, and less where features have little noise, or where steps
+                come again and again
     prior       weight of a step's usual time; it is less by itself where steps come at any time; 0 is off
     background  0 gives every frame a step, 1 gives frames that resemble no step much none (-1)
     restarts    from how many starts EM is run
@@ -74,9 +60,11 @@ class StepCut:
     curve_: Curve | None = field(default=None, init=False)
     """There is no training, so no loss."""
     start: Found | None = field(default=None, init=False)
+    _edges: float | None = field(default=None, init=False)
+    """The width of the Gaussian in rows, where it follows from edges of segments; see `Search.find_edges`."""
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
 
-    def start_from(self, other: StepCut) -> None:
+    def start_from(self, other: "StepCut") -> None:
         """Teach what another method has found without labels in the same videos, instead of looking for it again."""
         self.start = other.found_ if other.taught_ is None else other.taught_.first
 
@@ -112,22 +100,22 @@ class StepCut:
         self.taught_, self.right_ = None, None
         found = self.start
         if found is None or known is None or found.plane.shape[0] != len(wide) or len(found) != count:
-            search = self._search(short, count)
             with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
-                found = search.run(short, stage.advance)
+                if self.choice_ is None:
+                    self._find_edges(short, count)
+                found = self._search(short, count).run(short, stage.advance)
             found = replace(found, plane=directions @ found.plane)
         self._keep(found, rows)
         self.labels_ = self.predict(rows)
         videos = [centre(video) @ directions for video in rows]
-        told = None
+        told, like = None, replace(found, background=self.background)
         if known is not None:
             told = self._teach(rows, known, wide, progress)
             slow = [smooth(video, found.sigma) for video in videos]
-            described = found_of_labels(slow, self.labels_, count, found.prior, self.background)
-            self._keep(replace(described, plane=directions @ described.plane, sigma=found.sigma), rows)
+            described = found_of_labels(slow, self.labels_, like)
+            self._keep(replace(described, plane=directions @ described.plane), rows)
         axes = None if self.refine else directions.T @ found.plane
-        seen = videos, self.labels_, count, found.prior, self.background, axes
-        self._left_out = partial(leave_one_out, *seen, self.scale_, told, found.sigma)
+        self._left_out = partial(leave_one_out, videos, self.labels_, like, axes, self.scale_, told)
         return self
 
     @property
@@ -139,7 +127,7 @@ class StepCut:
 
     def _count(self, short: Sequence[Floats], known: Sequence[Labels] | None, progress: Hook) -> int:
         """The number of steps: given, or that of the labels where a video is labelled whole, or chosen."""
-        self.choice_ = None
+        self.choice_, self._edges = None, None
         labelled = 1 + max((int(given.max()) for given in known or ()), default=-1)
         given = as_step_count(self.steps)
         if isinstance(given, int):
@@ -149,6 +137,10 @@ class StepCut:
         with Stage(progress, "count", unit="numbers") as stage:
             make = partial(self._search, short, restarts=RESTARTS)
             limits = None if given == "auto" else given
+            usual = usual_count(short, float(self.rate))
+            wanted = round(usual if limits is None else np.clip(usual, *limits))
+            if wanted <= sum(map(len, short)):  # of fewer rows than steps only smaller numbers are tried
+                self._find_edges(short, wanted)
             self.choice_ = choose_count(short, float(self.rate), make, limits, stage.advance)
         return max(self.choice_.count, labelled)
 
@@ -178,11 +170,23 @@ class StepCut:
         cuts, sure = zip(*(seen.get(place, one) for place, one in enumerate(whole)), strict=True)
         return list(cuts), list(sure)
 
+    def _find_edges(self, short: Sequence[Floats], count: int) -> None:
+        """Where no width of the Gaussian is given: what follows from edges of segments, if they have any."""
+        if self.seconds is None:
+            self._edges = self._search(short, count).find_edges(short)
+
+    @property
+    def chosen_(self) -> dict[str, Any]:
+        """The width of the Gaussian, so that learning again need not look for it."""
+        seconds = self.found_.sigma / float(self.rate)
+        return {"seconds": seconds} if seconds > 0 else {}
+
     def _search(self, videos: Sequence[Floats], count: int, restarts: int | None = None) -> Search:
         rows, given = sum(map(len, videos)), self.seconds
         if count > rows:
             raise OptionError(f"steps={count} is more than the {rows} rows given; ask for fewer steps.")
-        sigma = choose_sigma(videos, count, self.background) if given is None else given * float(self.rate)
+        sigma = self._edges if given is None else given * float(self.rate)
+        sigma = choose_sigma(videos, count, self.background) if sigma is None else sigma
         search = Search(count, sigma, self.seed, self.prior, self.background, restarts or self.restarts, self.refine)
         if count > sum(len(video[:: search.stride]) for video in videos):
             raise OptionError(f"seconds={given!r} smooths the videos until fewer than {count} rows differ; give less.")

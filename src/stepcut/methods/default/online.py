@@ -1,20 +1,15 @@
 """The online form: memberships row by row, from the past alone, in constant memory."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import as_vectors
+from stepcut.methods.arithmetic import Floats, as_vectors
 from stepcut.methods.contract import Array
 from stepcut.methods.default.forward_backward import forward
 from stepcut.methods.segmenter import check_videos
-
-Floats = NDArray[np.float64]
 
 AGE = 0.5
 """Mean age of the rows in an exponential mean, in standard deviations of the Gaussian that it stands for. A mean of the

@@ -1,26 +1,23 @@
 """Restarts: from centred videos to a given number of steps. EM from many starts, a consensus of the best, refined."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.arithmetic import Floats, squared_distances
 from stepcut.methods.baselines.kmeans import find_means
+from stepcut.methods.contract import Labels
 from stepcut.methods.default.alignment import align
 from stepcut.methods.default.change_points import find_change_points
-from stepcut.methods.default.consensus import consensus, majority, silhouette, time_regularity
+from stepcut.methods.default.consensus import come_again, consensus, majority, silhouette, time_regularity
 from stepcut.methods.default.em import BALANCE, Joined, run_em
 from stepcut.methods.default.found import Found
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
 from stepcut.methods.segmenter import SEEDS, one_hot
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from stepcut.timeline import runs
 
 PER_STEP = 4
 """A step lasts this many times the standard deviation of the Gaussian that smooths noisy features; less for others."""
@@ -43,6 +40,13 @@ REGULAR = 0.87
 """Above this time regularity steps come in one order, and the videos are aligned."""
 BEST = 3
 """One in so many restarts takes part in the consensus."""
+EDGES = 0.25
+"""The number of segments found goes with width^-e, the width that of the Gaussian: e = 0 where segments have edges, 1/2
+where features drift (the zero crossings of Brownian motion, smoothed). Below this, halfway, they have edges."""
+HALVINGS = 3
+"""How often the width is halved to see that."""
+NARROWEST = 0.75
+"""Rows: a narrower Gaussian hardly reaches the next one."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,7 @@ class Search:
     def run_restarts(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Restarts:
         """EM from every start, on centred videos (T, d); `advance` is called after each."""
         background = early_background(self.background)
-        axes = slow_axes(videos, self.sigma)
-        slow = [smooth(rows, self.sigma)[:: self.stride] for rows in videos]
-        light = [(smooth(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
-        _, views = project(slow, axes)
+        axes, slow, light, views = self.look(videos)
         joined = Joined.of(views)
         regularity = self.measure_regularity(light, joined) if self.prior > 0 else 0.0
         prior = self.prior * float(np.clip((regularity - FREE) / (FIXED - FREE), 0, 1))
@@ -110,14 +111,55 @@ class Search:
             advance()
         return Restarts(axes, prior, regularity, slow, views, labels, np.array(silhouettes))
 
-    def measure_regularity(self, light: Sequence[Floats], views: Joined) -> float:
-        """How regular the times of steps are that are found without any time. Where they are not, the time prior would
-        only cut a step that moves into several; where they come in one order, the videos are aligned."""
+    def look(self, videos: Sequence[Floats]) -> tuple[Floats, list[Floats], list[Floats], list[Floats]]:
+        """The slow axes of centred videos (T, d); the videos smoothed; lightly smoothed, on the axes; and smoothed, on
+        the axes, softly normalised."""
+        axes = slow_axes(videos, self.sigma)
+        slow = [smooth(rows, self.sigma)[:: self.stride] for rows in videos]
+        light = [(smooth(rows, self.sigma / 4) @ axes)[:: self.stride] for rows in videos]
+        return axes, slow, light, project(slow, axes)[1]
+
+    def probe(self, light: Sequence[Floats], views: Joined, iterations: int = ITERATIONS) -> list[list[Labels]]:
+        """The labels of all videos by each of a few restarts without any time, after some iterations; see `starts`."""
         found = []
         for start in self.starts(light, views, PROBES, time=0.0):
-            _, share = run_em(views, start, ITERATIONS, 0.0, 0.0, self.shortest, self.balance)
-            found.append(time_regularity(views.split(majority(share)), self.count, self.shortest))
-        return float(np.mean(found))
+            _, share = run_em(views, start, iterations, 0.0, 0.0, self.shortest, self.balance)
+            found.append(views.split(majority(share)))
+        return found
+
+    def measure_regularity(self, light: Sequence[Floats], views: Joined) -> float:
+        """How regular the times of steps are that are found without any time. Where they are not, the time prior would
+        only cut a step that moves into several; where they come in one order, the videos are aligned. What comes again
+        and again has no time of its own, whatever the mean of its times."""
+        found = self.probe(light, views)
+        if come_again(found, self.count, self.shortest):
+            return 0.0
+        return float(np.mean([time_regularity(labels, self.count, self.shortest) for labels in found]))
+
+    def find_edges(self, videos: Sequence[Floats]) -> float | None:
+        """The width in rows at which a Gaussian finds no more segments in centred videos (T, d) than one twice as wide,
+        where most steps come again; None where they come once, or a narrower one finds more and more.
+
+        Actions that come again and again last less than the video has time for each step, and smoothing by that would
+        join them. Where what is seen only drifts within a step, that time is the one measure there is.
+        """
+        wide, before = self, count_segments(self.probe_quickly(videos))
+        for _ in range(HALVINGS):
+            narrow = replace(wide, sigma=wide.sigma / 2)
+            if narrow.sigma < NARROWEST:
+                break
+            found = narrow.probe_quickly(videos)
+            count = count_segments(found)
+            narrower = math.hypot(wide.sigma, 1) / math.hypot(narrow.sigma, 1)  # a row is as wide as it is
+            if count < narrower**EDGES * before:
+                return narrow.sigma if come_again(found, self.count, narrow.shortest) else None
+            wide, before = narrow, count
+        return None
+
+    def probe_quickly(self, videos: Sequence[Floats]) -> list[list[Labels]]:
+        """As `probe`, of centred videos (T, d): how many segments there are is known long before where they are."""
+        _, _, light, views = self.look(videos)
+        return self.probe(light, Joined.of(views), ITERATIONS // 3)
 
     def combine(self, restarts: Restarts) -> Found:
         """What the restarts with the most distinct steps agree on, or the alignment of the videos where steps come at
@@ -141,12 +183,8 @@ class Search:
         """Memberships (N, K) of all rows to start from: k-means with the time appended.
 
         Two of three cluster the means of segments between change points, where a long step weighs no more than a short
-        one; the others cluster all frames.
-
-        light     lightly smoothed videos on the axes, cut at change points
-        views     smoothed videos on the axes
-        restarts  how many starts
-        time      weight of the normalised time
+        one; the others cluster all frames. Lightly smoothed videos on the axes, `light`, are cut at change points;
+        `time` is the weight of the normalised time.
         """
         bounds, means, clocks = [], [], []
         for rows in light:
@@ -183,20 +221,21 @@ def early_background(background: float) -> float:
 
 
 def choose_sigma(videos: Sequence[Floats], count: int, background: float) -> float:
-    """The width in rows of the Gaussian that smooths centred videos: a quarter of what a step lasts, or less.
+    """The width in rows of the Gaussian that smooths centred `videos` (T, d): a quarter of what a step lasts, or less.
 
     sigma = busy L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the noise ratio over L / 16.
 
     Smoothing leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
     sqrt(n / s). Where much is background, steps are shorter: `busy` is the part of a video that they fill.
-
-    videos      (T, d) each, centred
-    count       the number of steps
-    background  the setting of the method
     """
     most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
     busy = 1 - (1 - BUSY) * early_background(background)
     return busy * most * min(1.0, math.sqrt(noise_ratio(videos, most / 4)))
+
+
+def count_segments(segmentations: Sequence[Sequence[Labels]]) -> float:
+    """How many segments all videos have, in the mean over `segmentations`, each the labels of all videos."""
+    return float(np.mean([sum(len(runs(cut)) for cut in labels) for labels in segmentations]))
 
 
 def _unit(rows: Floats) -> Floats:

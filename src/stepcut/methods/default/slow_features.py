@@ -1,16 +1,12 @@
 """Slow feature analysis: the directions of features in which what lasts (a step) stands out from noise and place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import fix_signs, scatter, strongest_directions
-
-Floats = NDArray[np.float64]
+from stepcut.methods.arithmetic import Floats, fix_signs, scatter, step_sums, strongest_directions
 
 DIRECTIONS = 64
 """Principal directions kept before anything else is learned."""
@@ -64,21 +60,13 @@ def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floa
 
 
 def refined_axes(slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int, count: int = AXES) -> Floats:
-    """(d, count): as `slow_axes`, with N the scatter within the steps found so far (linear discriminant analysis).
+    """(d, count): as `slow_axes`, with N the scatter within the `steps` that `labels` (T,) say of the `slow`
+    (smoothed and centred) videos: linear discriminant analysis.
 
     That scatter also holds what differs between videos in the same step, which the noise does not show.
-
-    slow    smoothed, centred videos (T, d)
-    labels  the step of each row, -1 for background
-    steps   the number of steps
     """
-    means, weight = np.zeros((steps, slow[0].shape[1])), np.zeros(steps)
-    for rows, cut in zip(slow, labels, strict=True):
-        seen = np.unique(cut[cut >= 0])
-        for step in seen:
-            means[step] += rows[cut == step].mean(axis=0)  # every video counts once in the mean of a step
-        weight[seen] += 1
-    means /= np.maximum(weight, 1)[:, None]
+    sums, shown = step_sums(slow, labels, steps)
+    means = sums / np.maximum(shown, 1)[:, None]
     within = [rows[cut >= 0] - means[cut[cut >= 0]] for rows, cut in zip(slow, labels, strict=True)]
     return _solve(scatter(slow), scatter(within), SHRINK, 0.0, count)
 
@@ -103,9 +91,6 @@ def project(slow: Sequence[Floats], axes: Floats) -> tuple[float, list[Floats]]:
 
 
 def soft_normalise(rows: Floats, norm: float) -> Floats:
-    """z / (|z| + SOFT norm): the direction counts, and a row near the mean of its video, which has none, stays short.
-
-    rows  (T, p), centred
-    norm  the median norm of a row
-    """
+    """z / (|z| + SOFT norm), `norm` the median norm of centred `rows` (T, p): the direction counts, and a row near the
+    mean of its video, which has none, stays short."""
     return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + SOFT * norm))

@@ -1,16 +1,12 @@
 """The number of steps without labels: what is usual for videos of this length, and how distinct the steps are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import Floats
 from stepcut.methods.contract import Choice
 from stepcut.methods.default.restarts import Search
-
-Floats = NDArray[np.float64]
 
 USUAL, GROWTH = 1.31, 0.35
 """Videos of S seconds usually have USUAL S^GROWTH steps: fitted to nine recipes, surgical knots and toy kitchens; how
@@ -43,15 +39,10 @@ def choose_count(
     limits: tuple[int, int] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Choice:
-    """Try numbers of steps around the usual one, or between limits; take the one with the best score.
+    """Try numbers of steps around the usual one, or between `limits`; take the one with the best score.
 
-    The silhouette of a number is the mean over the better half of its restarts. See `score_counts`.
-
-    videos   (T, d) each, centred
-    rate     rows per second
-    make     the search for a number of steps
-    limits   the fewest and the most steps, where a person knows that much
-    advance  called after every number tried
+    The silhouette of a number is the mean over the better half of its restarts. See `score_counts`. `make` gives the
+    search for a number; `advance` is called after each.
     """
     usual = typical = usual_count(videos, rate)
     rows = sum(map(len, videos))

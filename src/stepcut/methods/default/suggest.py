@@ -9,17 +9,13 @@ Videos are chosen one after the other (greedy k-medoids) so that the labelled se
 with t and u from 0 to 1 over a video: what looks alike stands for each other, the more so at the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import squared_distances
+from stepcut.methods.arithmetic import Floats, squared_distances
 from stepcut.methods.segmenter import normalised_times
-
-Floats = NDArray[np.float64]
 
 MOMENTS = 60
 """Moments that stand for a video, evenly spaced."""
@@ -30,12 +26,8 @@ MEDIAN = (1 - 0.5**0.5) ** 2
 
 
 def suggest(views: Sequence[NDArray[np.float32]], labelled: Sequence[int], n: int) -> list[tuple[int, str]]:
-    """The places of `n` videos to label next, the most useful first, each with the reason in words.
-
-    views     embeddings (T, p) of all videos, as `method.embed` gives them
-    labelled  the places of videos that are labelled already
-    n         how many to name; fewer are named where fewer are left
-    """
+    """The places of up to `n` videos to label next, the most useful first, each with the reason in words, from the
+    `views` of all, as `method.embed` gives them, and the places of those that are `labelled` already."""
     apart = distances(views)
     chosen = [int(place) for place in labelled]
     left = [place for place in range(len(apart)) if place not in chosen]
@@ -56,10 +48,7 @@ def suggest(views: Sequence[NDArray[np.float32]], labelled: Sequence[int], n: in
 
 
 def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
-    """(N, N): how far the moments of video i are from the nearest moments of video j, in the mean.
-
-    views  embeddings (T, p) per video
-    """
+    """(N, N): how far the moments of video i are from the nearest of video j, in the mean; `views` (T, p) per video."""
     times = normalised_times(MOMENTS)
     moments = np.stack([view[(times * len(view)).astype(int)] for view in views]).astype(np.float64)  # (N, M, p)
     some = moments.reshape(-1, moments.shape[2])

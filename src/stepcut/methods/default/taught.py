@@ -10,22 +10,19 @@ that returns look alike in a still picture. There are K + 1 states: the steps, a
 like a step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stepcut.methods.arithmetic import Floats
 from stepcut.methods.contract import Array, Labels, as_learned
 from stepcut.methods.default.forward_backward import forward_backward, soften
 from stepcut.methods.default.found import Found, strongest
 from stepcut.methods.default.online import Causal
 from stepcut.methods.default.slow_features import smooth
 from stepcut.methods.segmenter import normalised_times
-
-Floats = NDArray[np.float64]
 
 NEVER = -1e6
 """Log-likelihood of a state that cannot be."""
@@ -78,11 +75,11 @@ class Discriminant:
     def _evidence(self, rows: Floats, when: Floats) -> Floats:
         return np.asarray(self.at_times(np.einsum("sd,sdk->k", rows, self.weights)[None], when)[0])
 
-    def on_features(self, directions: Floats, doubt: float) -> Discriminant:
+    def on_features(self, directions: Floats, doubt: float) -> Self:
         """The model that was learned on principal directions (d, p), as one of features (d,)."""
         return replace(self, weights=np.stack([directions @ part for part in self.weights]), doubt=doubt)
 
-    def without_background(self) -> Discriminant:
+    def without_background(self) -> Self:
         """The same model, in which every row has a step."""
         return replace(self, bias=np.append(self.bias[:-1], NEVER))
 
@@ -91,7 +88,7 @@ class Discriminant:
         return {prefix + name: np.asarray(value) for name, value in vars(self).items()}
 
     @classmethod
-    def restore(cls, state: Mapping[str, Array], prefix: str) -> Discriminant:
+    def restore(cls, state: Mapping[str, Array], prefix: str) -> Self:
         """The model that a method's `state` holds."""
         return cls(**{one.name: as_learned(state[prefix + one.name]) for one in fields(cls)})
 
@@ -128,7 +125,7 @@ class Taught:
         """Memberships (T, K), no surer than `surest`."""
         return np.asarray(self.surest * shares + (1 - self.surest) / shares.shape[1])
 
-    def online(self, mean: Floats, length: float) -> TaughtOnline:
+    def online(self, mean: Floats, length: float) -> "TaughtOnline":
         """Memberships row by row; `mean` (d,) and `length` in rows are those of the videos learned from."""
         return TaughtOnline(self, self.labels.online(mean, length), self.first.online(mean, length))
 
@@ -142,7 +139,7 @@ class Taught:
         }
 
     @classmethod
-    def restore(cls, state: Mapping[str, Array], background: float) -> Taught | None:
+    def restore(cls, state: Mapping[str, Array], background: float) -> Self | None:
         """The model that a method's `state` holds, None where it was not taught."""
         if COUNT not in state:
             return None

@@ -1,8 +1,6 @@
 """Teaching: labels of some videos, checked and matched with the steps that were found; then EM in which what a person
 labelled stays, and all videos without labels together count as one with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.methods.contract import BACKGROUND, OPEN, Labels
+from stepcut.methods.arithmetic import Floats
+from stepcut.methods.contract import OPEN, Labels
 from stepcut.methods.default.consensus import overlap, pair_steps
 from stepcut.methods.default.em import ANYTIME, BALANCE, MOST, WIDTH
 from stepcut.methods.default.forward_backward import forward_backward, soften
 from stepcut.methods.default.slow_features import SHRINK, smooth
 from stepcut.methods.default.taught import NEVER, Discriminant, cut_mixture, honest, mix, motion
 from stepcut.methods.segmenter import normalised_times
-from stepcut.timeline import runs
+from stepcut.timeline import BACKGROUND, runs
 
-Floats = NDArray[np.float64]
 Estimate = tuple[Floats, Floats, Floats]
 
 DIRECTIONS = 128
@@ -133,13 +131,10 @@ def read_lesson(labels: Sequence[Labels], count: int) -> Lesson:
 def teach(
     videos: Sequence[Floats], rate: float, found: Sequence[Labels], labels: Sequence[Labels], count: int
 ) -> Discriminant:
-    """Learn from the labels of some videos and the features of all.
+    """Learn `count` steps from the labels of some videos and the features of all, (T, p) each and centred.
 
-    videos  (T, p) each, centred
-    rate    rows per second
     found   labels (T,) of every video found without a person; where EM starts
     labels  (T,) of every video, -2 where nobody said anything
-    count   the number of steps
     """
     lesson = read_lesson(labels, count)
     start = number_as_labelled(found, labels, count)
