@@ -3,8 +3,6 @@
 Chosen so that the colour-blind can tell them apart.
 """
 
-from __future__ import annotations
-
 import colorsys
 from collections.abc import Mapping
 from html import escape

@@ -16,8 +16,6 @@
 A message has four parts: what, the value seen, what is allowed, what to do.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar

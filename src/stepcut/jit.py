@@ -1,7 +1,5 @@
 """Loops compiled by numba and kept on disk, where there is a place to keep them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import TypeVar, cast

@@ -1,15 +1,14 @@
 """Parts of a user's own: found by a short name, by an entry point, or by `package.module:Class`."""
 
-from __future__ import annotations
-
-import importlib
 import os
 import re
 import sys
+from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import entry_points
+from pkgutil import resolve_name
 from typing import Any, TypeVar, cast
 
 from stepcut.errors import ExtraNeeded, OptionError, ProcedureError, unknown
@@ -19,28 +18,15 @@ T = TypeVar("T")
 _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 
 
-class Lazy(Mapping[str, T]):
-    """Parts by name, each imported when it is first asked for: what it needs is loaded only where it is used.
+class Lazy(UserDict[str, Any]):
+    """Parts by name, `module:attribute`, each imported when it is asked for: what it needs is loaded where it is used.
 
-    places  name -> `module:attribute`; a part that needs more than the plain install comes with an extra of its name
+    A part that needs more than the plain install comes with an extra of its name.
     """
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self.places = places
-
-    def __getitem__(self, name: str) -> T:
-        module, _, attribute = self.places[name].partition(":")
+    def __getitem__(self, name: str) -> Any:
         with needs(name):
-            return cast(T, getattr(importlib.import_module(module), attribute))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.places
+            return resolve_name(self.data[name])
 
 
 @contextmanager
@@ -70,11 +56,10 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
         return cast(T, installed[name].load())
     if not is_own(name):
         raise OptionError(unknown(kind, name, [*ours, *installed]) + " Or give your own as package.module:Class.")
-    module, _, attribute = name.partition(":")
     if os.getcwd() not in sys.path:  # a module that lies where the user is; last, so that it hides nothing installed
         sys.path.append(os.getcwd())
     try:
-        return cast(T, getattr(importlib.import_module(module), attribute))
+        return cast(T, resolve_name(name))
     except (ImportError, AttributeError) as error:
         raise OptionError(
             f"{kind}={name!r}: {error}. Give package.module:Class of something that Python can import from here."
@@ -82,12 +67,9 @@ def find(kind: str, name: str, ours: Mapping[str, T]) -> T:
 
 
 def check_part(kind: str, name: object, part: object, needed: Iterable[str], ours: Iterable[str]) -> None:
-    """Refuse a `part` of one's own that lacks some of the names that are `needed` of its `kind`.
+    """Refuse a `part` of one's own that lacks some of the names that are `needed` of its `kind`, beside `ours`.
 
-    kind    what it is, "method" for example
-    name    how it was given: a name, or the part itself, which must then be an object and no class
-    needed  the names of the contract
-    ours    the parts that come with stepcut, by name
+    `name`: how it was given, a name, or the part itself, which must then be an object and no class.
     """
     if name is part and isinstance(part, type):
         raise OptionError(f"{kind}={part.__name__} is a class; hand over an object of it, {part.__name__}(...).")
@@ -134,7 +116,7 @@ def name_of(kind: str, part: object, ours: Mapping[str, object]) -> str:
     `module:Class`."""
     place = _place(type(part))
     for name in ours:
-        if (ours.places[name] if isinstance(ours, Lazy) else _place(ours[name])) == place:
+        if (ours.data[name] if isinstance(ours, Lazy) else _place(ours[name])) == place:
             return name
     for point in entry_points(group=f"stepcut.{kind}s"):
         if point.value == place:

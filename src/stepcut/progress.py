@@ -4,8 +4,6 @@ A hook is any function of one `Event`. Library functions take `progress=hook`; w
 work at that point, with all finished work in place, so cancelling is raising.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil
@@ -14,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, TextIO
+from typing import ClassVar, Self, TextIO
 
 from stepcut.errors import printable
 
@@ -84,7 +82,7 @@ class Stage:
         self._begun: tuple[float, float] | None = None
         self._start = time.perf_counter()
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Self:
         self._tell()
         return self
 
@@ -108,7 +106,7 @@ class Stage:
 class Bar:
     """One line per stage that redraws itself on a terminal `stream`, or a plain line now and then on another."""
 
-    _drawn: ClassVar[Bar | None] = None
+    _drawn: ClassVar["Bar | None"] = None
     """The one whose line stands on the terminal now."""
 
     def __init__(self, stream: TextIO | None = None) -> None:

@@ -1,7 +1,5 @@
 """Rates, in frames or rows per second, as exact fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from numbers import Rational
 

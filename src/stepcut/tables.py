@@ -1,7 +1,5 @@
 """Table: rows of figures with a caption, as text, CSV, LaTeX (booktabs), JSON, Markdown or a notebook's HTML."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

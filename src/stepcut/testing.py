@@ -1,7 +1,5 @@
 """Whether a method of one's own keeps the contract: `check_method(MyMethod(steps=3))`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError
 from stepcut.methods import METHODS
 from stepcut.methods.contract import VERBS, Method
+from stepcut.parallel.contract import attempt
 from stepcut.plugins import check_part
 
 Array = NDArray[Any]
@@ -37,7 +36,7 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
         kept.append(what)
 
     settings = method.settings()
-    expect(_is_json(settings), "settings() gives what JSON can hold", settings)
+    expect(isinstance(attempt(json.dumps, settings), str), "settings() gives what JSON can hold", settings)
     fitted = method.fit(known)
     expect(fitted is method, "fit() returns the method itself", fitted)
     first = [labels.copy() for labels in method.labels_]
@@ -76,11 +75,3 @@ def made_up_videos(videos: int = 5, steps: int = 3, seed: int = 0) -> list[Array
         labels = np.repeat(np.arange(steps), random.integers(15, 26, size=steps))
         made.append(np.eye(steps, 8)[labels] + 0.1 * random.normal(size=(len(labels), 8)))
     return made
-
-
-def _is_json(value: object) -> bool:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -1,14 +1,12 @@
 """Segment and Timeline: which step is done when, in seconds. Immutable; a timeline draws itself in a notebook."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from html import escape
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +69,7 @@ class Segment:
         """How long it takes, in seconds."""
         return self.end - self.start
 
-    def overlaps(self, other: Segment) -> bool:
+    def overlaps(self, other: "Segment") -> bool:
         """Whether this and the `other` share a stretch of time longer than zero."""
         return max(self.start, other.start) < min(self.end, other.end)
 
@@ -154,7 +152,7 @@ class Timeline:
         duration: float | None = None,
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         video: str = "",
-    ) -> Timeline:
+    ) -> Self:
         """Segments from a step number per sampled time: label `i` stands for `[i / rate, (i + 1) / rate)`.
 
         labels      (T,), -1 for background; -2, where nobody said anything, shows as background, too
@@ -178,7 +176,7 @@ class Timeline:
             segments.append(Segment(first / rate, max(end, first / rate), steps[step], sure))
         return cls(segments, duration=length, steps=steps, video=video)
 
-    def crop(self, start: float, end: float) -> Timeline:
+    def crop(self, start: float, end: float) -> "Timeline":
         """What lies from `start` to before `end`, cut off at both; times stay those of the video."""
         for name, time in (("start", start), ("end", end)):
             check_kind(name, time, Real, "seconds")
@@ -211,7 +209,7 @@ class Timeline:
             running.append(segment)
         return pairs
 
-    def rename(self, names: Mapping[str, str]) -> Timeline:
+    def rename(self, names: Mapping[str, str]) -> "Timeline":
         """The same timeline with other step names; two steps given one name become one."""
         check_kind("names", names, Mapping, "a dict from step names to new ones")
         as_items("names", names.values(), str, "a dict from step names to new ones")

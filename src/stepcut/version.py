@@ -1,7 +1,5 @@
 """The version of stepcut, in one place, and those of what it runs with."""
 
-from __future__ import annotations
-
 __version__ = "0.2.0"
 
 

@@ -12,7 +12,7 @@ import pytest
 from kitchen_kit import STEPS, Kitchen, film, shares
 from numpy.typing import NDArray
 
-from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.calibrate import learn_expectations, plant
 from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations
@@ -20,10 +20,10 @@ from stepcut.checking.observe import observe
 from stepcut.checking.report import Report
 from stepcut.checking.score import BELIEVED, find_limit, learn_scales, promised_rate, total_worth, worths, worths_beside
 from stepcut.checking.severity import Severity, parse_severity
-from stepcut.checking.simulate import change
 from stepcut.checking.usual import learn_usual
 from stepcut.datasets.toy import toy_features
 from stepcut.errors import OptionError, ProcedureError
+from stepcut.methods.contract import LeftOut
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure
 
@@ -198,7 +198,7 @@ def test_a_normal_video_is_called_wrong_as_often_as_is_promised(decide: bool) ->
 
 def test_changed_videos_are_rows_left_out_or_rearranged(tiny_task: Kitchen) -> None:
     labels = np.array([-1, 0, 0, 1, 1, -1, 2, 2, 3, 3])
-    changed = change(labels, tiny_task.expectations.usual.graph)
+    changed = plant(labels, tiny_task.expectations.usual.graph)
     assert [labels[rows].tolist() for rows in changed["half of the video"]] == [[-1, 0, 0, 1, 1]]
     assert [sorted(set(labels[rows])) for rows in changed["one step left out"]] == [
         [-1, 1, 2, 3],
@@ -440,7 +440,8 @@ def test_new_videos_are_judged_as_those_left_out(rng: np.random.Generator) -> No
     overlooked = [np.where(labels == place % 4, -1, labels) for place, labels in enumerate(whole)]
     new = film([0, 1, 2, 3], rng)
     new = np.where(new == 2, -1, new)
-    strict, lenient = learn_expectations(whole, 1.0), learn_expectations(whole, 1.0, left_out=overlooked)
+    as_new = LeftOut(overlooked, [None] * 10, [None] * 10)
+    strict, lenient = learn_expectations(whole, 1.0), learn_expectations(whole, 1.0, left_out=as_new)
     assert strict.usual.graph.occurs == lenient.usual.graph.occurs == dict.fromkeys(range(4), 10)
     assert not check_labels(new, 1.0, strict).ok
     assert check_labels(new, 1.0, lenient).ok
@@ -564,7 +565,7 @@ def test_a_step_that_hardly_shows_is_named(tiny_task: Kitchen, rng: np.random.Ge
 def test_how_clearly_steps_show_is_told_by_videos_that_were_left_out(rng: np.random.Generator) -> None:
     cuts = [film([0, 1, 2, 3], rng) for _ in range(8)]
     clear, dim = [shares(cut) for cut in cuts], [0.5 * shares(cut) + 0.125 for cut in cuts]
-    known = learn_expectations(cuts, 1.0, memberships=clear, left_out=cuts, left_out_memberships=dim)
+    known = learn_expectations(cuts, 1.0, memberships=clear, left_out=LeftOut(cuts, dim, [None] * 8))
     assert max(max(peaks) for peaks in known.usual.peaks.values()) < 0.7
     plain = learn_expectations(cuts, 1.0, memberships=clear).usual
     assert min(min(peaks) for peaks in plain.peaks.values()) > 0.9

@@ -13,9 +13,17 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.evidence import find_signs, measure
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.forecast import Planted, is_found
 from stepcut.checking.observe import observe
-from stepcut.checking.score import BELIEVED, find_limit, learn_scales, total_worth, worths, worths_beside
+from stepcut.checking.score import (
+    BELIEVED,
+    Planted,
+    find_limit,
+    is_found,
+    learn_scales,
+    total_worth,
+    worths,
+    worths_beside,
+)
 from stepcut.errors import ProcedureError
 
 ORDER = [0, 1, 2, 3, 4, 5]

@@ -16,6 +16,7 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.severity import Severity
 from stepcut.checking.warping import FINE, SLICES, Outline, lay_beside, outline
 from stepcut.errors import ProcedureError
+from stepcut.methods.contract import LeftOut
 
 Floats = NDArray[np.float64]
 LOOKS = np.eye(8)
@@ -171,7 +172,8 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
     def recut(place: int, kept: NDArray[np.int64]) -> tuple[NDArray[np.int64], None, None, Floats]:
         return labels[place][kept], None, None, embeddings[place][kept]
 
-    told = learn_expectations(labels, 1.0, embeddings=embeddings, left_out_embed=embed, recut=recut)
+    as_new = LeftOut(labels, [None] * videos, [None] * videos, embed=embed)
+    told = learn_expectations(labels, 1.0, embeddings=embeddings, left_out=as_new, recut=recut)
     for place in (0, 3, videos - 1):
         group = place % 20
         others = [other for other in range(videos) if other % 20 != group]

@@ -209,7 +209,7 @@ def test_egoprocel_json_collapses_views(tmp_path: Path) -> None:
 
 def test_views_are_of_one_recording_when_their_steps_begin_together() -> None:
     def frames(*starts: int) -> Frames:
-        return Frames(["1", "2"][: len(starts)], starts, [start + 10 for start in starts])
+        return list(zip(["1", "2"], starts, [start + 10 for start in starts], strict=False))
 
     here, nearby, elsewhere, shorter = frames(100, 200), frames(140, 160), frames(100, 251), frames(100)
     assert [len(group) for group in collapse_views([here, nearby, elsewhere])] == [2, 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import hashlib
 import json
 from itertools import islice
@@ -14,7 +14,7 @@ import pytest
 
 from stepcut.datasets.toy import EDGES, STEPS, ToyKitchen, make_kitchen, write_script
 from stepcut.datasets.toy.render import FPS, render_frames
-from stepcut.datasets.toy.scene import draw_look
+from stepcut.datasets.toy.scene import Look
 from stepcut.errors import DataError, OptionError
 from stepcut.progress import Event
 
@@ -26,6 +26,12 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> ToyKitchen:
 
 def fingerprint(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def changed(look: Look, **values: object) -> Look:
+    other = copy.copy(look)
+    vars(other).update(values)
+    return other
 
 
 def test_files_are_real_videos_of_the_stated_length(kitchen: ToyKitchen) -> None:
@@ -93,8 +99,8 @@ def test_a_flawed_kitchen_says_what_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("step", "view"), [("pour water", "ego"), ("cut bread", "side")])
 def test_a_steps_tool_is_seen_from_the_first_frame_of_its_segments_to_the_last(step: str, view: str) -> None:
     script = write_script(8, 0, duration=4, repeat=0, skip=0)
-    plain = dataclasses.replace(draw_look(script.seed), light=(1.0, 1.0, 1.0), gamma=1.0, vivid=1.0, noise=0.0)
-    marked = dataclasses.replace(plain, tools={**plain.tools, step: (255, 0, 255)})
+    plain = changed(Look(script.seed), light=(1.0, 1.0, 1.0), gamma=1.0, vivid=1.0, noise=0.0)
+    marked = changed(plain, tools={**plain.tools, step: (255, 0, 255)})
     pairs = zip(render_frames(script, view, plain), render_frames(script, view, marked), strict=True)
     seen = np.array([not np.array_equal(a, b) for a, b in pairs])
     truth = script.timeline.labels(np.arange(len(seen)) / FPS) == STEPS.index(step)
@@ -113,7 +119,7 @@ def test_the_head_moves_and_the_tripod_does_not() -> None:
     script = write_script(5, 0, duration=4, background=0)
     change = {}
     for view in ("ego", "side"):
-        calm = dataclasses.replace(draw_look(script.seed), noise=0.0)
+        calm = changed(Look(script.seed), noise=0.0)
         frames = np.stack(list(islice(render_frames(script, view, calm), 20))).astype(int)
         assert frames.shape[1:] == (240, 320, 3)
         change[view] = np.median(np.abs(np.diff(frames, axis=0)), axis=(1, 2, 3)).mean()
@@ -121,7 +127,7 @@ def test_the_head_moves_and_the_tripod_does_not() -> None:
 
 
 def test_kitchens_differ_from_video_to_video() -> None:
-    looks = [draw_look((0, video)) for video in range(8)]
+    looks = [Look((0, video)) for video in range(8)]
     assert len({look.wall for look in looks}) == 8
     assert len({tuple(sorted(look.places, key=look.places.__getitem__)) for look in looks}) > 3
 

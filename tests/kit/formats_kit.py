@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
 
 from stepcut.files.names import video_name
-from stepcut.formats.capabilities import UNIT, Capabilities, as_written, per_frame, rounded, touching
+from stepcut.formats.capabilities import UNIT, Capabilities, as_written, rounded, touching
 from stepcut.formats.common import NONE, Options
 from stepcut.timeline import Timeline
 
@@ -34,3 +38,10 @@ def as_read_back(timeline: Timeline, can: Capabilities, stem: str = "", options:
     unit = UNIT.get(can.times) or (options.rate if can.times == "frames" else None)
     back = Timeline(segments, duration, vocabulary, videos[can.video])
     return touching(back, unit) if unit else back
+
+
+def per_frame(timeline: Timeline, rate: Fraction) -> Timeline:
+    """The `timeline` with one step per frame: frame `i` is `[i / rate, (i + 1) / rate)`, labelled by its middle."""
+    frames = math.ceil(Fraction(timeline.end) * rate - Fraction(1, 1000))
+    numbers = timeline.labels((np.arange(frames) + 0.5) / float(rate))
+    return Timeline.from_labels(numbers, float(rate), timeline.steps, video=timeline.video)

@@ -1,7 +1,5 @@
 """Check: what a video misses, repeats, does out of order, too quickly or slowly, and what in it matches no step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 
@@ -31,15 +29,11 @@ def check_labels(
     embedding: Floats | None = None,
     seconds: float | None = None,
 ) -> Report:
-    """Compare the cut of one video with what is expected.
+    """Compare the cut of one video, `labels` (T,) of its rows, `rate` a second, with what is expected; `names` are
+    those of the steps, and `video` its own.
 
-    labels        the step of each row, (T,), -1 for none
-    rate          rows per second
-    expectations  what is usual, from `learn_expectations`
     memberships   (T, K); without them a step that is not in the cut is never doubtful
     novelty       (T,); without it nothing is said of unknown stretches
-    names         the names of the steps, by number
-    video         the name of the video
     embedding     (T, p); without it another task is not told
     seconds       of the video, where its end is known more finely than by rows
     """

@@ -5,12 +5,10 @@ For every step and the whole: Mann and Whitney's test of the seconds, with the e
 shares; the share of exchanged pairs against the usual order. All p-values together are corrected after Holm.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations, groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,26 +18,13 @@ from stepcut.order.orders import counted
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline
 
+Difference = tuple[str, str, float, float, float, float]
+"""One thing in which the groups may differ: what, in which step, its value in both, the effect and the p-value."""
 COLUMNS = ("what", "step", "A", "B", "effect", "p", "p corrected")
 
 
-class Difference(NamedTuple):
-    """One thing in which the groups may differ: its value in both, the effect and the p-value."""
-
-    what: str
-    step: str
-    first: float
-    second: float
-    effect: float
-    p: float
-
-
 def compare_groups(first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]) -> Table:
-    """What differs between two groups of videos, the surest first.
-
-    first, second   the timelines of the two groups
-    steps           the names of the steps
-    """
+    """What differs between the timelines of two groups of videos, in all and in each of `steps`, the surest first."""
     for name, group in {"A": first, "B": second}.items():
         if len(group) < 2:
             raise OptionError(f"group {name} has {counted(len(group))}; two groups are compared by two each or more.")
@@ -52,8 +37,8 @@ def compare_groups(first: Sequence[Timeline], second: Sequence[Timeline], steps:
         found.append(_shares("left out", step, *[[count == 0 for count in group] for group in times]))
         found.append(_shares("repeated", step, *[[count > 1 for count in group] for group in times]))
     found.append(_lengths("exchanged pairs", "(order)", *_exchanged(first, second, steps)))
-    corrected = holm([one.p for one in found])
-    ranked = sorted(zip(found, corrected, strict=True), key=lambda row: (row[1], row[0].p))
+    corrected = holm([one[-1] for one in found])
+    ranked = sorted(zip(found, corrected, strict=True), key=lambda row: (row[1], row[0][-1]))
     rows: list[list[Cell]] = [[*one, p] for one, p in ranked]
     return Table(list(COLUMNS), rows, f"{len(first)} videos of A and {len(second)} of B", [
         "seconds: medians and Cliff's delta, P(A > B) - P(A < B); left out, repeated: shares and their difference;",
@@ -62,11 +47,8 @@ def compare_groups(first: Sequence[Timeline], second: Sequence[Timeline], steps:
 
 
 def time_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) -> Table:
-    """How long and how often every video does every step, and what share of it that is: a row each, for a spreadsheet.
-
-    groups  the timelines of each group by its name; one group that is called "" gets no column of groups
-    steps   the names of the steps
-    """
+    """How long and how often every video does each of `steps`, and what share of it that is, for a spreadsheet: a row
+    for each timeline of `groups` by name; one that is called "" gets no column of groups."""
     rows: list[list[Cell]] = []
     for name, timelines in groups.items():
         for timeline in timelines:
@@ -131,7 +113,7 @@ def _lengths(what: str, step: str, first: Sequence[float], second: Sequence[floa
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     delta = float(np.sign(a[:, None] - b[None]).mean())
     p = float(mannwhitneyu(a, b).pvalue) if len(np.unique([*first, *second])) > 1 else 1.0
-    return Difference(what, step, float(np.median(a)), float(np.median(b)), delta, p)
+    return what, step, float(np.median(a)), float(np.median(b)), delta, p
 
 
 def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool]) -> Difference:
@@ -139,7 +121,7 @@ def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool])
 
     counts = [[sum(group), len(group) - sum(group)] for group in (first, second)]
     a, b = float(np.mean(first)), float(np.mean(second))
-    return Difference(what, step, a, b, a - b, float(fisher_exact(counts).pvalue))
+    return what, step, a, b, a - b, float(fisher_exact(counts).pvalue)
 
 
 def _exchanged(first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]) -> list[list[float]]:

@@ -1,7 +1,5 @@
 """Evidence: every way in which one video differs from what is usual, each with the chance of it in a normal video."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -39,12 +37,7 @@ class Sign(NamedTuple):
 
 
 def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) -> list[Sign]:
-    """Every way in which a video differs from what is usual, small and great.
-
-    video     what it shows
-    usual     what the videos learned from show
-    severity  which steps are optional, critical, or free in order
-    """
+    """Every way in which a video differs from what is usual, small and great, by the `severity` of its steps."""
     wishes = severity or Severity()
     first = first_times(video.occurrences)
     return [
@@ -106,12 +99,8 @@ def find_faint(video: Observed, usual: Usual, chance: float, severity: Severity)
 
 
 def find_apart(video: Observed, along: Floats, chance: float) -> list[Sign]:
-    """The stretch in which a video is least like the others.
-
-    video   what it shows
-    along   how far each of its slices is apart from the others, (N,), by `beside`
-    chance  of a video as far apart from them as this
-    """
+    """The stretch in which a video is least like the others; `along` (N,): how far each of its slices is apart from
+    them, `chance`: of a video as far apart as this."""
     if not along.any():
         return []
     most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())

@@ -1,27 +1,16 @@
 """Expectations: what a normal video looks like, how far it may stray, and what a check will find by that."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
 
 from stepcut.checking.evidence import Sign, measure
-from stepcut.checking.forecast import Planted, is_found
-from stepcut.checking.observe import Floats, Observed
-from stepcut.checking.score import (
-    BELIEVED,
-    find_limit,
-    learn_scales,
-    promised_rate,
-    total_worth,
-    worths,
-    worths_beside,
-)
+from stepcut.checking.observe import Observed
+from stepcut.checking.score import BELIEVED, Planted, find_limit, set_limits, total_worth, worths, worths_beside
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.checking.usual import Scale, Usual
@@ -79,7 +68,7 @@ class Expectations:
             limit = find_limit(total_worth(beside, self.steps_decide), self.false_alarms)
         return worth, float((1 + total / (1 + abs(total))) / 2 + (total_worth(worth, self.steps_decide) > limit))
 
-    def without(self, mistakes: Collection[str]) -> Expectations:
+    def without(self, mistakes: Collection[str]) -> Self:
         """The same, where a person says that the videos `mistakes` hold mistakes: they are no normal ones, so they do
         not say how far a normal one may stray.
 
@@ -102,7 +91,7 @@ class Expectations:
     @property
     def oddest(self) -> list[str]:
         """The names of the videos that count as normal, those that stray most first."""
-        totals = total_worth(worths(_arrays(self.amounts), self.scales), self.steps_decide) if self.videos else []
+        totals = total_worth(worths(self.amounts, self.scales), self.steps_decide) if self.videos else []
         return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
 
     @property
@@ -159,7 +148,7 @@ class Expectations:
         }
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Expectations:
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
         """What `to_json` gave, read again; also what version 0.1.0 gave, which had a limit for each kind."""
         try:
             old = "limits" in record
@@ -233,39 +222,3 @@ def _read_planted(record: Mapping[str, Any], learned: Mapping[str, Sequence[floa
     if of and (not 0 <= min(of) <= max(of) < videos or len(amounts["length"]) != len(of)):
         raise ValueError("planted has not one number for each changed video")
     return Planted(of, amounts or dict.fromkeys(BELIEVED, ()))
-
-
-def _arrays(amounts: Mapping[str, Sequence[float]]) -> dict[str, Floats]:
-    return {way: np.asarray(values, dtype=float) for way, values in amounts.items()}
-
-
-def set_limits(
-    amounts: dict[str, tuple[float, ...]], planted: dict[str, Planted], false_alarms: float
-) -> dict[str, Any]:
-    """What follows from how far normal videos stray: the scales, whether steps may decide alone, the limit, what it
-    promises, and what will be found.
-
-    amounts       for each way, by how much each strays
-    planted       changed videos, to see what is found of them
-    false_alarms  the share of normal videos that may be called wrong
-    """
-    strayed = _arrays(amounts)
-    scales = learn_scales(strayed)
-    found = {kind: is_found(changed, strayed, false_alarms) for kind, changed in planted.items()}
-    gains = np.zeros(len(strayed["length"]))  # how many more are found of each video where steps may decide alone
-    for kind, told in found.items():
-        np.add.at(gains, np.array(planted[kind].of, dtype=int), told[:, 1].astype(int) - told[:, 0])
-    # By more than one standard error: of few videos, more may be found by chance.
-    decide = len(gains) > 1 and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
-    totals = total_worth(worths(strayed, scales), decide)
-    limit = find_limit(totals, false_alarms)
-    return {
-        "amounts": amounts,
-        "planted": planted,
-        "scales": scales,
-        "limit": limit,
-        "promised": promised_rate(len(totals), false_alarms),
-        "alarmed": float(np.mean(totals > limit)),
-        "detects": {kind: float(np.mean(told[:, int(decide)])) for kind, told in found.items() if len(told)},
-        "steps_decide": decide,
-    }

@@ -1,7 +1,5 @@
 """Observed: what one video shows, gathered from its cut: what is done when, how surely, how new it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -49,18 +47,12 @@ def observe(
     novelty: Floats | None = None,
     embedding: Floats | None = None,
 ) -> Observed:
-    """Gather what one video shows.
+    """Gather what one video shows: its `labels` (T,), memberships (T, K), novelty (T,) and embedding (T, p).
 
     How clearly a step k shows, wherever that is and whatever the cut makes of it, is told by the rows t that belong to
     it most, and by how much they prefer it to the next step:
 
         1 + sum over t of  ln(m_tk / m_tj) / rate,   k and j the first and second of the memberships m_t
-
-    labels       the step of each row, (T,), -1 for none
-    rate         rows per second
-    memberships  (T, K)
-    novelty      (T,)
-    embedding    (T, p)
     """
     for name, rows in {"memberships": memberships, "novelty": novelty, "embedding": embedding}.items():
         if rows is not None and len(rows) != len(labels):
@@ -104,8 +96,7 @@ def smooth(values: Floats, rate: float) -> Floats:
         return values
     width = min(max(1, round(SMOOTHING * rate)), len(values))
     padded = np.pad(values.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
-    mean: Floats = np.convolve(padded, np.ones(width) / width, mode="valid")
-    return mean
+    return np.asarray(np.convolve(padded, np.ones(width) / width, mode="valid"))
 
 
 def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:

@@ -1,7 +1,5 @@
 """Report: what a check found in one video, for people, programs and notebooks."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any

@@ -8,7 +8,7 @@ what the others say; with m and s the mean and spread of these amounts, s drawn 
             + sum of max(z_g - z*, 0) over the other ways
 
 and where that finds more, by more than a standard error over the videos, of the deviations that are planted in those
-learned from (`simulate.py`), because the cut shows steps surely enough,
+learned from (`calibrate.plant`), because the cut shows steps surely enough,
 
     total = the greatest of this and  sqrt(7/j) times the sum of the j greatest of max(z_g, -1), j = 1, 2, 3,
             over missed, faint and misordered
@@ -26,13 +26,13 @@ the n + 1 with chance k / (n + 1). So it is called wrong if it is among the `rat
 1 / (n + 1) can be promised.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from stepcut.checking.observe import Floats
@@ -78,11 +78,8 @@ def total_worth(worth: Mapping[str, Any], steps_decide: bool) -> Any:
 
 
 def worths_beside(amounts: Mapping[str, Any], new: Mapping[str, float]) -> dict[str, Any]:
-    """The same as `worths`, for each video learned from, where a new one takes its place among the others.
-
-    amounts  for each way, by how much the n videos stray
-    new      by how much the new one does
-    """
+    """The same as `worths`, for each video learned from, which stray by these `amounts`, where a `new` one takes its
+    place among the others."""
     scales = {}
     for way, found in amounts.items():
         values: Any = np.asarray(found)
@@ -112,3 +109,69 @@ def find_limit(scores: Sequence[float] | Floats, rate: float) -> float:
         return float(-ndtri(rate))
     place = promised_rate(len(scores), rate) * (len(scores) + 1) - 1
     return float(np.interp(round(place, 9), range(len(scores)), np.sort(scores)[::-1]))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Videos with one kind of deviation planted in them."""
+
+    of: tuple[int, ...]
+    """Which of the videos learned from each was made of."""
+    amounts: dict[str, tuple[float, ...]]
+    """For each way of straying, by how much each of them strays."""
+
+    @classmethod
+    def gather(cls, changed: Sequence[tuple[int, Mapping[str, float]]]) -> Self:
+        """From the video that each was `changed` from, and by how much it strays in each way."""
+        amounts = {way: tuple(one[way] for _, one in changed) for way in BELIEVED}
+        return cls(tuple(place for place, _ in changed), amounts)
+
+    def among(self, kept: Sequence[int]) -> "Planted":
+        """Those that were made of the videos `kept`, which are numbered anew."""
+        place = {old: new for new, old in enumerate(kept)}
+        mine = [row for row, video in enumerate(self.of) if video in place]
+        amounts = {way: tuple(values[row] for row in mine) for way, values in self.amounts.items()}
+        return Planted(tuple(place[self.of[row]] for row in mine), amounts)
+
+
+def is_found(planted: Planted, amounts: Mapping[str, Any], false_alarms: float) -> NDArray[np.bool_]:
+    """Whether each changed video would be called wrong, in the place of the one that it was made of, (m, 2): where all
+    evidence is summed, and where steps may decide alone. `amounts`: by how much the videos learned from stray."""
+    found = np.zeros((len(planted.of), 2), dtype=bool)
+    alone_there = len(next(iter(amounts.values()))) < 2  # nothing is left to compare with
+    for place in () if alone_there else sorted(set(planted.of)):
+        rest: dict[str, Floats] = {way: np.delete(values, place) for way, values in amounts.items()}
+        scales = learn_scales(rest)
+        for row in (row for row, video in enumerate(planted.of) if video == place):
+            new = {way: values[row] for way, values in planted.amounts.items()}
+            worth, beside = worths(new, scales), worths_beside(rest, new)
+            for alone in (False, True):
+                limit = find_limit(total_worth(beside, alone), false_alarms)
+                found[row, int(alone)] = total_worth(worth, alone) > limit
+    return found
+
+
+def set_limits(
+    amounts: dict[str, tuple[float, ...]], planted: dict[str, Planted], false_alarms: float
+) -> dict[str, Any]:
+    """What follows from how far normal videos stray, their `amounts`: the scales, whether steps may decide alone, the
+    limit, what it promises, and what will be found of deviations, by those `planted`."""
+    scales = learn_scales(amounts)
+    found = {kind: is_found(changed, amounts, false_alarms) for kind, changed in planted.items()}
+    gains = np.zeros(len(amounts["length"]))  # how many more are found of each video where steps may decide alone
+    for kind, told in found.items():
+        np.add.at(gains, np.array(planted[kind].of, dtype=int), told[:, 1].astype(int) - told[:, 0])
+    # By more than one standard error: of few videos, more may be found by chance.
+    decide = len(gains) > 1 and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
+    totals = total_worth(worths(amounts, scales), decide)
+    limit = find_limit(totals, false_alarms)
+    return {
+        "amounts": amounts,
+        "planted": planted,
+        "scales": scales,
+        "limit": limit,
+        "promised": promised_rate(len(totals), false_alarms),
+        "alarmed": float(np.mean(totals > limit)),
+        "detects": {kind: float(np.mean(told[:, int(decide)])) for kind, told in found.items() if len(told)},
+        "steps_decide": decide,
+    }

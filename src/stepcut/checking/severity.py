@@ -1,9 +1,7 @@
 """Severity: what a user says of the steps: which are optional, which critical, which free in order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +30,12 @@ class Severity:
         return {key: sorted(steps) for key, steps in asdict(self).items()}
 
 
-def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
-    """What a user says of the steps in the file at `path`; nothing where there is none.
+KINDS = tuple(each.name for each in fields(Severity))
 
-    names    the names of the steps as they stand, by number
-    learned  those that they were learned with, which do as well
-    """
+
+def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
+    """What a user says of the steps in the file at `path`, if there is one, by their `names` as they stand, or by those
+    that they were `learned` with."""
     if not path.exists():
         return Severity()
     try:
@@ -50,22 +48,16 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
 def parse_severity(
     record: Mapping[str, Any], names: Sequence[str], where: str = FILE, learned: Sequence[str] = ()
 ) -> Severity:
-    """Which steps are optional, critical or free in order, from what the file holds.
-
-    record   any of the keys `optional`, `critical`, `free`, each with a list of step names or numbers
-    names    the names of the steps, by number
-    where    the name of the file, for errors
-    learned  as for `read_severity`
-    """
-    known = ("optional", "critical", "free")
+    """Which steps are optional, critical or free in order, by the `record` that the file `where` holds: under each of
+    these keys a list of step names or numbers; `names` and `learned` as for `read_severity`."""
     if not isinstance(record, Mapping):
-        raise OptionError(f"{where}: it holds {type(record).__name__}; give an object with {', '.join(known)}.")
+        raise OptionError(f"{where}: it holds {type(record).__name__}; give an object with {', '.join(KINDS)}.")
     for key, value in record.items():
-        if key not in known:
-            raise OptionError(f"{where}: {unknown('key', key, known)}")
+        if key not in KINDS:
+            raise OptionError(f"{where}: {unknown('key', key, KINDS)}")
         if not isinstance(value, list):
             raise OptionError(f"{where}: {key} is {value!r}; give a list of step names or numbers.")
-    chosen = {key: frozenset(_number(step, names, where, learned) for step in record.get(key, ())) for key in known}
+    chosen = {key: frozenset(_number(step, names, where, learned) for step in record.get(key, ())) for key in KINDS}
     if both := chosen["optional"] & chosen["critical"]:
         raise OptionError(f"{where}: {names[min(both)]!r} is optional and critical; choose one of the two.")
     return Severity(**chosen)

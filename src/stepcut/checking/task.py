@@ -13,12 +13,10 @@ of the others, and as much more as it lies farther off without the step that it 
 step deviates, and is still of this task.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -54,7 +52,7 @@ class TaskModel:
         return {"centres": [[float(f"{x:.6g}") for x in row] for row in self.centres], "limit": self.limit}
 
     @classmethod
-    def from_json(cls, record: dict[str, Any] | None) -> TaskModel:
+    def from_json(cls, record: dict[str, Any] | None) -> Self:
         """What `to_json` gave, read again; without it, nothing is ever another task."""
         if record is None:
             return cls(np.zeros((0, 0)), math.inf)
@@ -109,11 +107,8 @@ def _centres(videos: Sequence[Observed]) -> Floats:
 
 
 def _distance(centres: Floats, rows: Floats) -> float:
-    """The geometric mean of how far the nearer half of the steps are from the video, and its frames from the steps.
-
-    centres  (K, p)
-    rows     (T, p), the embedding of the video
-    """
+    """The geometric mean of how far the nearer half of the steps (K, p) are from the video (T, p), and its frames from
+    the steps."""
     beside = rows - (rows - centres[squared_distances(rows, centres).argmin(axis=1)]).mean(axis=0)
     steps = np.sort(_away(beside, centres).min(axis=0))
     return float(np.sqrt(steps[: (len(steps) + 1) // 2].mean() * _away(rows, centres).min(axis=1).mean()))

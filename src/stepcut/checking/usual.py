@@ -14,13 +14,11 @@ the share of these. Two steps of which one needs the other mostly lie side by si
 far apart with steps in between that bind them, may come in one order by luck, and the other is then no great surprise.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
@@ -48,7 +46,7 @@ class Scale(NamedTuple):
     videos: int
 
     @classmethod
-    def of(cls, values: Sequence[float], believed: float) -> Scale:
+    def of(cls, values: Sequence[float], believed: float) -> Self:
         """From some values, the spread drawn towards what is believed before any is seen."""
         squares = float(((np.asarray(values) - np.mean(values)) ** 2).sum()) + PRIOR * believed**2
         return cls(float(np.mean(values)), math.sqrt(squares / (len(values) - 1 + PRIOR)), len(values))
@@ -200,9 +198,6 @@ def _exchangeable(
     """In what share of the videos that do both of two steps moving one of them alone would exchange the two.
 
     A step can be moved, either way, past all that it was once exchanged with, and past the next one too.
-
-    orders   the steps of each video in the order of time, each once
-    first    in how many videos one step comes before another
     """
     could: Counter[tuple[int, int]] = Counter()
     for order in orders:

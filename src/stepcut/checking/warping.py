@@ -10,11 +10,9 @@ mean over the nearer half of them: there are several ways to do a task, and it n
 left out, put in or done in another order shows here even where the cut did not find its steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +41,12 @@ class Outline(NamedTuple):
     steps: NDArray[np.int64]
     """(N,): the step in the middle of each, -1 for none."""
 
-    def without(self, steps: Collection[int]) -> Outline:
+    def without(self, steps: Collection[int]) -> "Outline":
         """The same without the slices of some steps."""
         kept = ~np.isin(self.steps, list(steps))
         return Outline(self.rows[kept], self.steps[kept])
 
-    def seen_as(self, embedding: Floats) -> Outline:
+    def seen_as(self, embedding: Floats) -> "Outline":
         """The same video in another embedding (T, p)."""
         return Outline(_slices(embedding), self.steps)
 
@@ -57,7 +55,7 @@ class Outline(NamedTuple):
         return {"rows": self.rows.astype(int).tolist(), "steps": self.steps.tolist()}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Outline:
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
         """What `to_json` gave, read again."""
         rows, steps = np.array(record["rows"], dtype=np.float32), np.array(record["steps"], dtype=np.int64)
         if rows.ndim != 2 or steps.shape != rows.shape[:1] or not (np.abs(rows) <= FINE).all():
@@ -71,11 +69,7 @@ class Outline(NamedTuple):
 
 
 def outline(embedding: Floats, labels: Labels) -> Outline:
-    """A video in `SLICES` slices of nearly equal length.
-
-    embedding  (T, p)
-    labels     the step of each row, (T,), -1 for none
-    """
+    """A video in `SLICES` slices of nearly equal length, from its `embedding` (T, p) and the steps of its rows (T,)."""
     starts, ends = _bounds(len(embedding))
     return Outline(_slices(embedding), np.asarray(labels, dtype=np.int64)[(starts + ends) // 2])
 
@@ -111,10 +105,8 @@ ALONE = Beside(0.0, np.zeros(1), {})
 def lay_beside(
     video: Outline, others: Sequence[Outline], optional: Collection[int] = (), free: Collection[int] = ()
 ) -> Beside:
-    """How far a video is apart from the nearer half of the others.
+    """How far a video is apart from the nearer half of the others, those learned from.
 
-    video     what is asked about
-    others    those learned from
     optional  steps that may be left out: where the video does so, the others are taken without them
     free      steps that may come at any time: all are taken without them
     """

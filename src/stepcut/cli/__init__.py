@@ -1,7 +1,5 @@
 """The command line: one small file per command, and the words of each in `words/`."""
 
-from __future__ import annotations
-
 import sys
 
 from stepcut.errors import printable

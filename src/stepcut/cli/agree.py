@@ -1,7 +1,5 @@
 """`stepcut agree`: how far two annotators, or an annotator and a proposal, say the same, and where they do not."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """stepcut check: say what a video misses, repeats or does out of order."""
 
-from __future__ import annotations
-
 import argparse
 import json
 

@@ -1,7 +1,5 @@
 """`stepcut clips`: every segment as a clip and a picture, and where the time goes."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

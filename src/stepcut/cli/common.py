@@ -1,7 +1,5 @@
 """What commands have in common: progress, features, the engine, timelines from anywhere, and how they speak."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import uuid
@@ -148,15 +146,10 @@ def find_moved(known: Mapping[str, str | None], places: Sequence[str] | None) ->
     return {**known, **there}
 
 
-def read_timelines(
-    source: str,
-    format: str | None = None,
-    rate: str | None = None,
-    annotator: str | None = None,
-    columns: str | None = None,
-) -> dict[str, Timeline]:
-    """Video name -> timeline, from label files or from a learned procedure, whose timelines know their video files."""
+def read_timelines(source: str, format: str | None = None, **how: str | None) -> dict[str, Timeline]:
+    """Video name -> timeline, from label files, read `how` `read_folder` is told, or from a learned procedure, whose
+    timelines know their video files."""
     if format is None and is_procedure(as_path(source)):
         outline = read_outline(source)  # looking at timelines needs no model
         return {name: replace(each, video=outline.videos[name] or name) for name, each in outline.timelines.items()}
-    return read_folder(source, format, rate, annotator, columns)
+    return read_folder(source, format, **how)

@@ -1,7 +1,5 @@
 """stepcut compare: how two groups of people differ in doing a procedure."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

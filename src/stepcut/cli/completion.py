@@ -1,7 +1,5 @@
 """`stepcut completion`: a script by which a shell completes commands, options and their values; made of the parsers."""
 
-from __future__ import annotations
-
 import argparse
 
 from stepcut.cli.parser import COMMANDS, make_parser, summary

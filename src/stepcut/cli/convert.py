@@ -1,18 +1,17 @@
 """`stepcut convert`: a timeline file of any format into any other, one file or a whole folder."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
 from pathlib import Path
 
 from stepcut.cli import say
-from stepcut.cli.common import read_timelines
+from stepcut.cli.common import read_timelines, said
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
 from stepcut.formats import FORMATS, losses, write, write_folder
 from stepcut.formats.kinds import format_to_write
+from stepcut.order.orders import counted
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
         )
     name = args.to or format_to_write(target)
     check_place(target, into_folder)
-    found = read_timelines(args.source, args.from_, args.rate, args.annotator, args.columns)
+    found = read_timelines(args.source, args.from_, **said(args, "rate", "annotator", "columns"))
     if args.video is not None:
         if args.video not in found:
             raise OptionError(unknown("video", args.video, found))
@@ -37,6 +36,5 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         for loss in losses(list(found.values()), name, args.rate):
             say(f"{name}: {loss}.")
-        count = f"{len(found)} video{'s' if len(found) > 1 else ''}"
-        print(f"{count} written to {target} as {FORMATS[name].title}.", file=sys.stderr)
+        print(f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr)
     return 0

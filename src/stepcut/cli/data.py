@@ -1,7 +1,5 @@
 """`stepcut data`: what data sets there are, how to obtain them, whether they are complete, their statistics."""
 
-from __future__ import annotations
-
 import argparse
 
 from stepcut.cli import say

@@ -1,7 +1,5 @@
 """stepcut demo: everything on an embedded example, offline: film, learn, score, teach, check flawed videos, report."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from functools import partial

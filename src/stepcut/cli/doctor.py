@@ -1,7 +1,5 @@
 """The command `stepcut doctor`: what is installed, what is missing, how much room there is, and what to do about it."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import importlib.util

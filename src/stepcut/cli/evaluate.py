@@ -1,7 +1,5 @@
 """`stepcut evaluate`: a table of scores for a procedure, under a named protocol."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

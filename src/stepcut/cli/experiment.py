@@ -1,7 +1,5 @@
 """`stepcut experiment`: a table of the paper on your data, ours beside the published one."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

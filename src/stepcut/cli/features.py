@@ -1,7 +1,5 @@
 """The command `stepcut features`: compute the features of videos and write them, one file per video."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

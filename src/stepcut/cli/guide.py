@@ -1,7 +1,5 @@
 """stepcut guide: follow a video, camera or stream; the step now and what comes next."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

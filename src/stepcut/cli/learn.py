@@ -1,7 +1,5 @@
 """stepcut learn: from a folder of videos to a procedure."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex
@@ -18,7 +16,7 @@ from stepcut.files.addresses import Address, as_path
 from stepcut.methods import METHODS
 from stepcut.methods.cnc.method import group_settings
 from stepcut.methods.contract import as_step_count
-from stepcut.parallel.ranks import is_first_process
+from stepcut.parallel.contract import is_first_process
 from stepcut.procedure.folder import read_config
 from stepcut.procedure.learning import learn
 from stepcut.procedure.many import learn_tasks

@@ -1,7 +1,5 @@
 """The command `stepcut`: finds the file of the command that was asked for, runs it, and turns errors into one line."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import os

@@ -1,7 +1,5 @@
 """What a command is to write: where that cannot be done, it is told before any work."""
 
-from __future__ import annotations
-
 import argparse
 
 from stepcut.files.atomic import check_place

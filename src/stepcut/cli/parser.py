@@ -11,8 +11,6 @@ A value called N is a whole number and one called S a number, both from 0 up, on
 at the end of the help is the default.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import keyword

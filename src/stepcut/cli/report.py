@@ -1,7 +1,5 @@
 """stepcut report: a procedure as one HTML file."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

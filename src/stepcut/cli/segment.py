@@ -1,7 +1,5 @@
 """stepcut segment: cut new videos with a learned procedure."""
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from dataclasses import replace

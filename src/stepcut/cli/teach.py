@@ -1,7 +1,5 @@
 """stepcut teach: a procedure learned again from labels of some videos, or from what was corrected in the viewer."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 

@@ -1,7 +1,5 @@
 """stepcut view: look at a procedure, or at labels, in the browser, and correct it."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from urllib.parse import quote

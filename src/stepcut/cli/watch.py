@@ -1,7 +1,5 @@
 """`stepcut watch`: each new video of a folder is checked once it has stopped growing; a broken one is told."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -36,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
     next(procedures)  # one that is not there is told before any video
 
     def check(path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = next(procedures).check(path, args.device).to_json()
-        return found
+        return next(procedures).check(path, args.device).to_json()
 
     journal = Path(args.journal) if args.journal else None
     watch, codes = Watch(Path(args.folder), check, args.settle, journal), [0]
@@ -105,13 +102,9 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 class Watch:
-    """The videos of a folder as they arrive.
-
-    folder   where videos arrive; its sub-folders are looked at too
-    check    what is done with each: gives a report as plain values; an error is told and the watch goes on, unless
-             nothing can be written
-    settle   seconds for which a file must not have changed
-    journal  where the finished ones are written down
+    """The videos of a `folder` and its sub-folders as they arrive: `check` gives a report on each, as plain values,
+    once the file has not changed for `settle` seconds, and the `journal` says which are finished. An error is told and
+    the watch goes on, unless nothing can be written.
     """
 
     def __init__(
@@ -187,12 +180,7 @@ class Watch:
 
 
 def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
-    """Send a record as JSON to a web address; gives what went wrong, or nothing.
-
-    address   http:// or https://
-    record    what is sent
-    patience  seconds to wait for an answer
-    """
+    """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went wrong, or nothing."""
     request = urllib.request.Request(
         address, json.dumps(record).encode(), {"Content-Type": "application/json", "User-Agent": "stepcut"}
     )

@@ -54,9 +54,8 @@ def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) 
     loaded = Loaded()
     for place in roots:
         if not place.is_dir() and name != "toy":  # whose reader says how to film one there
-            raise DataError(
-                f"{place}: no such folder. Give the root of data set {name} (stepcut data info {name} shows its tree)."
-            )
+            what = f"{place}: no such folder"
+            raise DataError(f"{what}. Give the root of data set {name} (stepcut data info {name} shows its tree).")
         READERS[name](place, part := Loaded(), **options)
         loaded.add(part)
     for place, (file, published) in product(roots, data_set.checksums.items()):

@@ -147,10 +147,8 @@ for _name, _about in tomllib.loads((Path(__file__).parent / "about.toml").read_t
 
 
 class Shelf:
-    """What lies under a `root` beside the annotations: videos, features and lengths by the name of a video.
-
-    `videos` are given where they do not simply lie in `videos/`.
-    """
+    """What lies under a `root` beside the annotations: `videos` (given where they do not simply lie in `videos/`),
+    features and lengths by the name of a video."""
 
     def __init__(self, root: Path, videos: Mapping[str, Path] | None = None) -> None:
         self.root = root
@@ -168,14 +166,10 @@ class Shelf:
         about: Mapping[str, str] | None = None,
         errors: tuple[tuple[str, str], ...] = (),
     ) -> TaskVideo:
-        """The video that goes by any of `names`, the first its own, with its true `segments`, where there are some.
-
-        steps   the names of the task's steps
-        rate    rows a second of its features, where the data set says so
-        length  seconds, where neither a list of lengths nor the file says it
-        about   what else is known: person, environment, view
-        errors  (step, what went wrong), where mistakes are labelled
-        """
+        """The video that goes by any of `names`, the first its own, with its true `segments`, where there are some, of
+        the task's `steps`; with `rate` rows of features a second, where the data set says so, and a `length`, seconds,
+        where neither a list of lengths nor the file says it. `about`: what else is known (person, environment, view);
+        `errors`: (step, what went wrong), where mistakes are labelled."""
         film = next((self.videos[name] for name in names if name in self.videos), None)
         features = {kind: path for name in reversed(names) for kind, path in self.features.get(name, {}).items()}
         listed = next((self.lengths[name] for name in names if name in self.lengths), None)
@@ -204,10 +198,8 @@ def first_of(root: Path, *places: str) -> Path | None:
 
 
 def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
-    """Video name (without suffix) -> file, for all videos below the folder `root`.
-
-    Of several with one name the first is taken, and the others are reported in what was `loaded`.
-    """
+    """Video name (without suffix) -> file, for all videos below the folder `root`. Of several with one name the first
+    is taken, and the others are reported in what was `loaded`."""
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("[!.]*")):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():

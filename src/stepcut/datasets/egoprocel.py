@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, plain_name
 from stepcut.errors import choose
@@ -31,10 +31,8 @@ BACKGROUND = "0"
 
 
 def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
-    """Add what is in the published tree, or in `egoprocel.json` where `root` holds that, to what was `loaded`.
-
-    `view` is the camera of CMU-MMAC that is wanted: egocentric, top, back, left or right.
-    """
+    """Add what is in the published tree, or in `egoprocel.json` where `root` holds that, to what was `loaded`; of
+    CMU-MMAC by the camera `view`: egocentric, top, back, left or right."""
     choose("view", view, VIEWS)
     (_read_json if (root / "egoprocel.json").is_file() else _read_tree)(root, loaded, view)
 
@@ -112,28 +110,20 @@ def camera_view(name: str) -> str:
 
 def _same_folder(root: Path, place: str) -> Path | None:
     """A folder by its name, whatever its case and signs."""
-    here = root
+    here: Path | None = root
     for part in place.split("/"):
-        matches = [p for p in here.iterdir() if p.is_dir() and plain_name(p.name) == plain_name(part)]
-        if not matches:
-            return None
-        here = matches[0]
+        folders = [] if here is None else [p for p in here.iterdir() if p.is_dir()]
+        here = next((p for p in folders if plain_name(p.name) == plain_name(part)), None)
     return here
 
 
-# ---------------------------------------------------------------------- the JSON file of frame lists
+Frames = Sequence[tuple[str, int, int]]
+"""One list of `egoprocel.json`: (action, first frame, last frame), background included."""
 
 
-class Frames(NamedTuple):
-    """One list of the file: who does what between which frames, background included."""
-
-    actions: Sequence[str]
-    starts: Sequence[int]
-    ends: Sequence[int]
-
-    def steps(self) -> list[tuple[str, int, int]]:
-        """(action, start, end) without the background."""
-        return [each for each in zip(self.actions, self.starts, self.ends, strict=True) if each[0] != BACKGROUND]
+def _steps(frames: Frames) -> Frames:
+    """The same without the background."""
+    return [each for each in frames if each[0] != BACKGROUND]
 
 
 def _read_json(root: Path, loaded: Loaded, view: str) -> None:
@@ -168,13 +158,13 @@ def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
     """
     groups: list[list[Frames]] = []
     for frames in lists:
-        if groups and len(groups[-1]) < MOST_VIEWS and _same_recording(fullest(groups[-1]).steps(), frames.steps()):
+        if groups and len(groups[-1]) < MOST_VIEWS and _same_recording(_steps(fullest(groups[-1])), _steps(frames)):
             groups[-1].append(frames)
         else:
             groups.append([frames])
     # A view with nothing in it (a camera that stopped at once) belongs to the neighbour that has fewer views.
     for place in range(len(groups) - 1, -1, -1):
-        if len(groups) > 1 and not any(frames.steps() for frames in groups[place]):
+        if len(groups) > 1 and not any(map(_steps, groups[place])):
             empty = groups.pop(place)
             beside = groups[max(place - 1, 0) : place + 1]
             min(beside, key=len).extend(empty)
@@ -183,10 +173,10 @@ def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
 
 def fullest(views: Sequence[Frames]) -> Frames:
     """The one of `views` with the most steps, the first of them when several are alike."""
-    return max(views, key=lambda frames: len(frames.steps()))
+    return max(views, key=lambda frames: len(_steps(frames)))
 
 
-def _same_recording(one: list[tuple[str, int, int]], other: list[tuple[str, int, int]]) -> bool:
+def _same_recording(one: Frames, other: Frames) -> bool:
     shared = min(len(one), len(other))
     pairs = zip(one[:shared], other[:shared], strict=True)
     return shared > 0 and all(a[0] == b[0] and abs(a[1] - b[1]) <= SLACK for a, b in pairs)
@@ -195,7 +185,7 @@ def _same_recording(one: list[tuple[str, int, int]], other: list[tuple[str, int,
 def _read_lists(title: str, entry: Mapping[str, Any], names: Mapping[str, str], shelf: Shelf, view: str) -> Task:
     """One task of the file; the views of a recording become one timeline."""
     parts = zip(entry["hdl_actions"], entry["hdl_start_times"], entry["hdl_end_times"], strict=True)
-    lists = [Frames([str(action) for action in actions], starts, ends) for actions, starts, ends in parts]
+    lists: list[Frames] = [list(zip(map(str, actions), starts, ends, strict=True)) for actions, starts, ends in parts]
     handles = [str(handle) for handle in entry["handles"]]
     views = collapse_views(lists) if len(lists) != len(handles) else [[frames] for frames in lists]
     defects = list(TASKS[title].defects)
@@ -204,13 +194,13 @@ def _read_lists(title: str, entry: Mapping[str, Any], names: Mapping[str, str], 
     if len(views) != len(handles):
         defects.append(f"{len(handles)} video names for {len(views)} recordings, so these are numbered")
         handles = [f"{title} {place + 1:02d}" for place in range(len(views))]
-    used = {action for group in views for frames in group for action, _, _ in frames.steps()}
+    used = {action for group in views for frames in group for action, _, _ in _steps(frames)}
     steps = tuple(names.get(action, action) for action in sorted(used, key=lambda a: (len(a), a)))
     videos = []
     for name, group in zip(handles, views, strict=True):
         frames = fullest(group)
-        length = float((frames.ends[-1] + 1) / RATE)
-        segments = [Segment(float(s / RATE), float(e / RATE), names.get(a, a)) for a, s, e in frames.steps()]
+        length = float((frames[-1][2] + 1) / RATE)
+        segments = [Segment(float(s / RATE), float(e / RATE), names.get(a, a)) for a, s, e in _steps(frames)]
         # A recording of CMU-MMAC has a file per camera, whose name begins with the recording's.
         files = [n for n in (*shelf.videos, *shelf.features) if n.startswith(name) and camera_view(n) == view]
         about = {"views": str(len(group))}

@@ -18,22 +18,17 @@ LABELS = ("annotations", "labels", "groundTruth")
 
 
 def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
-    """Add the task in the folder `place`, or those in its folders, to what was `loaded`.
-
-    `rate` is for label files that count frames.
-    """
+    """Add the task in the folder `place`, or those in its folders, to what was `loaded`; `rate` is for label files that
+    count frames."""
     folders = [place] if _is_task(place) else [p for p in sorted(place.iterdir()) if p.is_dir() and _is_task(p)]
     if not folders:
         loaded.missing.append(f"{place}: no video and no label file in it, nor in a folder of it.")
-    for folder in folders:
-        loaded.tasks.append(read_task(folder, loaded, rate))
+    loaded.tasks += [read_task(folder, loaded, rate) for folder in folders]
 
 
 def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()) -> Task:
-    """A `folder` as a task of these `steps`, or of those that occur; `rate` as for `read`.
-
-    What does not fit together is reported in `loaded`.
-    """
+    """A `folder` as a task of these `steps`, or of those that occur; `rate` as for `read`. What does not fit together
+    is reported in `loaded`."""
     shelf = Shelf(folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder, loaded))
     timelines = _timelines(folder, loaded, rate)
     steps = steps or tuple(dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps))

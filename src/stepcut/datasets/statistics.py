@@ -65,13 +65,8 @@ def covered(timeline: Timeline) -> float:
 def statistics(
     tasks: Sequence[Task], title: str = "", more: bool = False, published: Mapping[str, TaskInfo] | None = None
 ) -> Table:
-    """The table of section 6 of the paper's method; what is known to be wrong with the files stands in the notes.
-
-    tasks      of a data set
-    title      the caption
-    more       whether to add counts, hours and lengths, and the published figures
-    published  those figures, by task
-    """
+    """The table of section 6 of the paper's method for `tasks` of a data set, under a `title`; what is known to be
+    wrong with the files stands in the notes. `more` adds counts, hours, lengths and the `published` figures by task."""
     counted, total = [count([task], task.name) for task in tasks], count(tasks)
     columns = [*COLUMNS, *(MORE if more else [])]
     rows: list[list[Cell]] = [list(figures[: len(columns)]) for figures in [*counted, total]]

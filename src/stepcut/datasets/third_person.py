@@ -26,10 +26,8 @@ SOURCE = PROCEL.sources["project and annotations"]
 
 
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
-    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end.
-
-    A line that makes no sense, and a number that no step has, are reported in `loaded` and left out.
-    """
+    """The segments of the file at `path`, whose lines hold a number in `steps`, start and end. A line that makes no
+    sense, and a number that no step has, are reported in `loaded` and left out."""
     segments = []
     named = {str(number): step for number, step in enumerate(steps, start=1)}
     for line, text in enumerate(read_text(path).split("\n"), start=1):
@@ -45,9 +43,6 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
         except AnnotationError as error:
             loaded.problems.append(str(error))
     return segments
-
-
-# ---------------------------------------------------------------------- CrossTask
 
 
 def read_crosstask(place: Path, loaded: Loaded) -> None:
@@ -96,9 +91,6 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
             fail(path, f"{block[1]} says {block[3]} steps and names {len(steps)}", "Copy the file again", first + 5)
         tasks[block[0]] = block[1], steps
     return tasks
-
-
-# ---------------------------------------------------------------------- ProceL
 
 
 def read_procel(place: Path, loaded: Loaded) -> None:

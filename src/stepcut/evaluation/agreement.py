@@ -120,17 +120,12 @@ def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance:
 def compare_annotations(
     first: Mapping[str, Timeline], second: Mapping[str, Timeline], tolerance: float = 1.0
 ) -> tuple[Table, dict[str, Timeline]]:
-    """A table with a row per video and one for all, and the disagreements as timelines (`pour | stir`) for any format.
-
-    first, second  video name -> timeline; the videos that both have are compared
-    tolerance      seconds by which two boundaries may differ
-    """
+    """A table with a row for each video that `first` and `second` both have by name and one for all, and the
+    disagreements as timelines (`pour | stir`) for any format; two boundaries may differ by `tolerance` seconds."""
     common = pair_videos(first, second)
     if not common:
-        raise AnnotationError(
-            f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}. "
-            "They are matched by name."
-        )
+        what = f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}"
+        raise AnnotationError(f"{what}. They are matched by name.")
     said = [step for name in common for step in first[name].steps]
     pairs = {name: (first[name], second[o].rename(spell(second[o].steps, said))) for name, o in common.items()}
     found = {name: agree([pair], tolerance) for name, pair in pairs.items()}

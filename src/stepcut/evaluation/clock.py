@@ -97,10 +97,8 @@ def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> 
     partner = pair_videos(found, true)
     taken = set(partner.values())
     if not partner:
-        raise AnnotationError(
-            f"no video has both a prediction and a truth: predicted are {_some(found)}; the truth is of {_some(true)}. "
-            "Name each label file after its video."
-        )
+        what = f"no video has both a prediction and a truth: predicted are {_some(found)}"
+        raise AnnotationError(f"{what}; the truth is of {_some(true)}. Name each label file after its video.")
     notes = []
     if alone := [name for name in found if name not in partner]:
         notes.append(f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}.")
@@ -128,9 +126,8 @@ def share_videos(
     matched = [match_names(found, true) for found in rows]
     in_all = set.intersection(*({theirs for _, theirs in names} for names, _ in matched))
     if not in_all:
-        raise AnnotationError(
-            "there is no video that all rows have; evaluate them apart, or give them the same videos."
-        )
+        what = "there is no video that all rows have"
+        raise AnnotationError(f"{what}; evaluate them apart, or give them the same videos.")
     notes = [note for _, more in matched for note in more]
     if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
         notes.append(f"{len(alone)} videos are not in every row and were left out of all: {_some(list(alone))}.")
@@ -160,10 +157,8 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
     notes = []
     last = max((segment.end for segment in true), default=0.0)
     if found.duration is not None and last > found.duration + SLACK:
-        notes.append(
-            f"{video}: the truth has labels until {last:.1f} s, but the video ends at {found.duration:.1f} s; "
-            "what lies beyond counts as missed."
-        )
+        what = f"{video}: the truth has labels until {last:.1f} s, but the video ends at {found.duration:.1f} s"
+        notes.append(f"{what}; what lies beyond counts as missed.")
     elif found.duration is not None and true.duration is not None and abs(true.duration - found.duration) > SLACK:
         notes.append(
             f"{video}: it is {true.duration:.1f} s long in the truth and {found.duration:.1f} s in the prediction."
@@ -173,10 +168,8 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
     for side, timeline in (("true", true), ("predicted", found)):
         if pairs := timeline.overlapping():
             shared = sum(min(a.end, b.end) - max(a.start, b.start) for a, b in pairs)
-            notes.append(
-                f"{video}: {len(pairs)} pairs of {side} segments overlap ({shared:.1f} s in all); "
-                "the one that starts later was taken."
-            )
+            what = f"{video}: {len(pairs)} pairs of {side} segments overlap ({shared:.1f} s in all)"
+            notes.append(f"{what}; the one that starts later was taken.")
     return notes
 
 

@@ -21,13 +21,8 @@ NO_VIDEO = ("random", "uniform", "one-cluster")
 
 
 def baseline(row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0) -> list[NDArray[np.int64]]:
-    """The labels of a baseline that looks at no video.
-
-    row    random, uniform or one-cluster
-    like   arrays as long as the videos
-    steps  K
-    seed   of random
-    """
+    """The labels of a baseline that looks at no video, the `row` random (by its `seed`), uniform or one-cluster, with K
+    `steps`, for videos as long as the arrays in `like`."""
     # The number of the video is all the segmenter sees of it: videos of one length get random labels of their own.
     videos = [np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)]
     labels: list[NDArray[np.int64]] = SEGMENTERS[row](steps=steps, seed=seed).fit_predict(videos)

@@ -225,9 +225,8 @@ def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     """What is odd about what was opened, one thing with several seeds, beside what is true."""
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
-        raise OptionError(
-            f"the procedures have K = {sizes} steps; seeds of one method have the same K. Evaluate apart."
-        )
+        what = f"the procedures have K = {sizes} steps; seeds of one method have the same K"
+        raise OptionError(f"{what}. Evaluate apart.")
     notes, videos = [], pairs[0].videos
     if said := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import jensenshannon
 
 from stepcut.timeline import runs
 
@@ -23,9 +24,6 @@ class Rates(NamedTuple):
     recall: float
     f1: float
     iou: float
-
-
-# ---------------------------------------------------------------------- frames
 
 
 def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.int64]:
@@ -52,6 +50,17 @@ def rates(both: float, predicted: float, actual: float) -> Rates:
     )
 
 
+def mean_rates(figures: list[Rates]) -> Rates:
+    """The mean of each of the four `figures`; zeros where there is nothing."""
+    return Rates(*np.mean(figures, axis=0).tolist()) if figures else Rates(0.0, 0.0, 0.0, 0.0)
+
+
+def harmonic(figures: Rates) -> Rates:
+    """The `figures` with F1 as the harmonic mean of precision and recall."""
+    both = figures.precision + figures.recall
+    return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
+
+
 def mof(pred: Labels, true: Labels) -> float:
     """Mean over frames: the part of the frames of `true` steps (0 is background) that are right in `pred`.
 
@@ -62,14 +71,10 @@ def mof(pred: Labels, true: Labels) -> float:
     return float(np.mean(found[actual != 0] == actual[actual != 0])) if actual.any() else math.nan
 
 
-# ---------------------------------------------------------------------- segments
-
-
 def segments(labels: Labels, background: int = 0) -> NDArray[np.int64]:
     """The runs of `labels` that are not `background`, (n, 3): the label, its first frame, the frame after its last."""
     every = runs(labels)
-    kept: NDArray[np.int64] = every[every[:, 0] != background]
-    return kept
+    return np.asarray(every[every[:, 0] != background])
 
 
 def edit(pred: Labels, true: Labels) -> float:
@@ -128,12 +133,7 @@ def length_distance(pred: Lengths, true: Lengths) -> float:
     p, q = (np.histogram(lengths, edges)[0] for lengths in (pred, true))
     if not p.sum() or not q.sum():
         return math.nan
-    from scipy.spatial.distance import jensenshannon
-
     return float(jensenshannon(p, q, base=2))
-
-
-# ---------------------------------------------------------------------- orders and graphs
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:

@@ -1,18 +1,7 @@
 """Protocols: how clusters are matched to true steps, and what is averaged. Every table says which one it used.
 
 `C[s, k]` counts the frames of true step `s` (0 is background) that were given to cluster `k - 1`; column 0 holds the
-frames that were given to no step at all (-1). A matching is a dict from column to row.
-
-    strict            one-to-one over all videos, maximising the mean F1, steps only; a step without a cluster scores 0
-    paper             one-to-one over all videos, maximising overlap, background is one more class; the mean is over
-                      the classes that found a cluster, and F1 is the harmonic mean of the two means
-    paper-per-video   as paper, with a matching of its own for every video, then the means of precision, recall and IoU
-                      over videos; all classes of the task take part in each matching
-    framewise         one-to-one over all videos, maximising overlap, background is one more class, empty clusters take
-                      part; one precision and one recall over the frames of all matched pairs together
-    framewise-steps   one-to-one over all videos, maximising overlap, steps only; recall over all frames of steps,
-                      precision over every frame that was given to any cluster
-    named             as strict without any matching: cluster k carries the name of true step k + 1
+frames that were given to no step at all (-1). A matching is a dict from column to row. docs/protocols.md has a table.
 """
 
 from __future__ import annotations
@@ -28,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 from stepcut.errors import OptionError
 from stepcut.evaluation.metrics import Rates as Rates  # named by protocols of one's own
-from stepcut.evaluation.metrics import rates
+from stepcut.evaluation.metrics import harmonic, mean_rates, rates
 from stepcut.plugins import find
 
 Counts = NDArray[np.int64]
@@ -54,6 +43,22 @@ class Protocol:
     per_video: bool = False
     background_is_a_class: bool = False
 
+    def find_matching(self, counts: Counts, rows: Places) -> Matching:
+        """What `match`, which may be somebody's own, gives for these `rows` of `counts`."""
+        matching = self.match(counts, rows)
+        steps, clusters = map(range, counts.shape)
+        if not isinstance(matching, dict) or any(k not in clusters or s not in steps for k, s in matching.items()):
+            raise OptionError(f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column to row.")
+        return matching
+
+    def find_rates(self, counts: Counts, matching: Matching) -> Rates:
+        """What `rate`, which may be somebody's own, gives for `counts` and a `matching`."""
+        figures = self.rate(counts, matching)
+        if not isinstance(figures, tuple) or len(figures) != len(Rates._fields):
+            wanted = ", ".join(Rates._fields)
+            raise OptionError(f"protocol {self.name!r}: rate gave {figures!r}; it must be Rates({wanted}).")
+        return figures
+
 
 def find_protocol(protocol: str | Protocol) -> Protocol:
     """The protocol of this name, of an entry point or `package.module:NAME`; an object is taken as it is."""
@@ -66,24 +71,6 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
     if not isinstance(found, Protocol):
         raise OptionError(f"protocol={protocol!r} is no `stepcut.evaluation.Protocol` but a {type(found).__name__}.")
     return found
-
-
-def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
-    """What a `protocol`, which may be somebody's own, matches of these `rows` of `counts`."""
-    matching = protocol.match(counts, rows)
-    steps, clusters = map(range, counts.shape)
-    if not isinstance(matching, dict) or any(k not in clusters or s not in steps for k, s in matching.items()):
-        raise OptionError(f"protocol {protocol.name!r}: match gave {matching!r}; it must be a dict from column to row.")
-    return matching
-
-
-def find_rates(protocol: Protocol, counts: Counts, matching: Matching) -> Rates:
-    """The figures of a `protocol`, which may be somebody's own, from `counts` and a `matching`."""
-    figures = protocol.rate(counts, matching)
-    if not isinstance(figures, tuple) or len(figures) != len(Rates._fields):
-        wanted = ", ".join(Rates._fields)
-        raise OptionError(f"protocol {protocol.name!r}: rate gave {figures!r}; it must be Rates({wanted}).")
-    return figures
 
 
 def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) -> Matching:
@@ -165,28 +152,15 @@ def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
     }
 
 
-def mean_rates(figures: list[Rates]) -> Rates:
-    """The mean of each of the four `figures`; zeros where there is nothing."""
-    return Rates(*np.mean(figures, axis=0).tolist()) if figures else Rates(0.0, 0.0, 0.0, 0.0)
-
-
-def harmonic(figures: Rates) -> Rates:
-    """The `figures` with F1 as the harmonic mean of precision and recall."""
-    both = figures.precision + figures.recall
-    return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
-
-
 def _f1(counts: Counts) -> NDArray[np.float64]:
     """F1[s, k] = 2 C[s, k] / (frames of s + frames of k)."""
     frames = counts.sum(axis=1)[:, None] + counts.sum(axis=0)[None, :]
-    scores: NDArray[np.float64] = 2 * counts / np.maximum(frames, 1)
-    return scores
+    return np.asarray(2 * counts / np.maximum(frames, 1))
 
 
 def _overlap(counts: Counts) -> NDArray[np.float64]:
     """The frames in common; among equal sums the higher F1 wins, so that the numbers of the clusters do not matter."""
-    gain: NDArray[np.float64] = counts + _f1(counts) / (min(counts.shape) + 1)
-    return gain
+    return np.asarray(counts + _f1(counts) / (min(counts.shape) + 1))
 
 
 def _useful(matching: Matching, counts: Counts) -> Matching:

@@ -13,19 +13,7 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation import metrics
 from stepcut.evaluation.metrics import Labels
-from stepcut.evaluation.protocols import (
-    BACKGROUND,
-    NO_STEP,
-    Counts,
-    Matching,
-    Protocol,
-    each_step,
-    find_matching,
-    find_protocol,
-    find_rates,
-    harmonic,
-    mean_rates,
-)
+from stepcut.evaluation.protocols import BACKGROUND, NO_STEP, Counts, Matching, Protocol, each_step, find_protocol
 from stepcut.methods.segmenter import check_number
 from stepcut.order import video_order
 
@@ -84,9 +72,9 @@ class Score:
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         groups = self._counts if protocol.per_video else [self.confusion]
-        self._matched = [(counts, find_matching(protocol, counts, rows)) for counts in groups]
-        each = [find_rates(protocol, counts, matching) for counts, matching in self._matched]
-        figures = harmonic(mean_rates(each)) if protocol.per_video else each[0]
+        self._matched = [(counts, protocol.find_matching(counts, rows)) for counts in groups]
+        each = [protocol.find_rates(counts, matching) for counts, matching in self._matched]
+        figures = metrics.harmonic(metrics.mean_rates(each)) if protocol.per_video else each[0]
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
     def __repr__(self) -> str:
@@ -102,9 +90,8 @@ class Score:
     def matching(self) -> dict[int, int]:
         """Cluster number -> true step; one for all videos."""
         if not self.has_one_matching:
-            raise OptionError(
-                f"protocol={self.protocol!r} has a matching for every video, not one; read .matchings instead."
-            )
+            what = f"protocol={self.protocol!r} has a matching for every video, not one"
+            raise OptionError(f"{what}; read .matchings instead.")
         return self.matchings[0]
 
     def mapped(self, video: int) -> NDArray[np.int64]:
@@ -186,7 +173,7 @@ class Score:
         for step in self._occurring:
             if step != BACKGROUND or self._protocol.background_is_a_class:
                 each = [each_step(counts, match).get(step) for counts, match in self._matched if counts[step].any()]
-                p, r, f1, iou = (100 * value for value in mean_rates([rates for rates in each if rates is not None]))
+                p, r, f1, iou = (100 * value for value in metrics.mean_rates([one for one in each if one]))
                 frames = int(self.confusion[step].sum())
                 scores.append(StepScore(step, self.name(step), clusters.get(step), p, r, f1, iou, frames))
         return scores
@@ -198,7 +185,7 @@ class Score:
         for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
             mapped = self.mapped(i)
             mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
-            p, r, f1, iou = (100 * value for value in find_rates(self._protocol, counts, self._matching(i)))
+            p, r, f1, iou = (100 * value for value in self._protocol.find_rates(counts, self._matching(i)))
             # Here 0 is background and less than that a cluster without a step; `video_order` leaves -1 out.
             found, actual = (video_order(np.where(steps > BACKGROUND, steps, -1)) for steps in (mapped, true))
             tau = metrics.kendall(found, actual)
@@ -245,9 +232,8 @@ def score(
     drop = choose("background", background, BACKGROUNDS)
     found, actual = _videos(pred, "pred", -1), _videos(true, "true", 0)
     if len(found) != len(actual):
-        raise OptionError(
-            f"pred has {len(found)} videos and true {len(actual)}; give one array per video on both sides."
-        )
+        what = f"pred has {len(found)} videos and true {len(actual)}"
+        raise OptionError(f"{what}; give one array per video on both sides.")
     for i, (p, t) in enumerate(zip(found, actual, strict=True)):
         if len(p) != len(t):
             raise OptionError(
@@ -281,9 +267,8 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
                 f"({'no step' if lowest < 0 else 'background'}). Convert it with astype(int), leave empty videos out."
             )
         if array.max() > LARGEST:
-            raise OptionError(
-                f"{what}[{i}] holds {array.max()}; number steps and clusters one after another, without gaps."
-            )
+            told = f"{what}[{i}] holds {array.max()}"
+            raise OptionError(f"{told}; number steps and clusters one after another, without gaps.")
     if not arrays:
         raise OptionError(f"{what} holds no video; give {wanted}.")
     return [array.astype(np.int64, copy=False) for array in arrays]

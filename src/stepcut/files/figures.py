@@ -25,12 +25,7 @@ def check_picture(path: AnyPath) -> str:
 
 
 def save_figure(figure: Figure, path: AnyPath, dpi: int = 150) -> None:
-    """Write a figure.
-
-    figure  of matplotlib
-    path    the file to write; its suffix decides between PNG, SVG and PDF
-    dpi     pixels an inch, of a PNG
-    """
+    """Write a `figure` of matplotlib to `path`: its suffix decides between PNG (`dpi` pixels an inch), SVG and PDF."""
     import matplotlib
 
     suffix = check_picture(path)

@@ -83,9 +83,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
             "events": [[*event, ""] for event in events],
             "observation time interval": [0, 0],
             "independent_variables": {},
-            "visualize_spectrogram": False,
-            "visualize_waveform": False,
-            "close_behaviors_between_videos": False,
+            **dict.fromkeys(("visualize_spectrogram", "visualize_waveform", "close_behaviors_between_videos"), False),
             "media_info": {"length": length, "fps": {}, "hasVideo": {timeline.video: True}, "hasAudio": {}},
         }
     keys = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -202,11 +200,8 @@ def _wanted(subjects: set[str], path: Path, options: Options) -> set[str]:
 
 
 def pair(events: Iterable[Event], path: Path) -> list[Segment]:
-    """State events as segments: of one subject, behaviour and modifier, every other event is a stop.
-
-    events  the starts and stops, in any order
-    path    the file, for the error
-    """
+    """State `events`, starts and stops in any order, of the file at `path` as segments: of one subject, behaviour and
+    modifier, every other event is a stop."""
     kinds: dict[tuple[str, str, str], list[float]] = {}
     for event in sorted(events):
         kinds.setdefault((event.subject, event.code, event.modifier), []).append(event.time)
@@ -221,11 +216,8 @@ def pair(events: Iterable[Event], path: Path) -> list[Segment]:
 def _events(timeline: Timeline) -> list[tuple[Event, str]]:
     """Starts and stops in the order of time; of segments of one step that overlap, each has a subject of its own."""
     events = []
-    own: dict[str, list[Segment]] = {}
-    for segment in timeline:
-        own.setdefault(segment.step, []).append(segment)
-    for step, segments in own.items():
-        for place, row in enumerate(without_overlap(Timeline(segments))):
+    for step in dict.fromkeys(timeline.sequence()):
+        for place, row in enumerate(without_overlap(Timeline(s for s in timeline if s.step == step))):
             subject = f"person {place + 1}" if place else ""
             for order, segment in enumerate(row):
                 events.append((segment.start, order, Event(segment.start, subject, step), "START"))

@@ -12,8 +12,6 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
 from stepcut.errors import AnnotationError
 from stepcut.formats.common import LONGEST
 from stepcut.timeline import Segment, Timeline
@@ -101,13 +99,6 @@ def without_overlap(timeline: Timeline) -> list[list[Segment]]:
     return rows
 
 
-def per_frame(timeline: Timeline, rate: Fraction) -> Timeline:
-    """The `timeline` with one step per frame: frame `i` is `[i / rate, (i + 1) / rate)`, labelled by its middle."""
-    frames = math.ceil(Fraction(timeline.end) * rate - Fraction(1, 1000))
-    numbers = timeline.labels((np.arange(frames) + 0.5) / float(rate))
-    return Timeline.from_labels(numbers, float(rate), timeline.steps, video=timeline.video)
-
-
 def written_name(step: str, can: Capabilities) -> str:
     """The name of a `step` as it comes back from a format that `can` hold so much.
 
@@ -141,21 +132,15 @@ def stated_losses(can: Capabilities, timeline: Timeline | None = None, rate: Fra
     unit = UNIT.get(can.times, rate)  # without one it cannot be measured
     moved = unit is None or touching(rounded(t, unit), unit) != t
     short = unit is not None and any(whole_units(s, unit) != whole_units(s, unit, False) for s in t)
+    reordered = t.steps != Timeline(t.segments).steps
+    hidden = any(s.start == s.end for s in t) or len(without_overlap(t)) > 1
     losses = [
         (f"times are rounded to {times.get(can.times)}", can.times != "exact", moved),
         (names.get(can.names, ""), can.names != "any", any(written_name(step, can) != step for step in t.steps)),
         ("steps that do not occur are lost", can.steps == "order", set(t.steps) != set(t.sequence())),
-        (
-            "the order of the vocabulary and steps that do not occur are lost",
-            can.steps == "none",
-            t.steps != Timeline(t.segments).steps,
-        ),
+        ("the order of the vocabulary and steps that do not occur are lost", can.steps == "none", reordered),
         ("zero-length segments get the shortest length", not can.instants and can.overlaps, short),
-        (
-            "zero-length segments are lost, the later of two overlapping ones wins",
-            not can.overlaps,
-            any(s.start == s.end for s in t) or len(without_overlap(t)) > 1,
-        ),
+        ("zero-length segments are lost, the later of two overlapping ones wins", not can.overlaps, hidden),
         ("the length of the video is lost", not can.duration, t.duration is not None),
         ("a video of unknown length ends with its last segment", can.duration == "end", t.duration is None),
         ("confidence is lost", not can.confidence, any(s.confidence is not None for s in t)),

@@ -46,11 +46,8 @@ class Options:
         return self.rate
 
     def agreed_rate(self, known: Fraction | None, what: str) -> Fraction:
-        """The rate that the file itself states, else the one that was given; the two must not contradict each other.
-
-        known  frames per second, as the file says
-        what   whose rate it is, for the message
-        """
+        """The rate `known` from the file itself, else the one that was given; the two must not contradict each other.
+        The message says `what` it is the rate of."""
         if known is None:
             return self.frame_rate(what)
         if self.rate is not None and abs(self.rate / known - 1) > Fraction(1, 1000):
@@ -84,11 +81,7 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
 
 @contextmanager
 def refusals(path: Path, what: str) -> Iterator[None]:
-    """Inside, whatever a reader stumbles over is the file's fault and told as such, with the file's name.
-
-    path  the label file
-    what  the title of the format, for the message
-    """
+    """Inside, whatever a reader stumbles over is the fault of the file at `path`: it does not make sense as `what`."""
     try:
         yield
     except (AnnotationError, OptionError) as error:
@@ -202,13 +195,8 @@ def optional(value: Any) -> float | None:
 def build_segment(
     start: float, end: float, step: str, path: str | os.PathLike[str], line: int | None, sure: float | None = None
 ) -> Segment:
-    """A segment; where it makes no sense, the error names file and line.
-
-    start, end  seconds
-    step        its name; must not be blank
-    path, line  where it stands, for the error
-    sure        its confidence, where there is one
-    """
+    """A segment from `start` to `end`, in seconds, with the name of its `step` and, where there is one, its confidence
+    `sure`; where it makes no sense, the error names `path` and `line`."""
     if not step.strip():
         fail(path, "the label is empty", "Name the step, or delete the label", line)
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", step):  # a terminal would obey them
@@ -221,13 +209,14 @@ def build_segment(
         fail(path, str(error).rstrip("."), "Correct the times", line=line)
 
 
-def choose_tier(tiers: Mapping[str, Timeline], options: Options, path: Path) -> Timeline:
-    """The timeline of the annotator that is named, or of the only person, or else the proposal.
+def entry(segment: Segment, sure: str, /, **said: Any) -> dict[str, Any]:
+    """What is `said` of a segment in a JSON file, with its confidence under the key `sure` where there is one."""
+    return said if segment.confidence is None else {**said, sure: segment.confidence}
 
-    tiers    annotator -> timeline
-    options  may name the annotator
-    path     the file, for the error
-    """
+
+def choose_tier(tiers: Mapping[str, Timeline], options: Options, path: Path) -> Timeline:
+    """The one of `tiers`, by annotator, of the file at `path` whose annotator `options` name, or of the only person, or
+    else the proposal."""
     if options.annotator is not None and set(tiers) != {""}:
         if options.annotator not in tiers:
             fail(path, f"no tier of {options.annotator!r}; it has {', '.join(map(repr, tiers))}", "Name one of these")

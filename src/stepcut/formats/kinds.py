@@ -84,11 +84,9 @@ _NO_LABELS = re.compile(
 
 
 def load(path: Path, options: Options, name: str | None = None) -> tuple[Format, Any]:
-    """The format of a file, and what it holds.
+    """The format of the file at `path`, and what it holds. The `name` of the format: left out, by suffix and content.
 
-    path     a file that exists
-    options  where they name the columns of a table, it is read as a plain table, not as one of another program
-    name     of the format; None: by suffix and content
+    Where `options` name the columns of a table, it is read as a plain table, not as one of another program.
     """
     suffix = path.suffix.lower()
     if name is None and suffix not in SUFFIXES:

@@ -16,7 +16,7 @@ from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats.capabilities import Capabilities, touching, whole_units
-from stepcut.formats.common import NONE, Options, build_segment, fail, frame_rate, number, optional
+from stepcut.formats.common import NONE, Options, build_segment, entry, fail, frame_rate, number, optional
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(times="frames", instants=False)
@@ -51,11 +51,8 @@ def labelling_config(steps: Sequence[str]) -> str:
 
 def matches(record: Any) -> bool:
     """Whether a JSON value is a list of tasks."""
-    return (
-        isinstance(record, list)
-        and bool(record)
-        and all(isinstance(task, dict) and isinstance(task.get("data"), dict) for task in record)
-    )
+    tasks = record if isinstance(record, list) else []
+    return bool(tasks) and all(isinstance(task, dict) and isinstance(task.get("data"), dict) for task in tasks)
 
 
 def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
@@ -63,16 +60,9 @@ def _task(timeline: Timeline, options: Options) -> dict[str, Any]:
     regions = []
     for place, segment in enumerate(timeline):
         first, last = whole_units(segment, rate, CAN.instants)
-        region: dict[str, Any] = {
-            "id": f"step{place}",
-            "from_name": CONTROL,
-            "to_name": OBJECT,
-            "type": "timelinelabels",
-            "value": {"ranges": [{"start": first + 1, "end": last}], "timelinelabels": [segment.step]},
-        }
-        if segment.confidence is not None:
-            region["score"] = segment.confidence
-        regions.append(region)
+        value = {"ranges": [{"start": first + 1, "end": last}], "timelinelabels": [segment.step]}
+        where = {"id": f"step{place}", "from_name": CONTROL, "to_name": OBJECT}
+        regions.append(entry(segment, "score", **where, type="timelinelabels", value=value))
     sure = [segment.confidence for segment in timeline if segment.confidence is not None]
     prediction: dict[str, Any] = {"model_version": MODEL, "result": regions}
     if sure:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from stepcut.files.atomic import write_text
-from stepcut.formats.capabilities import Capabilities, per_frame
+from stepcut.formats.capabilities import Capabilities
 from stepcut.formats.common import NONE, Options, fail, read_text
 from stepcut.timeline import BACKGROUND, Timeline
 
@@ -42,11 +44,10 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     taken = [step for step in timeline.steps if step in NOTHING]
     if taken:
         fail(path, f"the step {taken[0]!r} has the name of the background", "Rename the step first")
-    framed = per_frame(timeline, rate)
-    if not framed.duration:
+    count = math.ceil(Fraction(timeline.end) * rate - Fraction(1, 1000))
+    if not count:
         fail(path, "the timeline has no length, so there is no frame to write", "Give its duration")
-    count = round(framed.duration * float(rate))
-    numbers = framed.labels((np.arange(count) + 0.5) / float(rate))
+    numbers = timeline.labels((np.arange(count) + 0.5) / float(rate))  # a frame is what is done in its middle
     folder = path.parent.parent if path.parent.name == "groundTruth" else path.parent
     mapping = find_mapping(path) or folder / "mapping.txt"
     known = read_numbered_names(mapping) if mapping.is_file() else []

@@ -15,25 +15,17 @@ from typing import Any
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities, touching
-from stepcut.formats.common import NONE, Options, build_segment, fail, frame_rate, number, optional
+from stepcut.formats.common import NONE, Options, build_segment, entry, fail, frame_rate, number, optional
 from stepcut.timeline import Segment, Timeline
 
 NATIVE, ACTIVITYNET, FIFTYONE = Capabilities(), Capabilities(steps="order"), Capabilities(duration=False, video="name")
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
-def _entry(segment: Segment, sure: str, /, **entry: Any) -> dict[str, Any]:
-    """The `entry` of a segment in a file, with its confidence under the key `sure` where there is one."""
-    return entry if segment.confidence is None else {**entry, sure: segment.confidence}
-
-
 def _segment(times: Any, step: Any, sure: Any, path: Path) -> Segment:
     """The segment that the values of an entry of the file at `path` make."""
     start, end = times
     return build_segment(number(start), number(end), str(step), path, None, optional(sure))
-
-
-# ---------------------------------------------------------------------- native
 
 
 def read_native(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
@@ -57,7 +49,7 @@ def write_native(path: Path, timelines: Sequence[Timeline], _options: Options = 
             "video": timeline.video,
             "duration": timeline.duration,
             "steps": list(timeline.steps),
-            "segments": [_entry(s, "confidence", start=s.start, end=s.end, step=s.step) for s in timeline],
+            "segments": [entry(s, "confidence", start=s.start, end=s.end, step=s.step) for s in timeline],
         }
         for timeline in timelines
     ]
@@ -70,16 +62,13 @@ def is_native(record: Any) -> bool:
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 
 
-# ---------------------------------------------------------------------- ActivityNet
-
-
 def read_activitynet(record: Any, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read every video of a ground truth (`database`) or of a submission (`results`)."""
     order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
     timelines = []
     true = isinstance(record.get("database"), dict)
-    for name, entry in record["database" if true else "results"].items():
-        annotations, length = (entry["annotations"], entry.get("duration")) if true else (entry, None)
+    for name, video in record["database" if true else "results"].items():
+        annotations, length = (video["annotations"], video.get("duration")) if true else (video, None)
         segments = [_segment(each["segment"], each["label"], each.get("score"), path) for each in annotations]
         used = {segment.step for segment in segments}
         steps = [step for step in dict.fromkeys(order) if step in used]
@@ -99,7 +88,7 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
         timeline.video: {
             "duration": timeline.duration,
             "subset": "validation",
-            "annotations": [_entry(s, "score", segment=[s.start, s.end], label=s.step) for s in timeline],
+            "annotations": [entry(s, "score", segment=[s.start, s.end], label=s.step) for s in timeline],
         }
         for timeline in timelines
     }
@@ -109,9 +98,6 @@ def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Optio
 def is_activitynet(record: Any) -> bool:
     """Whether a JSON value has the shape of ActivityNet."""
     return isinstance(record, dict) and any(isinstance(record.get(key), dict) for key in ("database", "results"))
-
-
-# ---------------------------------------------------------------------- FiftyOne
 
 
 def read_fiftyone(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
@@ -134,7 +120,7 @@ def write_fiftyone(path: Path, timelines: Sequence[Timeline], _options: Options 
         name = video_name(timeline.video)
         if name in labels:
             fail(path, f"two timelines are of the video {name!r}", "Name the videos apart")
-        labels[name] = [_entry(s, "confidence", label=place[s.step], timestamps=[s.start, s.end]) for s in timeline]
+        labels[name] = [entry(s, "confidence", label=place[s.step], timestamps=[s.start, s.end]) for s in timeline]
     write_json(path, {"classes": classes, "labels": labels})
 
 

@@ -25,7 +25,7 @@ def read_vtt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
     """Read the cues of a WebVTT file; markup within them is left out."""
     if not re.match(r"WEBVTT(\s|$)", text):
         fail(path, "does not begin with WEBVTT", "Write that as its first line", line=1)
-    return _read(text, path, lambda cue: html.unescape(_TAG.sub("", cue)))
+    return read_srt(text, path, plain=lambda cue: html.unescape(_TAG.sub("", cue)))
 
 
 def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -35,11 +35,6 @@ def write_vtt(path: Path, timelines: Sequence[Timeline], _options: Options = NON
     write_text(path, "\n".join(["WEBVTT\n", *cues]))
 
 
-def read_srt(text: str, path: Path, _options: Options = NONE) -> list[Timeline]:
-    """Read the cues of an SRT file."""
-    return _read(text, path, str)
-
-
 def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
     """Write a numbered cue per segment."""
     (timeline,) = timelines
@@ -47,8 +42,8 @@ def write_srt(path: Path, timelines: Sequence[Timeline], _options: Options = NON
     write_text(path, "\n".join(cues))
 
 
-def _read(text: str, path: Path, plain: Callable[[str], str]) -> list[Timeline]:
-    """A segment for every block that has a line of times; notes and styles have none. `plain` takes markup out."""
+def read_srt(text: str, path: Path, _options: Options = NONE, plain: Callable[[str], str] = str) -> list[Timeline]:
+    """Read the cues: blocks that have a line of times; notes and styles have none. `plain` takes markup out."""
     segments = []
     block: list[tuple[int, str]] = []
     for number, line in enumerate([*text.split("\n"), ""], start=1):

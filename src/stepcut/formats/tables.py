@@ -126,9 +126,8 @@ def header_columns(row: Row, path: Path, options: Options = NONE) -> dict[str, i
             columns.setdefault(column, there[0])
     if "step" not in columns and "annotator" in columns:  # a tier for each step, as some use ELAN
         columns["step"] = columns.pop("annotator")
-    ends = {"end", "duration", "end_frame"} & columns.keys()
-    missing = ["start"] * (not {"start", "start_frame"} & columns.keys()) + ["end"] * (not ends)
-    missing += ["step"] * ("step" not in columns)
+    needed = {"start": {"start", "start_frame"}, "end": {"end", "duration", "end_frame"}, "step": {"step"}}
+    missing = [name for name, ways in needed.items() if not ways & columns.keys()]
     if missing:
         advice = f"Say which it is: --columns {','.join(f'{name}=NAME' for name in missing)}"
         fail(path, f"the header {row.cells} has no column for {', '.join(missing)}", advice, line=row.line)
@@ -205,14 +204,9 @@ def _split(text: str, delimiter: str, path: Path) -> list[Row]:
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, delimiter: str = ",") -> None:
-    """Write `start,end,label` (and confidence where there is one, and video where there are several: one without
-    segments has a line of its own, with nothing else in it).
-
-    path       the file to write
-    timelines  its rows are their segments
-    options    may ask for a table that is safe in a spreadsheet
-    delimiter  what parts the cells
-    """
+    """Write the `timelines` to `path`: `start,end,label` parted by the `delimiter` (and confidence where there is one,
+    and video where there are several: one without segments has a line of its own, with nothing else in it). `options`
+    may ask for a table that is safe in a spreadsheet."""
     many = len(timelines) != 1
     sure = any(segment.confidence is not None for timeline in timelines for segment in timeline)
     header = [*(["video"] if many else []), "start", "end", "label", *(["confidence"] if sure else [])]
@@ -228,12 +222,9 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE, de
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bool = False) -> None:
-    """Write a delimited file; a cell with the delimiter, a quote or a line break is quoted.
+    """Write the cells of `rows` to `path`; one with the `delimiter`, a quote or a line break is quoted.
 
-    path         the file to write
-    rows         its cells
-    delimiter    what parts them
-    spreadsheet  whether a cell that a spreadsheet would take for a formula gets a leading apostrophe
+    `spreadsheet`: whether a cell that a spreadsheet would take for a formula gets a leading apostrophe.
     """
 
     def guard(cell: str) -> str:

@@ -27,10 +27,7 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -
     lines.append('<classifier name="Activity" keys="concept:name"/>')
     for place, timeline in enumerate(timelines, start=1):
         lines += ["<trace>", _value("string", "concept:name", video_name(timeline.video) or f"video{place}")]
-        events = []
-        for number, segment in enumerate(timeline):
-            for side, time in enumerate((segment.start, segment.end)):
-                events.append((time, number, side))
+        events = [(time, n, side) for n, s in enumerate(timeline) for side, time in enumerate((s.start, s.end))]
         for time, number, side in sorted(events, key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2])):
             segment = timeline.segments[number]
             lines += [

@@ -6,8 +6,6 @@ short mistake of the cut raises none. Memory does not grow: kept are the current
 window of the method's online object, and as many of the newest rows as a usual video has.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -161,7 +159,7 @@ class Guide:
         state = State(
             time=time,
             step=self.now,
-            name=self._name(self.now),
+            name=self.graph.name(self.now),
             confidence=float(belief[self.now]),
             done=tuple(self.done),
             next=tuple(self._upcoming()),
@@ -219,7 +217,7 @@ class Guide:
         alerts = [*self._out_of_order(step), *self._again(step)] if firm else []
         pace = self.expectations.usual.paces.get(step)
         chance = 1.0 if pace is None else 1 - pace.less(self.spent[step])
-        reason = f"{self._name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
+        reason = f"{self.graph.name(step)} has taken {self.spent[step]:.0f} s; {self.usual[step]:.0f} s is usual"
         return [*alerts, *self._alarm("long", step, chance, reason)]
 
     def _count_done(self, step: int) -> None:
@@ -233,7 +231,7 @@ class Guide:
             return []
         chance = self.expectations.usual.repeated(step, times)
         most = max(self.graph.times[step])
-        reason = f"{self._name(step)} is done {times} times by now; nobody did it more often than {most}"
+        reason = f"{self.graph.name(step)} is done {times} times by now; nobody did it more often than {most}"
         return self._alarm("extra", step, chance, reason)
 
     def _out_of_order(self, step: int) -> list[Alert]:
@@ -245,7 +243,7 @@ class Guide:
         critical = missing & severity.critical
         near = sorted(critical | {s for s in missing if not (self.graph.after(s) & missing)})
         chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
-        reason = f"{' and '.join(map(self._name, near))} must precede {self._name(step)} and was not seen"
+        reason = f"{' and '.join(map(self.graph.name, near))} must precede {self.graph.name(step)} and was not seen"
         return self._alarm("misordered", step, chance, reason, always=bool(critical))
 
     def _unknown(self, row: Array) -> list[Alert]:
@@ -294,6 +292,3 @@ class Guide:
         total = sum(weight for step, weight in weights.items() if step != self.now)
         likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
-
-    def _name(self, step: int) -> str:
-        return name_of(step, self.steps)

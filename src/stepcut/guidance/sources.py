@@ -1,7 +1,5 @@
 """Follow a source with a guide: feature rows, a video, a camera (`camera`, `camera:1`), an address (`rtsp://...`)."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time
@@ -33,12 +31,9 @@ def is_live(source: str) -> bool:
 def follow_pictures(
     guide: Guide, source: str, rate: Fraction, backbone: Backbone, realtime: bool = False, **waits: float
 ) -> Iterator[State]:
-    """Follow a video file, a camera or an address; gives a state per sample, with a clip model half a clip late.
+    """Follow a video file, `camera`, `camera:1`, or an address such as `rtsp://...`, at the `rate` and with the
+    `backbone` of the procedure; gives a state per sample, with a clip model half a clip late.
 
-    guide      from `proc.guide()`
-    source     a video file, `camera`, `camera:1`, or an address such as `rtsp://...`
-    rate       samples per second, those of the procedure
-    backbone   the network that the procedure was learned with
     realtime   play a file at its own pace and skip what the machine is too slow for
     waits      `patience` and `stall` of a live source, in seconds
     """
@@ -87,12 +82,8 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
 
 
 def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
-    """The frames of a live source.
-
-    source  `camera`, `camera:1`, on Windows `camera:NAME`, or an address
-    stall   seconds without data after which PyAV gives an address up
-    say     is told of trouble
-    """
+    """The frames of a camera (`camera`, `camera:1`, on Windows `camera:NAME`) or an address, which PyAV gives up after
+    `stall` seconds without data; `say` is told of trouble."""
     import av
 
     how: dict[str, Any]

@@ -5,8 +5,6 @@ gets that one. A picture that was never asked for before the next slot's came is
 grow and the answer is never about the past, however slow the machine is.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

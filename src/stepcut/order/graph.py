@@ -1,7 +1,5 @@
 """ProcedureGraph: what must precede what, drawn as text, SVG or with matplotlib, and written as DOT or GraphML."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Callable
@@ -141,10 +139,8 @@ class ProcedureGraph(Relations):
         """`step -> (column, row)`; rows are centred on 0, and a step stands near the rows of its preconditions."""
         found: dict[int, tuple[float, float]] = {}
         for x, column in enumerate(self._columns()):
-            wish = {}
-            for step in column:
-                rows = [found[a][1] for a, b in self.edges if b == step]
-                wish[step] = sum(rows) / len(rows) if rows else 0.0
+            before = {step: [found[a][1] for a, b in self.edges if b == step] for step in column}
+            wish = {step: sum(rows) / max(len(rows), 1) for step, rows in before.items()}
             for place, step in enumerate(sorted(column, key=lambda s: (wish[s], s))):
                 found[step] = (float(x), place - (len(column) - 1) / 2)
         return found

@@ -1,7 +1,5 @@
 """From the steps of all videos to what must precede what, and from labels to what was done when."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
@@ -138,9 +136,6 @@ def _durations(
         for step, time in zip(sequence, seconds, strict=True):
             totals[-1][step] += time
     return {step: Duration.of([total[step] for total in totals if step in total]) for step in steps}
-
-
-# ---------------------------------------------------------------------- from labels
 
 
 class Occurrence(NamedTuple):

@@ -18,8 +18,6 @@ likely as another; every edge costs ln(n) / 2 for n choices (Schwarz). A precond
 asked for again in that video.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +27,8 @@ from scipy.special import betaln, expit, logit, logsumexp
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating[Any]]
+FoundOrder = tuple[Bools, Floats, float]
+"""What one model finds: the closed order, log probabilities (3, K, K) of the three for every pair, and the error."""
 
 ROUNDS = 30
 """EM stops sooner, when the order no longer changes."""
@@ -104,31 +104,18 @@ def no_precedence(steps: int) -> Precedence:
     return Precedence(nothing, nothing, LOWEST)
 
 
-class FoundOrder(NamedTuple):
-    """What one model finds from one start."""
-
-    closed: Bools
-    logs: Floats
-    """(3, K, K): the log probability of the three, for every pair."""
-    error: float
-
-
 def find_precedence(
     orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
 ) -> Precedence:
-    """What must precede what.
-
-    orders    for each video its distinct steps, numbers below `steps`, in the order of time
-    steps     how many steps there are (K)
-    weights   laid out as `orders`: how far to trust that a step is where it was found, from 0 to 1
-    """
+    """What must precede what, by the `orders` of videos, each of distinct numbers below `steps`, and `weights` laid out
+    like them: how far to trust that a step is where it was found, from 0 to 1."""
     kept = first_in(orders, steps, weights)
     found = [careless_videos(kept, start) for start in STARTS["careless videos"]]
     found += [misplaced_steps(kept, start) for start in STARTS["misplaced steps"]]
-    best = max(found, key=lambda one: order_likelihood(one.closed, orders))
-    first, second = np.sort(best.logs, axis=0)[:0:-1]
+    closed, logs, error = max(found, key=lambda one: order_likelihood(one[0], orders))
+    first, second = np.sort(logs, axis=0)[:0:-1]
     undecided = ~np.eye(steps, dtype=bool) & (_seen_once(kept) | (first - second < DECISIVE))
-    return Precedence(best.closed, undecided & ~best.closed & ~best.closed.T, best.error)
+    return Precedence(closed, undecided & ~closed & ~closed.T, error)
 
 
 def careless_videos(kept: Floats, start: float) -> FoundOrder:
@@ -145,7 +132,7 @@ def careless_videos(kept: Floats, start: float) -> FoundOrder:
         error = float((errors.sum() + 0.5) / (chances.sum() + 1))
         rate = (_elsewhere(errors) + PRIOR * steps * error) / (_elsewhere(chances) + PRIOR * steps)
         rate = np.clip(rate, LOWEST, HIGHEST)
-    return FoundOrder(closed, logs, error)
+    return closed, logs, error
 
 
 def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
@@ -168,7 +155,7 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
         error = float(((expit(logit(error) + whole) * present).sum() + 0.5) / (present.sum() + 1))
         error = float(np.clip(error, LOWEST, HIGHEST))
         moved = expit(logit(error) + whole[:, :, None] - said)
-    return FoundOrder(closed, logs, error)
+    return closed, logs, error
 
 
 def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
@@ -207,11 +194,8 @@ def _seen_once(kept: Floats) -> Bools:
 
 
 def contrary_needed(kept: int, broken: int, error: float) -> int:
-    """How many more videos that do b before a would make "free" more likely than "a must precede b".
-
-    kept, broken   videos that do a first, and b first
-    error          the share of requirements that people break
-    """
+    """How many more videos that do b before a would make "free" more likely than "a must precede b", which so many
+    have `kept` and `broken`, where people break a share `error` of requirements."""
     more = np.arange(1, kept + 2)
     required = kept * np.log1p(-error) + (broken + more) * np.log(error)
     refuted = required < betaln(kept + 1, broken + more + 1)

@@ -1,7 +1,5 @@
 """Orders: in which order one video does its steps, and which orders the videos of a task share, ranked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """Plan: a procedure for planners and robots, as JSON that follows the schema beside this file (plan.schema.json)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from importlib.resources import files

@@ -9,8 +9,6 @@ a step that is done already (as small as repeats are rare). The weight of "nothi
 ready when every step that is usually done was done. Weights divided by their sum are the probabilities.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -61,7 +59,7 @@ class Duration(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> Duration:
+    def of(cls, seconds: Sequence[float]) -> Self:
         """From the seconds of each video."""
         low, middle, high = np.quantile(np.asarray(seconds, dtype=np.float64), [0.1, 0.5, 0.9]).tolist()
         return cls(middle, low, high)
@@ -88,8 +86,6 @@ class Relations:
     names: tuple[str, ...] = ()
     undecided: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of which these videos cannot tell whether one must precede the other."""
-
-    # ------------------------------------------------------------------ asking it
 
     @property
     def optional(self) -> set[int]:
@@ -142,8 +138,6 @@ class Relations:
     def renamed(self, names: Sequence[str]) -> Self:
         """The same graph, shown with these step names."""
         return replace(self, names=tuple(names))
-
-    # ------------------------------------------------------------------ files
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object that holds everything; `from_json` reads it."""
@@ -229,19 +223,13 @@ def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: fl
     `least`: how ready every step is, where `done` may be mistaken.
     """
     before = set(done)
-    last = (done[-1] if done else START) if ordered or not done else None
+    lasts = before if done and not ordered else {done[-1] if done else START}  # any of them, where it is not known
     weights: dict[int, float] = {}
     for step in [*graph.steps, END]:
         ready = max(readiness(graph, step, before), least)
-        weights[step] = (followed(graph, last, step, before) + PRIOR * ready) * ready
+        followed = sum(graph.transitions.get((last, step), 0) for last in lasts) / len(lasts)
+        weights[step] = (followed + PRIOR * ready) * ready
     return weights
-
-
-def followed(graph: Relations, last: int | None, step: int, done: set[int]) -> float:
-    """How often in a `graph` a `step` followed the `last`; where that is not known, how often any of those `done`."""
-    if last is not None:
-        return graph.transitions.get((last, step), 0)
-    return sum(graph.transitions.get((y, step), 0) for y in done) / max(len(done), 1)
 
 
 def readiness(graph: Relations, step: int, done: set[int]) -> float:

@@ -35,10 +35,8 @@ class _Worker:
 
 
 class Local:
-    """Worker processes on this machine. They start with the first work and stay until `close`.
-
-    `workers`: how many, as `open_engine` takes it; an `address` is refused.
-    """
+    """So many `workers`, as `open_engine` takes it, processes on this machine that start with the first work and stay
+    until `close`; an `address` is refused."""
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if address is not None:
@@ -168,13 +166,11 @@ def map_threads(
     told: Callable[[int, int], None],
     workers: int | None = None,
 ) -> list[Answer | Exception]:
-    """`work(item, tell)` for every item; the answers in the order of the items, an exception where an item raised it.
+    """`work(item, tell)` for every one of `items`; the answers in their order, an exception where an item raised it.
 
-    work     calls `tell(count)` on the way, which ends it when the others were stopped
-    items    what to work on
-    done     is called here, in the caller's thread, with the number of an item and its answer; what it raises stops all
-    told     is called here with the number of an item and the count that its worker told
-    workers  how many items at once; as many as cores unless given
+    So many `workers` at once, as many as cores unless given, call `tell(count)` on the way, which ends them when the
+    others were stopped. Here, in the caller's thread, `told` hears the number of an item and that count, and `done` the
+    number and the answer; what they raise stops all.
     """
     events: queue.SimpleQueue[tuple[int, int | None, Any]] = queue.SimpleQueue()
     stop = threading.Event()

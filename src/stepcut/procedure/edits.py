@@ -1,12 +1,10 @@
 """Corrections made in a procedure's folder, one after another: saved before they are answered, undone and redone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stepcut.checking.severity import FILE, Severity, read_severity
+from stepcut.checking.severity import FILE, KINDS, Severity, read_severity
 from stepcut.errors import OptionError, OutputError, unknown
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_bytes, write_json
@@ -16,8 +14,6 @@ from stepcut.procedure.corrections.operations import Edit, correct, describe
 from stepcut.procedure.folder import folder_here, locked
 from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import EDITS, read_outline
-
-KINDS = ("optional", "critical", "free")
 
 
 class Edits:

@@ -1,7 +1,5 @@
 """Fitting: from features, and labels where a person gave some, to everything that a procedure is made of."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -80,11 +78,7 @@ def fit(
             left_out.labels if lesson is None else [method.labels_[place] for place in normal],
             float(per_second),
             memberships=[memberships[place] for place in normal],
-            novelty=left_out.novelty,
-            left_out=left_out.labels,
-            left_out_memberships=left_out.memberships,
-            left_out_looks=left_out.looks,
-            left_out_embed=left_out.embed,
+            left_out=left_out,
             false_alarms=config["false_alarms"],
             embeddings=method.embed([rows[place] for place in normal]),
             recut=recut if method.left_out_ is not None else None,  # a method that knows no such thing may be slow
@@ -154,12 +148,9 @@ def timeline_of(
     shown: Labels | None = None,
     words: Words | None = None,
 ) -> Timeline:
-    """The timeline of one cut video.
+    """The timeline of one video that was cut into `labels` (T,), -1 for none.
 
-    features  the features that were cut
-    labels    the step number of each row, (T,), -1 for none
     sure      how sure it is that each row belongs to each step, (T, K); a segment's confidence is the mean of its rows
-    steps     the names of the steps
     shown     for each label its place in `steps`, -1 for none, and -1 at the end; left out, the label itself
     words     what a person said of the video: it stands as it is, and what was found reaches up to it
     """

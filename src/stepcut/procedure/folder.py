@@ -1,7 +1,5 @@
 """The folder of a procedure on the disk: one writer at a time, exchanged in one step, repaired after a kill."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import glob

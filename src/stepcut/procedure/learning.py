@@ -1,7 +1,5 @@
 """learn(): from videos to a procedure, in one call; every stage leaves its file, so a second call resumes."""
 
-from __future__ import annotations
-
 import copy
 import os
 import shlex
@@ -24,8 +22,7 @@ from stepcut.methods import METHODS
 from stepcut.methods.contract import VERBS, Method, StepCount, as_step_count, build, plain_numbers
 from stepcut.methods.segmenter import check_limits
 from stepcut.parallel import open_engine
-from stepcut.parallel.contract import Engine
-from stepcut.parallel.ranks import first_process_first, is_first_process
+from stepcut.parallel.contract import Engine, first_process_first, is_first_process
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit
 from stepcut.procedure.folder import check_output, read_config
@@ -100,7 +97,8 @@ def learn(
     source = as_source(source)
     if output is not None:
         check_output(output)
-    part = find_method(method)
+    part: Method | type[Method] = find("method", method, METHODS) if isinstance(method, str) else method
+    check_part("method", method, part, VERBS, METHODS)
     if output is not None and not isinstance(part, type):
         check_keepable(part, output)
     steps = check_steps(steps, names, None if isinstance(part, type) else part.settings().get("steps"))
@@ -156,21 +154,10 @@ def learn(
     return procedure
 
 
-def find_method(method: str | Method) -> Method | type[Method]:
-    """The class that the name of a `method` stands for, or the object that was given."""
-    part: Method | type[Method] = find("method", method, METHODS) if isinstance(method, str) else method
-    check_part("method", method, part, VERBS, METHODS)
-    return part
-
-
 def make_method(
     part: Method | type[Method], steps: StepCount, rate: float, seed: int, options: Mapping[str, Any]
 ) -> Method:
-    """The method of a class, or a copy of an object, set to this number of `steps` and this `rate`.
-
-    seed     of a method by name
-    options  settings of a method by name
-    """
+    """The method of a class, with this `seed` and these `options`, or a copy of an object, of so many `steps`."""
     if isinstance(part, type):
         return build(part, {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
     if options:

@@ -1,7 +1,5 @@
 """What a person says, as a lesson: labels from any format, corrections and earlier lessons, in numbers per row."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -185,12 +183,9 @@ def unnamed(number: int) -> str:
 def first_lesson(
     given: Read, features: Sequence[Features], steps: int | None, names: Sequence[str] | None
 ) -> StepLabels:
-    """What `learn` is asked for: the names of labels are steps, others have none yet.
+    """What `learn` is asked for by labels that were `given`: their names are steps, or `names` where they are numbers.
 
-    given     timelines or arrays by video, as `read_labels` gives them
-    features  of every video
-    steps     how many steps there are to be; None: those that are labelled
-    names     names for steps that labels give as numbers
+    Where there are to be more `steps` than are labelled, the others have no name yet.
     """
     rate = features[0].rate
     samples = {one.name: len(one.rows) for one in features}
@@ -203,13 +198,8 @@ def first_lesson(
 
 
 def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels:
-    """What a procedure is taught: new labels, corrections, and the labels that it was taught before, in this order of
-    weight.
-
-    record  the procedure, with its corrections
-    given   new labels; None for the corrections alone
-    steps   how many steps there are to be; None: those that are named
-    """
+    """What a procedure is taught: new labels where any are `given`, corrections, and the labels that it was taught
+    before, in this order of weight; `steps`: how many there are to be, where not those that are named."""
     shown, timelines_now = record.steps, record.timelines
     before = known_rows(record)
     words = {name: Words(timelines_now[name], known) for name, known in record.document.known.items() if known}

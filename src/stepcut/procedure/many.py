@@ -1,7 +1,5 @@
 """Many videos or many tasks by one call, here or by workers; one that fails does not stop the others."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,15 +20,7 @@ from stepcut.tables import Cell, Table
 
 
 def ask(verb: str, procedure: str, word: str, trust: bool, device: str, video: str, progress: Hook = silent) -> Any:
-    """What a worker does: `procedure.VERB(video)`.
-
-    verb       "segment" or "check"
-    procedure  the folder of a procedure, which is opened once for every `word`
-    trust      import the code that the procedure names
-    device     where the backbone runs: auto, cpu or cuda
-    video      a path or an address
-    progress   told of its frames
-    """
+    """What a worker does: `procedure.VERB(video)`, segment or check, with a procedure opened once for every `word`."""
     return getattr(open_once(procedure, word, trust), verb)(video, device, progress)
 
 

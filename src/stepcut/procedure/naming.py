@@ -7,8 +7,6 @@ A recipe is a text file with a line for each step, with a usual duration or "any
     wipe table; any time
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +24,11 @@ from stepcut.features.backbones.weights import read_weights
 from stepcut.features.contract import Features
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats.common import decode
+from stepcut.methods.arithmetic import Floats
 from stepcut.methods.contract import Labels
+from stepcut.methods.default.consensus import pair_steps
 from stepcut.procedure.lesson import StepLabels, find_alike, unnamed
 
-Floats = NDArray[np.float64]
 NOTHING = 1e6
 """What it costs to pair a step with no name, or a name with no step: more than any real pair."""
 Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
@@ -37,9 +36,6 @@ Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
 
 WORDS, PICTURES = 2, 3
 """How many words are offered for a step, and how many pictures of it a namer is shown."""
-
-
-# ---------------------------------------------------------------------- a recipe
 
 
 @dataclass(frozen=True)
@@ -98,18 +94,11 @@ def fit_recipe(
 ) -> tuple[dict[int, str], dict[int, list[str]]]:
     """Which name is which step: those that order and durations decide, and for the other steps the likeliest names.
 
-    steps   the recipe
-    labels  the step of every row of every video, -1 for none
-    count   how many steps were found
-    rate    rows per second
-
     Steps and names are paired for the least cost; a name's place is its rank in the recipe, before all steps that may
     come at any time, after them, or between; a step's the median of its ranks (as shares of the video), and a duration
     counts by the logarithm of the ratio. A pair is sure when the best pairing without it costs more by the spread of
     the step's place between videos.
     """
-    from scipy.optimize import linear_sum_assignment
-
     places, spread, seconds = _measure(list(labels.values()), count, rate)
     fixed = [step for step in steps if not step.any_time]
     cost = np.zeros((count, len(steps)))
@@ -120,14 +109,14 @@ def fit_recipe(
             cost[:, column] += np.abs(places - np.clip(places, rank / len(steps), (rank + free) / len(steps)))
         if step.seconds:
             cost[:, column] += np.abs(np.log(np.maximum(seconds, 1e-3) / step.seconds)) / len(steps)
-    rows, columns = linear_sum_assignment(cost)
+    rows, columns = pair_steps(-cost)
     best = cost[rows, columns].sum()
     sure: dict[int, str] = {}
     likely: dict[int, list[str]] = {}
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         without = cost.copy()
         without[row, column] = NOTHING
-        other = without[linear_sum_assignment(without)].sum()
+        other = without[pair_steps(-without)].sum()
         if other - best > spread[row] + 1e-9:  # not by rounding alone
             sure[row] = steps[column].name
         else:
@@ -154,24 +143,15 @@ def _measure(labels: Sequence[Labels], count: int, rate: float) -> tuple[Floats,
     return np.nanmedian(ranks, axis=0), np.nanstd(ranks, axis=0), np.nanmedian(lengths, axis=0)
 
 
-# ---------------------------------------------------------------------- steps that were named before
-
-
 def carry_names(lesson: StepLabels, before: Mapping[str, Labels], after: Mapping[str, Labels]) -> list[str]:
     """Names for the steps found: labelled ones keep theirs; the names of the others go to the steps that now lie where
-    those lay before, and what is left has no name yet.
-
-    before  step numbers by video in the order of `lesson.names`, -1 for none
-    after   the step numbers that were found now
-    """
-    from scipy.optimize import linear_sum_assignment
-
+    those lay `before`, in the numbers of `lesson.names`, and what is left has no name yet."""
     given, used = lesson.names, lesson.used
     free = [number for number in range(len(given)) if number not in used]
     old = [number for number in free if given[number]]
     names = [name if number in used else "" for number, name in enumerate(given)]
     shared = shared_rows(before, after, len(given), len(given))[np.ix_(old, free)]
-    for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
+    for i, j in zip(*pair_steps(shared), strict=True):
         if shared[i, j] > 0:
             names[free[j]] = given[old[i]]
     return [name or unnamed(number) for number, name in enumerate(names)]
@@ -186,15 +166,8 @@ def shared_rows(before: Mapping[str, Labels], after: Mapping[str, Labels], rows:
     return shared
 
 
-# ---------------------------------------------------------------------- suggestions
-
-
 def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels], count: int) -> dict[int, list[str]]:
     """Words from the ImageNet classes of the default backbone, whose features these are; none for other features.
-
-    features  of every video
-    labels    the step of every row of every video, -1 for none
-    count     how many steps there are
 
     The score of a class is linear in the pooled features, so that the mean score of a step is the score of its mean
     row. The words of a step are those whose probability there is highest above their mean over all steps.
@@ -229,14 +202,7 @@ def words_of_features(features: Sequence[Features], labels: Mapping[str, Labels]
 def words_of_namer(
     namer: Namer, videos: Mapping[str, str | None], labels: Mapping[str, Labels], count: int, rate: float
 ) -> dict[int, list[str]]:
-    """Words from a user's own model, which sees some pictures of each step; words that most steps share are left out.
-
-    namer   from a list of pictures to words
-    videos  where each video lies
-    labels  the step of every row of every video, -1 for none
-    count   how many steps there are
-    rate    rows per second
-    """
+    """Words from a user's own model, which sees some pictures of each step; words that most share are left out."""
     found: dict[int, list[str]] = {}
     for step in range(count):
         places = [(videos[name], np.flatnonzero(numbers == step)) for name, numbers in labels.items()]

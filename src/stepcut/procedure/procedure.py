@@ -1,12 +1,10 @@
 """Procedure: what was learned from the videos of one task, and what can be done with it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -46,7 +44,7 @@ class Procedure(Record):
 
     # ------------------------------------------------------------------ what a person says
 
-    def rename(self, names: Mapping[int | str, str]) -> Procedure:
+    def rename(self, names: Mapping[int | str, str]) -> Self:
         """Give steps the names a person would use, by number or by present name. Changes this procedure and returns it.
 
         `proc.rename({0: "butter bread", "step 1": "add jam"})`
@@ -61,7 +59,7 @@ class Procedure(Record):
             self.corrections = self.corrections.do(edit)
         return self
 
-    def mark_mistakes(self, *videos: str, holds: bool = True) -> Procedure:
+    def mark_mistakes(self, *videos: str, holds: bool = True) -> Self:
         """Say which of the videos learned from hold mistakes: `check` takes them for normal ones no more, and the steps
         stay as they are. Changes this procedure and returns it.
 
@@ -82,7 +80,7 @@ class Procedure(Record):
         steps: int | None = None,
         source: Source | None = None,
         progress: Hook | None = None,
-    ) -> Procedure:
+    ) -> "Procedure":
         """Learn again from what a person says of some videos, and from the others as they are; gives a new procedure.
 
         labels    a folder or file of labels in any format, timelines by video, or arrays (T,) of this procedure's step
@@ -241,7 +239,8 @@ class Procedure(Record):
         same_state = mine.keys() == theirs.keys() and all(np.array_equal(mine[key], theirs[key]) for key in mine)
         # Where the features lay is no part of what was learned from them.
         configs = [{key: value for key, value in one.config.items() if key != "source"} for one in (self, other)]
-        same_parts = all(getattr(self, part) == getattr(other, part) for part in _COMPARED)
+        parts = ("steps", "timelines", "samples", "videos", "rate", "expectations")
+        same_parts = all(getattr(self, part) == getattr(other, part) for part in parts)
         return same_state and configs[0] == configs[1] and same_parts
 
     # ------------------------------------------------------------------ looking at it
@@ -263,9 +262,6 @@ class Procedure(Record):
             for name, timeline in self.timelines.items()
         )
         return f"<div><p>{escape(repr(self))}</p><p>{chips}</p>{bars}{draw_axis(end)}</div>"
-
-
-_COMPARED: tuple[str, ...] = ("steps", "timelines", "samples", "videos", "rate", "expectations")
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:

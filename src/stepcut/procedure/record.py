@@ -1,7 +1,5 @@
 """What a procedure is made of: what was learned, what a person corrected and labelled, and the model."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -60,7 +58,7 @@ class Outline:
         self._shown: tuple[Corrections, Document] | None = None
 
     @classmethod
-    def grown(cls, part: Outline, **more: Any) -> Self:
+    def grown(cls, part: "Outline", **more: Any) -> Self:
         """A record made of an outline, or a procedure made of a record: all fields of `part`, and `more`."""
         return cls(**{one.name: getattr(part, one.name) for one in fields(part)}, **more)
 

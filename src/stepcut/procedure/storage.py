@@ -14,8 +14,6 @@ severity.json      which steps are critical, optional or free in order, by the w
 edits.json         what a person corrected since, beside what was learned and never over it
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -142,38 +140,31 @@ def read(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     """Read a procedure that `save` wrote; `path`, `method` and `trust` are those of `stepcut.load`."""
     folder = as_path(path)
     with locked(folder, shared=True):
-        return _read(folder, method, trust)
-
-
-def _read(folder: Path | Address, method: type[Method] | None, trust: bool) -> Record:
-    outline = read_outline(folder)
-    saved, config = read_config(folder).get("model"), outline.config
-    if config["method"] == LABELS:
-        raise ProcedureError(
-            f"{folder}: these are labels to look at; nothing was learned from them. See: stepcut learn"
-        )
-    with damaged(folder), trusting(trust):
-        kind = method or find_saved("method", str(config["method"]), METHODS)
-        beside = [folder.absolute().parent] if isinstance(folder, Path) else []
-        config["backbone"] = find_files(config["backbone"], [*beside, Path.cwd()])
-        FeatureSpec.from_json(config["backbone"])
-        model = (folder / "model.safetensors").read_bytes()
-        if saved not in (None, _digest(model)):
-            raise ValueError("model.safetensors is not the one that was saved")
-        arrays = safetensors.numpy.load(model)
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError("model.safetensors holds values that are no numbers")
-        learned = kind.restore(config["settings"], arrays)
-        expectations = Expectations.from_json(read_json(folder / "check.json"))
-    try:
-        severity = read_severity(folder / FILE, outline.model_steps, outline.learned_steps)
-    except OptionError as error:
-        raise ProcedureError(str(error)) from error
+        outline = read_outline(folder)
+        saved, config = read_config(folder).get("model"), outline.config
+        if config["method"] == LABELS:
+            raise ProcedureError(
+                f"{folder}: these are labels to look at; nothing was learned from them. See: stepcut learn"
+            )
+        with damaged(folder), trusting(trust):
+            kind = method or find_saved("method", str(config["method"]), METHODS)
+            beside = [folder.absolute().parent] if isinstance(folder, Path) else []
+            config["backbone"] = find_files(config["backbone"], [*beside, Path.cwd()])
+            FeatureSpec.from_json(config["backbone"])
+            model = (folder / "model.safetensors").read_bytes()
+            if saved not in (None, _digest(model)):
+                raise ValueError("model.safetensors is not the one that was saved")
+            arrays = safetensors.numpy.load(model)
+            if not all(np.isfinite(array).all() for array in arrays.values()):
+                raise ValueError("model.safetensors holds values that are no numbers")
+            learned = kind.restore(config["settings"], arrays)
+            expectations = Expectations.from_json(read_json(folder / "check.json"))
+        try:
+            severity = read_severity(folder / FILE, outline.model_steps, outline.learned_steps)
+        except OptionError as error:
+            raise ProcedureError(str(error)) from error
     expectations = replace(expectations, severity=severity)
     return Record.grown(outline, method=learned, learned_expectations=expectations, trusted=trust)
-
-
-# ---------------------------------------------------------------------- all of a folder but the model
 
 
 def write_outline(outline: Outline, folder: Path, more: Mapping[str, Any] | None = None) -> None:

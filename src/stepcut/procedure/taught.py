@@ -1,7 +1,5 @@
 """Teaching a procedure in its folder: what changed by it, and how it is taken back."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path
@@ -13,6 +11,7 @@ from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
+from stepcut.methods.default.consensus import pair_steps
 from stepcut.procedure.folder import check_output, folder_here, locked, new_folder, put_in_place, read_fingerprint
 from stepcut.procedure.lesson import Given
 from stepcut.procedure.naming import shared_rows
@@ -30,12 +29,9 @@ def teach_folder(
     trust: bool = False,
     progress: Hook = silent,
 ) -> tuple[Procedure, Procedure]:
-    """Teach the procedure in a folder; gives it as it was and as it is now.
+    """As `Procedure.teach`, for the procedure in the folder `path`; gives it as it was and as it is now.
 
-    path      the folder
-    labels    see `Procedure.teach`, as for steps, source and progress
-    output    where to keep what was taught; left out, in the same folder, and `take_back` brings the old one back
-    trust     see `stepcut.load`
+    What was taught is kept at `output`; left out, in the same folder, and `take_back` brings the old one back.
     """
     target = path if output is None else output
     before = load(path, trust=trust)
@@ -90,11 +86,9 @@ def _kept(folder: Path, fingerprint: str) -> Path:
 def changes(before: Procedure, after: Procedure) -> dict[str, float]:
     """The share of each video that belongs to another step in `after` than in `before`; steps are matched by the time
     they share, so that a step with a new name is the same one."""
-    from scipy.optimize import linear_sum_assignment
-
     was, now, rows = before.labels, after.labels, len(before.steps)
     shared = shared_rows(was, now, rows, len(after.steps))
     match = np.full(rows + 1, -1)
-    for one, other in zip(*linear_sum_assignment(shared[:-1, :-1], maximize=True), strict=True):
-        match[one] = other
+    one, other = pair_steps(shared[:-1, :-1])
+    match[one] = other
     return {name: float(np.mean(match[was[name]] != now[name])) for name in now}

@@ -1,7 +1,5 @@
 """What a person said of a video, to the moment: it stands as it is, while learning goes by rows of features."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,12 +33,7 @@ def whole_words(timeline: Timeline, end: float) -> Words:
 
 
 def say_anew(before: Words, rows: Labels, names: Sequence[str], rate: Fraction) -> Words:
-    """What was said of a video `before`, under what labels of its rows say now.
-
-    rows   (T,), -2 where nobody said anything
-    names  of the steps, in the order of their numbers
-    rate   rows per second
-    """
+    """What was said of a video `before`, under what labels of its `rows` (T,), `rate` a second, say now, -2 nothing."""
     end = before.timeline.end
     now = Words(Timeline.from_labels(rows, float(rate), names, end), stretches_of(rows, rate, end))
     rest = Timeline([Segment(*stretch, "") for stretch in now.known], end).gaps()
@@ -49,13 +42,8 @@ def say_anew(before: Words, rows: Labels, names: Sequence[str], rate: Fraction) 
 
 
 def keep_words(words: Words, features: Features, labels: Labels, sure: Array, steps: Sequence[str]) -> Timeline:
-    """What a person said of a video, in these `words`, and elsewhere what was found, which reaches up to it.
-
-    features  of the video
-    labels    the step found for each row, (T,), -1 for none
-    sure      how sure that is, (T,)
-    steps     the names of the steps
-    """
+    """What a person said of a video, in these `words`, and elsewhere the `labels` (T,) that were found, as `sure` (T,)
+    as they are, which reach up to it."""
     rate, end = float(features.rate), features.duration
     parts = [Part(one.start, one.end, steps.index(one.step)) for one in words.spoken()]
     for begin, until in Timeline([Segment(*stretch, "") for stretch in words.known], end).gaps():
@@ -72,11 +60,7 @@ def keep_words(words: Words, features: Features, labels: Labels, sure: Array, st
 
 
 def stretches_of(rows: Labels, rate: Fraction, end: float) -> Stretches:
-    """The stretches of a video that labels of its rows speak of.
-
-    rows  (T,), -2 where nobody said anything
-    rate  rows per second
-    end   when the video ends
+    """The stretches of a video up to its `end` that labels of its `rows` (T,) speak of, `rate` a second.
 
     >>> stretches_of(np.array([-2, 0, -1, -2, 1]), Fraction(2), 2.4)
     ((0.5, 1.5), (2.0, 2.4))
@@ -88,5 +72,4 @@ def stretches_of(rows: Labels, rate: Fraction, end: float) -> Stretches:
 def middles(rows: int, rate: Fraction, end: float) -> Array:
     """The times that decide what each of the `rows` is: a row stands for the time from its own to the next one's, and
     the middle decides; what goes beyond the `end` of the video is taken from just before it."""
-    times: Array = np.clip((np.arange(rows) + 0.5) / float(rate), 0.0, max(end - 1e-6, 0.0))
-    return times
+    return np.asarray(np.clip((np.arange(rows) + 0.5) / float(rate), 0.0, max(end - 1e-6, 0.0)))

@@ -1,4 +1,4 @@
-"""What pictures share: style, size, legend, true timelines in the colours of what was found, and writing a figure."""
+"""What pictures share: style, true timelines in the colours of what was found, and writing a figure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Found = Procedure | Mapping[str, Timeline]
 
-WIDTH = 7.0
-"""Inches: the text width of most papers."""
 WANTED = "a procedure, as stepcut.learn and stepcut.load give it"
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -57,33 +55,6 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
             return draw(*args, **kwargs)
 
     return drawn
-
-
-def new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
-    """A figure that belongs to no window, so that a server may draw as well as a notebook."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    return figure, figure.subplots(1, columns)
-
-
-def legend(figure: Figure, entries: Mapping[str, str]) -> None:
-    """Names under the figure, none of them cut: as many columns as the longest one leaves room for."""
-    from matplotlib.patches import Patch
-
-    marks = [Patch(color=fill) for fill in entries.values()]
-    longest = max(map(len, entries), default=1)
-    width = figure.get_figwidth() / (0.35 + 0.055 * longest)  # inches: the mark, and a letter at 7 points
-    columns = max(1, min(6, int(width)))
-    figure.legend(marks, list(entries), loc="outside lower center", ncols=columns, fontsize=7)
-
-
-def short(text: str, most: int) -> str:
-    """At most `most` letters; the end stays, which tells names apart that begin alike."""
-    if len(text) <= most:
-        return text
-    end = (most - 1) // 2
-    return text[: most - 1 - end] + "…" + text[len(text) - end :]
 
 
 @styled
@@ -127,17 +98,13 @@ def compare(found: Found, truth: Any) -> Compared:
     timelines = {ours: true[theirs].rename(canonical) for ours, theirs in pairs}
     score, count = evaluation.score, len(evaluation.clusters)
     paint = colours_of(found, evaluation.clusters)
-    matched = {
-        score.name(step): paint[evaluation.clusters[k]] for k, step in score.matching.items() if k >= 0 and step > 0
-    }
+    matches = [(k, step) for k, step in score.matching.items() if k >= 0 and step > 0]
+    matched = {score.name(step): paint[evaluation.clusters[k]] for k, step in matches}
     alone = [step for step in dict.fromkeys(canonical.values()) if step not in matched]
     colours = {**matched, **{step: colour(count + place) for place, step in enumerate(alone)}}
     counts = score.confusion[1:, 1:]  # without background
-    names = {
-        evaluation.clusters[k]: score.name(step)
-        for k, step in score.matching.items()
-        if k >= 0 and step > 0 and counts[step - 1, k] == counts[:, k].max() > 0
-    }
+    most = [(k, step) for k, step in matches if counts[step - 1, k] == counts[:, k].max() > 0]
+    names = {evaluation.clusters[k]: score.name(step) for k, step in most}
     return Compared(evaluation, timelines, colours, names)
 
 

@@ -1,7 +1,5 @@
 """Segments as clips and pictures, a sheet and a grid movie of one step in all videos, and where the time goes."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,10 +36,7 @@ ROW = 5  # pictures in a row of a contact sheet
 def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Sequence[Fraction] | None = None) -> bool:
     """Write `start` to `end` of a video as an .mp4, with its sound; gives whether the packets were copied as they are.
 
-    video       the file
-    start, end  seconds from its first frame
-    target      the clip to write
-    keys        times of its key frames, where they are known already
+    `keys` are the times of its key frames, where they are known already.
     """
     with blame(Path(video)):
         start, end = _shown(video, start, end)
@@ -65,11 +60,7 @@ def _shown(video: str | Path, start: float, end: float) -> tuple[float, float]:
 
 
 def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
-    """Pictures of about one size as one.
-
-    tiles    the pictures
-    columns  how many in a row
-    """
+    """Pictures of about one size as one, `columns` of them in a row."""
     wide, high = max(tile.width for tile in tiles), max(tile.height for tile in tiles)
     sheet = Image.new("RGB", (columns * wide, math.ceil(len(tiles) / columns) * high))
     for place, tile in enumerate(tiles):
@@ -78,11 +69,7 @@ def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
 
 
 def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
-    """Several segments at once, each in a tile; one that has ended stands still.
-
-    parts   video file and segment
-    target  the .mp4 to write
-    """
+    """Several segments of video files at once, each in a tile, as an .mp4; one that has ended stands still."""
 
     def frames() -> Iterator[NDArray[np.uint8]]:
         films = [sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end)) for video, s in parts]

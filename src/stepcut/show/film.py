@@ -1,7 +1,5 @@
 """Films and pictures: writing .mp4 and .webm, a small copy for browsers, one frame as a JPEG."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Iterable, Iterator
@@ -48,15 +46,8 @@ def write_film(
     encoder: Encoder = CLIP,
     heard: Heard | None = None,
 ) -> None:
-    """Encode pictures (H, W, 3), of even sides or cut to them.
-
-    frames   the pictures, one after another
-    rate     how many a second
-    target   the file to write
-    form     the container: mp4 or webm
-    encoder  of the pictures, and its options
-    heard    whose sound is added
-    """
+    """Encode pictures (H, W, 3), of even sides or cut to them, `rate` a second, as mp4 or webm (`form`), with the sound
+    that is `heard`."""
     front = {"movflags": "+faststart"} if form == "mp4" else {}
     with av.open(str(target), "w", format=form, options=front) as out:
         stream: Any = None

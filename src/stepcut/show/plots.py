@@ -18,19 +18,7 @@ from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, as_items
 from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.procedure.procedure import Procedure
-from stepcut.show.canvas import (
-    WIDTH,
-    Found,
-    check_procedure,
-    colours_of,
-    compare,
-    legend,
-    new_figure,
-    save,
-    short,
-    styled,
-    timelines_of,
-)  # fmt: skip
+from stepcut.show.canvas import Found, check_procedure, colours_of, compare, save, styled, timelines_of
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -38,6 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["choice", "confusion", "embedding", "graph", "hierarchy", "loss", "orders", "save", "timelines"]
+
+WIDTH = 7.0
+"""Inches: the text width of most papers."""
 
 
 @styled
@@ -47,12 +38,11 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     steps = list(dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps))
     compared = None if truth is None else compare(found, truth)
     rows = len(drawn)
-    figure, axes = new_figure(WIDTH, 0.9 + (0.34 if compared else 0.24) * rows)
+    figure, axes = _new_figure(WIDTH, 0.9 + (0.34 if compared else 0.24) * rows)
     paint = colours_of(found, steps)
     for row, (name, timeline) in enumerate(drawn.items()):
-        true = compared.timelines.get(name) if compared else None
-        if true is not None and compared is not None:
-            _bar(axes, row - 0.25, 0.28, true, compared.colours)
+        if compared and name in compared.timelines:
+            _bar(axes, row - 0.25, 0.28, compared.timelines[name], compared.colours)
             _bar(axes, row + 0.14, 0.42, timeline, paint)
         else:
             _bar(axes, row, 0.62, timeline, paint)
@@ -69,7 +59,7 @@ def timelines(found: Found, truth: Any = None) -> Figure:
         entries = {step if names[step] == step else f"{step} = {names[step]}": fill for step, fill in paint.items()}
         missing = {step: fill for step, fill in compared.colours.items() if fill not in paint.values()}
         entries |= {f"not found: {step}": fill for step, fill in missing.items()}
-    legend(figure, entries)
+    _legend(figure, entries)
     return figure
 
 
@@ -103,7 +93,7 @@ def embedding(
     videos = np.repeat(np.arange(len(names)), [len(each) for each in embedded])
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
     at = PCA(2, random_state=seed).fit_transform(points[chosen])
-    figure, (left, right) = new_figure(WIDTH, 3.3, columns=2)
+    figure, (left, right) = _new_figure(WIDTH, 3.3, columns=2)
     paint = [*procedure.colours.values(), BACKGROUND_COLOUR]  # -1, background, is the last
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[paint[step] for step in steps[chosen]], **dots)
@@ -114,7 +104,7 @@ def embedding(
         axes.set_yticks([])
         axes.set_xlabel("first two principal components")
         axes.spines[["left", "bottom"]].set_visible(False)
-    legend(figure, procedure.colours)
+    _legend(figure, procedure.colours)
     return figure
 
 
@@ -136,12 +126,12 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
     found = procedure.orders.ranked
     ranked = found[:most]
     longest = max((len(order) for order, _ in ranked), default=1)
-    figure, axes = new_figure(WIDTH, 0.7 + 0.32 * len(ranked))
+    figure, axes = _new_figure(WIDTH, 0.7 + 0.32 * len(ranked))
     for row, (order, _) in enumerate(ranked):
         for place, step in enumerate(order):
             fill = procedure.colours[procedure.steps[step]]
             axes.barh(row, 0.94, left=place + 0.03, height=0.72, color=fill)
-            shown = short(procedure.steps[step], 11 if longest > 6 else 16)
+            shown = _short(procedure.steps[step], 11 if longest > 6 else 16)
             axes.text(place + 0.5, row, shown, ha="center", va="center", color=ink(fill), fontsize=6.5)
     counts = [f"{len(videos)} video{'' if len(videos) == 1 else 's'}" for _, videos in ranked]
     axes.set_yticks(range(len(ranked)), counts)
@@ -161,7 +151,7 @@ def loss(procedure: Procedure) -> Figure:
     curve = procedure.method.curve_
     if curve is None or not curve.values:
         raise NotLearned(f"method {procedure.config.get('method')!r} keeps no loss curve; there is nothing to plot.")
-    figure, axes = new_figure(WIDTH * 0.6, 2.6)
+    figure, axes = _new_figure(WIDTH * 0.6, 2.6)
     values = np.asarray(curve.values, dtype=np.float64)
     span = max(1, len(values) // 50)
     for number, name in enumerate(curve.names):
@@ -181,7 +171,7 @@ def choice(procedure: Procedure) -> Figure:
     chosen = procedure.method.choice_
     if chosen is None:
         raise NotLearned("the number of steps was given, not chosen; there is nothing to plot.")
-    figure, axes = new_figure(WIDTH, 1.8)
+    figure, axes = _new_figure(WIDTH, 1.8)
     tried, scores = chosen.candidates.T
     axes.plot(tried, scores, color=colour(0), lw=1, marker="o", ms=3)
     axes.plot(chosen.count, scores[tried == chosen.count], color=colour(0), marker="o", ms=7)
@@ -206,9 +196,9 @@ def hierarchy(procedure: Procedure) -> Figure:
         joined = tuple(sorted(merge.a + merge.b))
         links.append([place[merge.a], place[merge.b], number + 1, len(joined)])
         place[joined] = len(tree.steps) + number
-    figure, axes = new_figure(WIDTH, 0.6 + 0.22 * len(tree.steps))
-    drawn = {"labels": [short(name, 40) for name in tree.steps], "orientation": "left", "leaf_font_size": 7, "ax": axes}
-    dendrogram(np.array(links, dtype=float), link_color_func=lambda _: "#555555", **drawn)
+    figure, axes = _new_figure(WIDTH, 0.6 + 0.22 * len(tree.steps))
+    drawn = {"orientation": "left", "leaf_font_size": 7, "link_color_func": lambda _: "#555555", "ax": axes}
+    dendrogram(np.array(links, dtype=float), labels=[_short(name, 40) for name in tree.steps], **drawn)
     axes.set_xticks(range(len(links) + 1), [str(len(tree.steps) - joins) for joins in range(len(links) + 1)])
     axes.set_xlabel("steps that are left")
     axes.spines["left"].set_visible(False)
@@ -225,7 +215,7 @@ def confusion(found: Found, truth: Any) -> Figure:
     counts = np.roll(score.confusion, -1, axis=(0, 1))  # background and no step go last
     names = [score.name(step) for step in range(1, len(counts))]
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    figure, axes = new_figure(1.8 + 0.55 * len(counts[0]), 1.2 + 0.34 * len(counts))
+    figure, axes = _new_figure(1.8 + 0.55 * len(counts[0]), 1.2 + 0.34 * len(counts))
     axes.imshow(share, cmap="Blues", vmin=0, vmax=100, aspect="auto")
     for (row, column), value in np.ndenumerate(share):
         if value >= 0.5:
@@ -237,9 +227,9 @@ def confusion(found: Found, truth: Any) -> Figure:
             axes.add_patch(
                 Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=paint[evaluation.clusters[cluster]], linewidth=2)
             )
-    found_as = [*(short(name, 16) for name in evaluation.clusters), "no step"]
+    found_as = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
     axes.set_xticks(range(len(found_as)), found_as, rotation=40, ha="right")
-    axes.set_yticks(range(len(counts)), [*(short(name, 28) for name in names), "background"])
+    axes.set_yticks(range(len(counts)), [*(_short(name, 28) for name in names), "background"])
     axes.set_xlabel("found")
     axes.set_ylabel("true, % of its time")
     axes.tick_params(length=0)
@@ -247,11 +237,35 @@ def confusion(found: Found, truth: Any) -> Figure:
     return figure
 
 
-# ---------------------------------------------------------------------- inside
-
-
 def _bar(axes: Axes, row: float, height: float, timeline: Timeline, paint: Mapping[str, str]) -> None:
     axes.barh(row, timeline.end, height=height, color="#efefef", linewidth=0)
     for segment in timeline:
         fill = paint.get(segment.step, BACKGROUND_COLOUR)
         axes.barh(row, segment.duration, left=segment.start, height=height, color=fill, linewidth=0)
+
+
+def _new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
+    """A figure that belongs to no window, so that a server may draw as well as a notebook."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    return figure, figure.subplots(1, columns)
+
+
+def _legend(figure: Figure, entries: Mapping[str, str]) -> None:
+    """Names under the figure, none of them cut: as many columns as the longest one leaves room for."""
+    from matplotlib.patches import Patch
+
+    marks = [Patch(color=fill) for fill in entries.values()]
+    longest = max(map(len, entries), default=1)
+    width = figure.get_figwidth() / (0.35 + 0.055 * longest)  # inches: the mark, and a letter at 7 points
+    columns = max(1, min(6, int(width)))
+    figure.legend(marks, list(entries), loc="outside lower center", ncols=columns, fontsize=7)
+
+
+def _short(text: str, most: int) -> str:
+    """At most `most` letters; the end stays, which tells names apart that begin alike."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    return text[: most - 1 - end] + "…" + text[len(text) - end :]

@@ -1,7 +1,5 @@
 """The report: one HTML file that needs nothing else, says what was learned in words, and prints well."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator, Sequence
@@ -125,12 +123,8 @@ def _gallery(procedure: Procedure, each: int) -> str:
 
 
 def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[str, float, str]]:
-    """The pictures that best show a step, with their videos and times: the middles of its surest segments.
-
-    procedure  whose step it is; a video that is no longer where it was is passed over
-    step       its name
-    each       from how many videos, the surest first
-    """
+    """The pictures that best show a step, with their videos and times: the middles of its surest segments, from `each`
+    so many videos; one that is no longer where it was is passed over."""
     surest: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
         # None: a person set it.

@@ -85,10 +85,8 @@ def make_kitchen(
     settings: dict[str, Any] = {"edition": EDITION, "videos": videos, "seed": seed, "view": view, **DEFAULTS, **plan}
     there = read_json(root / "kitchen.json") if (root / "kitchen.json").is_file() else settings
     if differing := [f"{key}={there.get(key)!r}" for key, value in settings.items() if there.get(key) != value]:
-        raise DataError(
-            f"{root}: another toy kitchen is there, made with {', '.join(differing)}; old and new videos would mix. "
-            "Choose another folder, or delete this one."
-        )
+        what = f"{root}: another toy kitchen is there, made with {', '.join(differing)}; old and new videos would mix"
+        raise DataError(f"{what}. Choose another folder, or delete this one.")
     write_json(root / "kitchen.json", settings)
     write_json(root / "graph.json", {"steps": STEPS, "edges": sorted(EDGES)})
     flaws = {script.name: script.flaws for script in scripts if script.flaws}

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from math import atan2, cos, hypot, pi, sin
 from pathlib import Path
 
+import av
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import gaussian_filter1d
 
 from stepcut.datasets.toy import things
-from stepcut.datasets.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, draw_look, paint_kitchen, settle, work_at
+from stepcut.datasets.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, paint_kitchen, settle, work_at
 from stepcut.datasets.toy.script import PASTIMES, STEPS, Script, Shot
 from stepcut.datasets.toy.things import Pixels, expose, overlay
 from stepcut.files.atomic import whole_file
@@ -37,15 +38,19 @@ class InHand:
 
 
 def render_frames(script: Script, view: str = "ego", look: Look | None = None) -> Iterator[Pixels]:
-    """Every frame of a script, `(240, 320, 3)` RGB at FPS frames a second; frame `i` shows the time `i / FPS`.
-
-    `look` overrides what the seed of the script gives.
-    """
-    look = draw_look(script.seed) if look is None else look
+    """Every frame of a `script` from a `view`, `(240, 320, 3)` RGB at FPS frames a second; frame `i` shows the time
+    `i / FPS`. The `look` overrides what the seed of the script gives."""
+    look = look or Look(script.seed)
     rng = np.random.default_rng([*script.seed, 4])
     kitchen = paint_kitchen(look, script.seed)
-    sprites = _make_sprites(look)
-    path = _fly_side(script, rng) if view == "side" else _fly_ego(script, look, rng)
+    colours = look.body | look.ware
+    sprites = {name: things.make_sprite(name, colours) for name in ("left", "right", "person", "dish", "pour", "tap")}
+    sprites |= {step: things.make_sprite(step, {**colours, "handle": look.tools[step]}) for step in STEPS}
+    if view == "side":  # from a tripod: the whole kitchen at once, with hardly a tremble
+        path = np.tile([WIDTH / 2, HEIGHT / 2, SIZE[0] / WIDTH * 1.04, 0.0], (_count(script), 1))
+        path[:, :2] += 1.5 * rng.standard_normal(2)
+    else:
+        path = _fly_ego(script, look, rng)
     finish = _make_finish(look, len(path), rng)
     seen = _seen(kitchen, view)
     shrunk = WIDTH / seen.shape[1]  # units that a pixel of the picture is
@@ -70,8 +75,7 @@ def render_frames(script: Script, view: str = "ego", look: Look | None = None) -
                 x, y = (head + np.clip(spot - head, -reach, reach)).tolist()
             for item in items:
                 at = _project(camera, x + item.x, y + item.y)
-                sprite = sprites[item.thing]
-                _draw(frame, sprite.pixels, sprite.grip, at, item.turn + roll, item.size * zoom)
+                _draw(frame, *sprites[item.thing], at, item.turn + roll, item.size * zoom)
             yield finish(frame, number)
             number += 1
         if shot.step:
@@ -86,8 +90,6 @@ def _seen(kitchen: Image.Image, view: str) -> Pixels:
 
 def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego") -> None:
     """Film a script into an mp4 file, whole or not at all."""
-    import av
-
     h264 = "libx264" in av.codecs_available  # what browsers play; MPEG-4 is in every build
     options = {"preset": "ultrafast", "crf": "26"} if h264 else {"qscale": "4"}
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
@@ -102,8 +104,6 @@ def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego"
 
 def is_filmed(script: Script, path: Path) -> bool:
     """Whether the mp4 file of a script is there and can be read to its end."""
-    import av
-
     if not path.is_file():
         return False
     try:
@@ -113,15 +113,13 @@ def is_filmed(script: Script, path: Path) -> bool:
         return False
 
 
-# ---------------------------------------------------------------------- where the camera is: (x, y, zoom, roll degrees)
-
-
 def _count(script: Script) -> int:
     return round(script.duration * FPS)
 
 
 def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The head: it turns to the work of each shot within half a second about its start, sways and shakes."""
+    """Where the head is, (frames, 4): x, y, zoom and roll in degrees. It turns to the work of each shot within half a
+    second about its start, sways and shakes."""
     path = np.empty((_count(script), 4))
     times = np.arange(len(path)) / FPS
     for shot in script.shots:
@@ -149,53 +147,42 @@ def _fly_ego(script: Script, look: Look, rng: np.random.Generator) -> NDArray[np
     return path
 
 
-def _fly_side(script: Script, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The tripod: the whole kitchen at once, with hardly a tremble."""
-    path = np.tile([WIDTH / 2, HEIGHT / 2, SIZE[0] / WIDTH * 1.04, 0.0], (_count(script), 1))
-    path[:, :2] += 1.5 * rng.standard_normal(2)
-    return path
-
-
 def _sway(t: NDArray[np.float64], pace: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """A smooth wandering between about -1 and 1, of about `pace` swings a second."""
     waves = [np.sin(2 * pi * (pace * rng.uniform(0.5, 1.6) * t + rng.random())) for _ in range(3)]
     return np.asarray(sum(waves) / 2.0, dtype=np.float64)
 
 
-# ---------------------------------------------------------------------- what the hands do, t seconds into a shot
-
-
 def _hold(shot: Shot, t: float) -> list[InHand]:
-    """The hands and what they hold, the rearmost first."""
+    """The hands and what they hold, `t` seconds into a shot, the rearmost first."""
     act, own = shot.act, np.random.default_rng([shot.seed, 2])
     pace = own.uniform(0.75, 1.3)
     dx, dy, turn = own.uniform(-14, 14), own.uniform(-10, 10), own.uniform(-8, 8)
     beat = 2 * pi * pace * t
-    if act == "cut bread":
-        x, y = 14 + dx, 58 + dy + 20 * sin(1.7 * beat)
-        return [InHand("left", -62 + dx, 34, 28), InHand(act, x, y, -12 + turn), InHand("right", x, y, -24)]
-    if act == "spread butter":
-        x, y = 66 + dx + 26 * sin(beat), 74 + dy + 8 * cos(0.7 * beat)
-        return [InHand("left", -80, 60 + dy, 30), InHand(act, x, y, -52 + turn), InHand("right", x, y, -30)]
-    if act == "add jam":  # from the jar to the toast and back
-        way = 0.5 + 0.5 * np.tanh(3 * sin(0.55 * beat))
-        x, y = 10 + 80 * way + dx, 96 - 40 * way + dy
-        return [InHand("left", -16, 30, 34), InHand(act, x, y, -28 + turn - 20 * way), InHand("right", x, y, -26)]
-    if act == "pour water":
-        x, y, tip = 92 + dx, -96 + dy + 4 * sin(0.5 * beat), -34 + turn / 2 + 4 * sin(0.6 * beat)
-        return [InHand("pour", -34 + dx, -64 + dy), InHand(act, x, y, tip), InHand("right", x, y, -40)]
-    if act == "stir tea":
-        x, y = 24 + 15 * cos(1.4 * beat) + dx / 3, 86 + 8 * sin(1.4 * beat)
-        return [InHand("left", -74, 36 + dy, 34), InHand(act, x, y, -20 + turn / 2), InHand("right", x, y, -28)]
-    if act == "wash dish":
-        x, y = 26 + dx + 24 * cos(1.2 * beat), 30 + dy + 16 * sin(1.2 * beat)
-        return [
+    way = 0.5 + 0.5 * np.tanh(3 * sin(0.55 * beat))  # of the jam, from the jar to the toast and back
+    tools = {  # where the tool is, how it is turned, and how the right hand is that holds it
+        "cut bread": (14 + dx, 58 + dy + 20 * sin(1.7 * beat), -12 + turn, -24),
+        "spread butter": (66 + dx + 26 * sin(beat), 74 + dy + 8 * cos(0.7 * beat), -52 + turn, -30),
+        "add jam": (10 + 80 * way + dx, 96 - 40 * way + dy, -28 + turn - 20 * way, -26),
+        "pour water": (92 + dx, -96 + dy + 4 * sin(0.5 * beat), -34 + turn / 2 + 4 * sin(0.6 * beat), -40),
+        "stir tea": (24 + 15 * cos(1.4 * beat) + dx / 3, 86 + 8 * sin(1.4 * beat), -20 + turn / 2, -28),
+        "wash dish": (26 + dx + 24 * cos(1.2 * beat), 30 + dy + 16 * sin(1.2 * beat), turn, -24),
+    }
+    behind = {
+        "cut bread": [InHand("left", -62 + dx, 34, 28)],
+        "spread butter": [InHand("left", -80, 60 + dy, 30)],
+        "add jam": [InHand("left", -16, 30, 34)],
+        "pour water": [InHand("pour", -34 + dx, -64 + dy)],
+        "stir tea": [InHand("left", -74, 36 + dy, 34)],
+        "wash dish": [
             InHand("tap", 4, -70),
             InHand("dish", -4, 22 + dy, 6 * sin(beat)),
             InHand("left", -78, 44 + dy, 26),
-            InHand(act, x, y, turn),
-            InHand("right", x, y, -24),
-        ]
+        ],
+    }
+    if act in tools:
+        x, y, tip, hand = tools[act]
+        return [*behind[act], InHand(act, x, y, tip), InHand("right", x, y, hand)]
     if act in ("phone", "fiddle"):
         x, y = 10 + 2 * dx + 8 * sin(0.4 * beat), 50 + dy
         return [InHand("thing", x, y, turn + 6 * sin(0.3 * beat), 0.9), InHand("right", x, y, -14)]
@@ -212,15 +199,6 @@ def _stand(items: list[InHand]) -> list[InHand]:
             item = InHand(item.thing, item.x, item.y, atan2(-x, y) * 180 / pi, hypot(x, y) / 390)
         whole.append(item)
     return whole
-
-
-def _make_sprites(look: Look) -> dict[str, things.Sprite]:
-    colours = {**look.body, **look.ware}
-    plain = {thing: things.make_sprite(thing, colours) for thing in ("left", "right", "person", "dish", "pour", "tap")}
-    return plain | {step: things.make_sprite(step, {**colours, "handle": look.tools[step]}) for step in STEPS}
-
-
-# ---------------------------------------------------------------------- pictures
 
 
 def _project(camera: NDArray[np.float64], x: float, y: float) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import colorsys
-from dataclasses import dataclass, field
 
 import numpy as np
 from PIL import Image
@@ -28,66 +27,40 @@ def _hsv(h: float, s: float, v: float) -> Colour:
     return (r, g, b)
 
 
-@dataclass(frozen=True)
 class Look:
-    """What is particular to one video.
+    """What is particular to one video, drawn from its `seed`; steps look alike across kitchens in their shapes only.
 
-    `body` are the colours of the cook, `ware` of what the household owns and eats, `tools` of each step's tool; steps
-    look alike across kitchens in their shapes only. `places` gives the x of each place.
+    `body` are the colours of the cook, `ware` of what the household owns and eats, `tools` of each step's tool;
+    `places` gives the x of each place.
     """
 
-    wall: Colour
-    tiles: str
-    counter: Colour
-    surface: str
-    cupboards: Colour
-    body: dict[str, Colour]
-    light: tuple[float, float, float]
-    gamma: float
-    vivid: float
-    noise: float
-    mirrored: bool
-    closeness: float
-    ware: dict[str, Colour]
-    places: dict[str, float]
-    tools: dict[str, Colour] = field(default_factory=dict)
-
-
-def draw_look(seed: tuple[int, int]) -> Look:
-    """The looks of a video, from its seed."""
-    rng = np.random.default_rng([*seed, 2])
-    warm = rng.uniform(-0.3, 0.3)
-    gain = rng.uniform(0.75, 1.3)
-    order = rng.permutation(4)
-    handle = _one_of(KITCHEN["handles"], rng)
-    return Look(
-        wall=_hsv(rng.uniform(), rng.uniform(0.1, 0.75), rng.uniform(0.45, 0.95)),
-        tiles=str(rng.choice(["square", "brick", "stripe", "plain", "dots"])),
-        counter=_hsv(rng.uniform(), rng.uniform(0.05, 0.5), rng.uniform(0.25, 0.9)),
-        surface=str(rng.choice(["wood", "marble", "check", "plain", "stripe"])),
-        cupboards=_hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.3, 0.95)),
-        body={
+    def __init__(self, seed: tuple[int, int]) -> None:
+        rng = np.random.default_rng([*seed, 2])
+        warm = rng.uniform(-0.3, 0.3)
+        gain = rng.uniform(0.75, 1.3)
+        order = rng.permutation(4)
+        handle = _one_of(KITCHEN["handles"], rng)
+        self.wall = _hsv(rng.uniform(), rng.uniform(0.1, 0.75), rng.uniform(0.45, 0.95))
+        self.tiles = str(rng.choice(["square", "brick", "stripe", "plain", "dots"]))
+        self.counter = _hsv(rng.uniform(), rng.uniform(0.05, 0.5), rng.uniform(0.25, 0.9))
+        self.surface = str(rng.choice(["wood", "marble", "check", "plain", "stripe"]))
+        self.cupboards = _hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.3, 0.95))
+        self.body = {
             "skin": _one_of(KITCHEN["skins"], rng),
             "sleeve": _hsv(rng.uniform(), rng.uniform(0.2, 0.9), rng.uniform(0.2, 0.95)),
             "trousers": _hsv(rng.uniform(), rng.uniform(0.1, 0.6), rng.uniform(0.15, 0.6)),
-        },
-        light=(gain * (1 + warm), gain, gain * (1 - warm)),
-        gamma=rng.uniform(0.6, 1.2),
-        vivid=rng.uniform(0.3, 1.2),
-        noise=rng.uniform(2, 9),
-        mirrored=bool(rng.random() < 0.3),
-        closeness=rng.uniform(0.75, 1.25),
-        ware={**{name: _one_of(colours, rng) for name, colours in KITCHEN["wares"].items()}, "tea": _any(rng)},
-        places={
-            name: 250 + 365 * int(k) + rng.uniform(-20, 20)
-            for name, k in zip(("board", "plate", "cup", "sink"), order, strict=True)
-        },
-        tools={
-            step: things.STEEL if step in ("add jam", "stir tea") else _hsv(rng.uniform(), 0.5, 0.7)
-            if step in ("pour water", "wash dish") else handle
-            for step in STEPS
-        },
-    )  # fmt: skip
+        }
+        self.light = (gain * (1 + warm), gain, gain * (1 - warm))
+        self.gamma = rng.uniform(0.6, 1.2)
+        self.vivid = rng.uniform(0.3, 1.2)
+        self.noise = rng.uniform(2, 9)
+        self.mirrored = bool(rng.random() < 0.3)
+        self.closeness = rng.uniform(0.75, 1.25)
+        self.ware = {name: _one_of(colours, rng) for name, colours in KITCHEN["wares"].items()} | {"tea": _any(rng)}
+        names = zip(("board", "plate", "cup", "sink"), order.tolist(), strict=True)
+        self.places = {name: 250 + 365 * k + rng.uniform(-20, 20) for name, k in names}
+        self.tools = dict.fromkeys(STEPS, handle) | dict.fromkeys(("add jam", "stir tea"), things.STEEL)
+        self.tools |= {step: _hsv(rng.uniform(), 0.5, 0.7) for step in ("pour water", "wash dish")}
 
 
 def work_at(look: Look, step: str) -> tuple[float, float]:
@@ -112,8 +85,11 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
         c.disc(x + 176, FRONT + 70, 6, 6, things.STEEL, 1)
     c.box(0, FLOOR, WIDTH, HEIGHT, shade(look.cupboards, 0.45))
     c.texture(1 + 0.12 * gaussian_filter(rng.standard_normal((60, 200)), 1.0), FLOOR, HEIGHT)
-    for _ in range(7):
-        _clutter(c, rng.uniform(60, WIDTH - 60), rng.uniform(COUNTER + 20, COUNTER + 70), rng)
+    for _ in range(7):  # at the back of the counter
+        at = rng.uniform(60, WIDTH - 60), rng.uniform(COUNTER + 20, COUNTER + 70)
+        thing = ("bottle", "carton", "fruit")[rng.integers(3)]
+        colours = {"paint": _any(rng)} | ({"print": _any(rng)} if thing == "carton" else {})
+        things.draw(c, thing, colours, *at)
     for thing, place, dx, y in KITCHEN["counter"]:
         things.draw(c, thing, look.ware, look.places[place] + dx, y)
     return c.done().convert("RGB")
@@ -201,10 +177,3 @@ def _hang(c: Canvas, x: float, y: float, rng: np.random.Generator) -> None:
 
 
 WINDOW_FRAME = (236, 232, 224)
-
-
-def _clutter(c: Canvas, x: float, y: float, rng: np.random.Generator) -> None:
-    """Some bottle, box or fruit at the back of the counter."""
-    thing = ("bottle", "carton", "fruit")[rng.integers(3)]
-    colours = {"paint": _any(rng), **({"print": _any(rng)} if thing == "carton" else {})}
-    things.draw(c, thing, colours, x, y)

@@ -16,14 +16,7 @@ from stepcut.timeline import Segment, Timeline
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
 """The steps of the task, in the order in which a careful cook does them."""
 
-EDGES = frozenset(
-    {
-        ("cut bread", "spread butter"),
-        ("spread butter", "add jam"),
-        ("add jam", "wash dish"),
-        ("pour water", "stir tea"),
-    }
-)
+EDGES = frozenset({*pairwise(("cut bread", "spread butter", "add jam", "wash dish")), ("pour water", "stir tea")})
 """The true task graph: `(before, after)`, transitively reduced. The tea and the bread do not wait for each other."""
 
 PASTIMES = ("wander", "look", "phone", "fiddle")
@@ -204,9 +197,6 @@ def _fill(sequence: list[str], duration: float, background: float, rng: np.rando
     if idle.any():
         lengths[idle] *= duration * background / lengths[idle].sum()
     bounds = np.round(np.cumsum([0.0, *lengths]) * GRID).astype(int)
-    seeds = rng.integers(2**31, size=len(acts))
-    return tuple(
-        Shot(first / GRID, last / GRID, act, int(seeds[k]))
-        for k, ((first, last), act) in enumerate(zip(pairwise(bounds.tolist()), acts, strict=True))
-        if last > first
-    )
+    seeds = rng.integers(2**31, size=len(acts)).tolist()
+    shots = zip(pairwise(bounds.tolist()), acts, seeds, strict=True)
+    return tuple(Shot(first / GRID, last / GRID, act, seed) for (first, last), act, seed in shots if last > first)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ Pixels = NDArray[np.uint8]
 ONE, HALF, FULL = np.float32(1), np.float32(0.5), np.float32(1 / 255)
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
+Sprite = tuple[Pixels, Point]
+"""A picture (h, w, 4), and the point by which it is held."""
 
 
 def shade(colour: Colour, by: float) -> Colour:
@@ -96,14 +97,6 @@ COLOURS: dict[str, Colour] = {
 """The colours that are the same in all kitchens; an empty cup shows its glaze."""
 
 
-@dataclass(frozen=True)
-class Sprite:
-    """A picture, `pixels` (h, w, 4), with the point by which it is held."""
-
-    pixels: Pixels
-    grip: tuple[float, float]
-
-
 def draw(canvas: Canvas, thing: str, colours: Mapping[str, Colour], x: float = 0, y: float = 0) -> None:
     """Draw a thing about (x, y); `colours` are those of the household, by name."""
     palette = {**COLOURS, **colours}
@@ -129,7 +122,7 @@ def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
     width, height = about["size"]
     canvas = Canvas(width, height, fine=about.get("fine", 3))
     draw(canvas, thing, colours)
-    return Sprite(np.asarray(canvas.done()), (about["grip"][0], about["grip"][1]))
+    return np.asarray(canvas.done()), (about["grip"][0], about["grip"][1])
 
 
 @cache
@@ -153,7 +146,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
         for k in range(int(rng.integers(2, 8))):
             width = rng.uniform(30, 105)
             c.box(78, 42 + 26 * k, 78 + width, 42 + 26 * k + rng.uniform(8, 20), any_colour(), 4)
-        return Sprite(np.asarray(c.done()), (126, 250))
+        return np.asarray(c.done()), (126, 250)
     for _ in range(int(rng.integers(3, 8))):  # a gadget made up of shapes and colours
         x, y, r = rng.uniform(70, 190), rng.uniform(60, 220), rng.uniform(18, 70)
         corners = int(rng.integers(2, 8))
@@ -163,10 +156,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
             turn = rng.uniform(0, 6)
             angles = [turn + 2 * math.pi * k / corners for k in range(corners)]
             c.shape([(x + r * math.cos(a), y + r * math.sin(a)) for a in angles], any_colour())
-    return Sprite(np.asarray(c.done()), (126, 210))
-
-
-# ---------------------------------------------------------------------- the two inner loops of the camera, compiled
+    return np.asarray(c.done()), (126, 210)
 
 
 @compiled_later
@@ -210,10 +200,8 @@ def expose(
     grain: NDArray[np.float32],
     mirrored: bool,
 ) -> Pixels:
-    """The frame as the sensor gives it: `levels` (3, 256) of light, darker at the `rim` (H, W), with `grain` (H, W).
-
-    `vivid` is how strong colours are: 0 for grey, 1 for as they are.
-    """
+    """The frame as the sensor gives it: `levels` (3, 256) of light, darker at the `rim` (H, W), with `grain` (H, W),
+    and colours as strong as `vivid` says: 0 for grey, 1 for as they are."""
     height, width = frame.shape[:2]
     out = np.empty_like(frame)
     for y in range(height):

@@ -30,9 +30,10 @@ from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.baselines.kmeans import smooth_embedding
+from stepcut.methods.cnc.method import EMBEDDERS
 from stepcut.methods.contract import build
 from stepcut.methods.segmenters import SEGMENTERS
-from stepcut.plugins import find, needs
+from stepcut.plugins import find
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
@@ -218,11 +219,9 @@ def train_embedder(work: Work) -> Path:
     path = work.file("embeddings", given).with_suffix(".safetensors")
     if path.exists():
         return path
-    with needs("cnc"):
-        from stepcut.methods.cnc.embedder import Embedder
-
     rows, checkpoint = material.read(), path.with_suffix(".checkpoint")
-    embedder = build(Embedder, {"device": work.device, **given}).fit(list(rows.values()), checkpoint=checkpoint)
+    embedder = build(EMBEDDERS["cnc"], {"device": work.device, **given})
+    embedder.fit(list(rows.values()), checkpoint=checkpoint)
     embeddings = map(np.ascontiguousarray, embedder.transform(list(rows.values())))
     with whole_file(path) as temporary:
         save_file(dict(zip(rows, embeddings, strict=True)), temporary)

@@ -29,13 +29,9 @@ MAPS = {
 
 
 def state_cost(spec: FeatureSpec | str | None, maps: str, tasks: Sequence[Task], folder: Path) -> str | None:
-    """What the maps take at most, in words, before any is made; a disk that is too small is an error.
-
-    spec    how they are made; None is the answer where it gives vectors, or features are given
-    maps    a word of `MAPS`
-    tasks   whose videos
-    folder  of the experiment
-    """
+    """What the maps of the videos of `tasks` take at most, in words, before any is made for the experiment in `folder`;
+    a disk that is too small is an error. `maps` is a word of `MAPS`, and `spec` says how they are made: where it gives
+    vectors, or features are given, the answer is None."""
     if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
         return None
     filmed = [[video for video in task if video.path and video.timeline] for task in tasks]

@@ -81,9 +81,8 @@ def make_material(
 ) -> Material | None:
     """The material of a `task` from a camera, `view`; None where no video has a truth and the features.
 
-    kind  given features by their name, or how they are made of videos; None where there is nothing
-    fps   rows per second of given features that do not say it (1)
-    make  makes features of videos
+    `kind` names given features, of `fps` rows a second (1) where they do not say it, or says how `make` is to make them
+    of videos; None where there is nothing.
     """
     true = {video.name: video for video in task if video.timeline is not None and len(video.timeline)}
     if kind is None:
@@ -152,14 +151,11 @@ def find_tasks(
     toy: Mapping[str, Any],
     progress: Hook,
 ) -> tuple[str, list[tuple[str, Task]]]:
-    """The name of the data set, and its tasks, each after the camera that saw it.
+    """The name of the data set, and its tasks, or only these `tasks`, whatever the case of their names, each after the
+    camera that saw it: every one where `views` are wanted.
 
-    roots     "toy", or folders of one data set, or NAME:DIR where its kind cannot be told
-    tasks     only these
-    views     from every camera
-    folder    where videos of the toy kitchen are kept
-    toy       settings of the toy kitchen
-    progress  hears how far it is filmed
+    `roots` are "toy", or folders of one data set, or NAME:DIR where its kind cannot be told. The toy kitchen is filmed
+    with the settings `toy` into `folder`; `progress` hears how far that is.
     """
     if [str(root) for root in roots] == ["toy"]:
         name, seen = "toy", {}
@@ -170,7 +166,12 @@ def find_tasks(
             seen[view] = load("toy", folder / f"toy-{eye}")
     else:
         name, seen = _load(roots, views)
-    return name, [(view, task) for view, found in seen.items() for task in _select(found, tasks)]
+    chosen = []
+    for view, found in seen.items():
+        names = {task.name: task for task in found}
+        spelled = {each.casefold(): each for each in names}
+        chosen += [(view, choose("task", spelled.get(each.casefold(), each), names)) for each in tasks or names]
+    return name, chosen
 
 
 def _load(roots: Sequence[str | os.PathLike[str]], views: bool) -> tuple[str, dict[str, list[Task]]]:
@@ -209,22 +210,13 @@ def _which(data: str) -> tuple[str, str]:
     raise failed or DataError(f"{data}: no data set is known by this folder. 'stepcut data list' names those that are.")
 
 
-def _select(found: Sequence[Task], wanted: Sequence[str] | None) -> list[Task]:
-    """The tasks that are wanted, whatever the case of their names, or all."""
-    names = {task.name: task for task in found}
-    spelled = {name.casefold(): name for name in names}
-    return [choose("task", spelled.get(name.casefold(), name), names) for name in wanted or names]
-
-
 def choose_features(
     features: str | None, spec: FeatureSpec | None, fps: Rate | None, tasks: Sequence[Task]
 ) -> str | FeatureSpec | None:
-    """Given features by their name, or how to make them of videos, or None where there is nothing.
+    """Given features by their name, or how to make them of the videos of `tasks`, or None where there is nothing.
 
-    features  the name of given features; left out, the only ones there are
-    spec      how features are made of videos; given ones that were made so are used in place of the videos
-    fps       rows per second of those made of videos by the default
-    tasks     that need them
+    `features` names given ones; left out, the only ones there are. They are made by `spec`, or by the default, `fps`
+    rows a second; given ones that were made by the spec are used in place of the videos.
     """
     given = sorted({name for task in tasks for video in task for name in video.features})
     filmed = any(video.path for task in tasks for video in task)

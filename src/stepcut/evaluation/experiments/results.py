@@ -28,8 +28,6 @@ NOTES = 4
 Key = tuple[str | int, ...]
 """A row of a table: its name, then camera and K where they vary."""
 Cells = list[dict[str, Any]]
-Published = dict[str, dict[str, float]]
-"""Column -> figure -> value."""
 
 
 @cache
@@ -70,8 +68,6 @@ class Results:
             raise DataError(f"{path}: it cannot be read as results ({error}). Run the experiment again.") from error
         return cls(record)
 
-    # ------------------------------------------------------------------ the table
-
     def table(self, protocol: str | None = None) -> Table:
         """Ours, and beneath each row the published one where there is one. The default protocol is the paper's."""
         shown = self._protocols(protocol)
@@ -82,12 +78,13 @@ class Results:
             for name in shown:
                 head: list[Cell] = [*([name] if several else []), *key[1:]]
                 body.append([key[0], *head, *self._figures(cells, name, columns)])
-                if known := self._published(key, name):
-                    body.append([f"{key[0]} (published)", *head, *self._published_cells(known, columns)])
+                if known := self._published(key, name, columns):
+                    body.append([f"{key[0]} (published)", *head, *known])
+        reported = dict.fromkeys(each["row"] for each in read_published() if each["table"] == self.experiment.name)
         for name in shown:
-            for row in self._others(name):
-                cells_of = self._published_cells(self._published((row,), name), columns)
-                body.append([f"{row} (published)", *([name] if several else []), *cells_of])
+            for row in reported:
+                if row not in self.experiment.rows and (known := self._published((row, ""), name, columns)):
+                    body.append([f"{row} (published)", *([name] if several else []), *known])
         titles = [*(["protocol"] if several else []), *(["camera"] if self.experiment.views else [])]
         titles += ["K"] if self.experiment.steps else []
         named = [*columns, *(["mean"] if len(columns) > 1 else [])]
@@ -141,8 +138,6 @@ class Results:
         order += [str(key[0]) for key in found if key[0] not in order]
         return dict(sorted(found.items(), key=lambda item: (order.index(str(item[0][0])), *item[0][1:])))
 
-    # ------------------------------------------------------------------ inside
-
     def _protocols(self, wanted: str | None) -> list[str]:
         """The protocol that is wanted, or those of the paper."""
         shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
@@ -179,31 +174,21 @@ class Results:
         seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
         return Spread(float(np.mean(seeds)), float(np.std(seeds)))
 
-    def _published(self, key: Key, protocol: str) -> Published:
-        """The paper's figures for this row by column; empty where there are none for this data, K and protocol."""
+    def _published(self, key: Key, protocol: str, columns: list[str]) -> list[Cell]:
+        """The paper's figures for this row; empty where there are none for this data, K and protocol."""
         steps = str(key[-1] if self.experiment.steps else self.record["steps"])
         wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
         wanted["camera"] = key[1] if self.experiment.views else ""
-        found: Published = {}
+        shown, known = self.experiment.figures, dict[str, dict[str, float]]()
         for each in read_published():
             same = all(each[name] == value for name, value in wanted.items()) and each["K"] in ("", steps)
             if same and self.record["data"] == ("egoprocel" if each["K"] else each["column"]):
-                names = ("precision", "recall", "F1", "IoU")
-                found[each["column"]] = {name: float(each[name]) for name in names if each[name]}
-        return found
-
-    def _published_cells(self, known: Published, columns: list[str]) -> list[Cell]:
-        shown = self.experiment.figures
+                known[each["column"]] = {figure: float(each[figure]) for figure in shown if each[figure]}
         cells: list[Cell] = [known.get(column, {}).get(figure) for column in columns for figure in shown]
         for figure in shown if len(columns) > 1 else ():
             values = [known[column][figure] for column in columns if figure in known.get(column, {})]
             cells.append(float(np.mean(values)) if len(values) == len(columns) else None)
-        return cells
-
-    def _others(self, protocol: str) -> list[str]:
-        """Rows of others that the paper compares with on this data."""
-        names = dict.fromkeys(each["row"] for each in read_published() if each["table"] == self.experiment.name)
-        return [row for row in names if row not in self.experiment.rows and self._published((row, ""), protocol)]
+        return cells if known else []
 
     def _caption(self, protocol: str) -> str:
         record, tasks = self.record, self.record["tasks"]
@@ -223,10 +208,8 @@ class Results:
         if not any("(published)" in str(row[0]) for row in body):
             return
         if "conv4c maps" not in str(self.record["features"]):
-            yield (
-                f"Published rows were made from ResNet-50 conv4c maps of the videos; ours from "
-                f"{self.record['features'] or 'no features'}."
-            )
+            ours = self.record["features"] or "no features"
+            yield f"Published rows were made from ResNet-50 conv4c maps of the videos; ours from {ours}."
         if self.experiment.also:
             yield (
                 "Which reading of the protocol made which published row cannot be settled without the videos: each "

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,8 @@ def run_experiment(
             if maps == "stream":
                 shutil.rmtree(place / "maps", ignore_errors=True)
         if not materials:
-            raise DataError(
-                f"no task of {data} has features {kind!r} and true timelines. Choose other features or tasks."
-            )
+            what = f"no task of {data} has features {kind!r} and true timelines"
+            raise DataError(f"{what}. Choose other features or tasks.")
     described = materials[0].described
     return Results(
         {
@@ -170,8 +170,6 @@ def run_experiment(
 
 def _device(device: str) -> str:
     """The machine that an embedder is trained on, in words."""
-    from importlib.util import find_spec
-
     if device == "cpu" or find_spec("torch") is None:
         return "CPU"
     import torch

@@ -1,7 +1,5 @@
 """The document that a person sees and corrects: steps by number, the parts of every video in seconds; immutable."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

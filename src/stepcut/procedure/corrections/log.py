@@ -1,12 +1,10 @@
 """The list of what a person changed in one learned state, and which list is kept where two meet."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.procedure.corrections.document import Document
@@ -56,23 +54,23 @@ class Corrections:
                 ) from error
         return document
 
-    def do(self, edit: Edit) -> Corrections:
+    def do(self, edit: Edit) -> Self:
         """With one more `edit`; what was undone before is forgotten."""
         return replace(self, done=(*self.done, dict(edit)), undone=(), changes=self.changes + 1)
 
-    def undo(self) -> Corrections:
+    def undo(self) -> Self:
         """Without the last change."""
         if not self.done:
             raise OptionError("there is nothing to undo: this is what was learned.")
         return replace(self, done=self.done[:-1], undone=(*self.undone, self.done[-1]), changes=self.changes + 1)
 
-    def redo(self) -> Corrections:
+    def redo(self) -> Self:
         """With the change that was undone last."""
         if not self.undone:
             raise OptionError("there is nothing to redo: no change was undone since the last one.")
         return replace(self, done=(*self.done, self.undone[-1]), undone=self.undone[:-1], changes=self.changes + 1)
 
-    def on_disk(self) -> Corrections:
+    def on_disk(self) -> Self:
         """The same list, once it lies on the disk."""
         return replace(self, seen=self.revision)
 
@@ -82,7 +80,7 @@ class Corrections:
         return {**record, "done": list(self.done), "undone": list(self.undone)}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Corrections:
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
         """The list of a `record` that `to_json` gave; one of version 0.1.0 has not counted its changes."""
         if record["format"] > FORMAT:
             raise ProcedureError(

@@ -3,8 +3,6 @@
 An edit is a JSON object with the verb under "do". `apply` checks every value before it changes anything.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -72,9 +70,6 @@ def describe(document: Document, edit: Edit) -> str:
     return words[edit["do"]]
 
 
-# ---------------------------------------------------------------------- steps
-
-
 def _rename(document: Document, edit: Edit) -> Document:
     """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may exchange names."""
     given = edit.get("names", {edit.get("step"): edit.get("name")})
@@ -114,9 +109,6 @@ def _merge(document: Document, edit: Edit) -> Document:
         parts[video] = join(new, edges)
     steps = tuple(step for step in document.steps if step.number != number)
     return replace(document, steps=steps, parts=parts, known=known, merged={**document.merged, number: into})
-
-
-# ---------------------------------------------------------------------- segments
 
 
 def _part_at(document: Document, video: str, time: float) -> Part:
@@ -253,9 +245,6 @@ VERBS: dict[str, Callable[[Document, Edit], Document]] = {
     "severity": _severity,
     "mistake": _mistake,
 }
-
-
-# ---------------------------------------------------------------------- inside
 
 
 def _with_new_step(document: Document, name: str) -> Document:

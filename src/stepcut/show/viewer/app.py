@@ -1,7 +1,5 @@
 """The routes of the viewer. Videos are asked for by their place in the list: no path of a request reaches the disk."""
 
-from __future__ import annotations
-
 import mimetypes
 import shutil
 import tempfile
@@ -30,7 +28,7 @@ from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
 from stepcut.rate import as_rate
 from stepcut.show.film import KINDS, make_proxy
-from stepcut.show.viewer.jobs import Job, Work
+from stepcut.show.viewer.jobs import Work
 from stepcut.show.viewer.security import Guard
 from stepcut.show.viewer.state import Viewer
 from stepcut.timeline import Timeline
@@ -82,15 +80,11 @@ class Routes:
         """POST learns from the corrections, in the background; GET says how far it is, and at last what changed."""
         if request.method == "POST":
             await self._seen(request)
-        job = self._job(request, self.viewer.teach, again=True)
-        if job.state == "done":
-            await run_in_threadpool(self.viewer.edits.refresh)
-        return JSONResponse({**job.to_json(), "changes": job.result})
+        return self._job(request, self.viewer.teach, "changes")
 
     async def suggest(self, request: Request) -> Response:
         """POST asks which videos to label next; GET says how far it is, and at last which, with the reasons."""
-        job = self._job(request, lambda _: self.viewer.procedure.suggest_why(), again=True)
-        return JSONResponse({**job.to_json(), "videos": job.result})
+        return self._job(request, lambda _: self.viewer.procedure.suggest_why(), "videos")
 
     async def back(self, request: Request) -> Response:
         """Bring back the procedure as it was before it learned from corrections."""
@@ -140,7 +134,7 @@ class Routes:
         """POST asks for a copy that the browser can play; GET says how far it is."""
         path, kind = self._path(request), request.path_params["kind"]
         choose("kind", kind, KINDS)
-        return JSONResponse(self._job(request, lambda hook: make_proxy(path, kind, hook)).to_json())
+        return self._job(request, lambda hook: make_proxy(path, kind, hook))
 
     async def proxy_file(self, request: Request) -> Response:
         """The finished copy."""
@@ -152,15 +146,15 @@ class Routes:
     async def check(self, request: Request) -> Response:
         """POST asks for the check of a video; GET says how far it is, and at last what was found."""
         path = self._path(request)
-        job = self._job(request, lambda hook: self.viewer.check(path, hook), again=True)
-        return JSONResponse({**job.to_json(), "report": job.result})
+        return self._job(request, lambda hook: self.viewer.procedure.check(path, progress=hook).to_json(), "report")
 
-    def _job(self, request: Request, work: Work, again: bool = False) -> Job:
+    def _job(self, request: Request, work: Work, result: str = "") -> Response:
+        """How the work of this request stands; one that gives a `result` of this name is done anew when asked again."""
         path = request.url.path
-        job = self.jobs.start(path, work, again) if request.method == "POST" else self.jobs.get(path)
+        job = self.jobs.start(path, work, bool(result)) if request.method == "POST" else self.jobs.get(path)
         if job is None:
             raise HTTPException(404, "This work was not asked for.")
-        return job
+        return JSONResponse({**job.to_json(), **({result: job.result} if result else {})})
 
     def _path(self, request: Request) -> Path:
         place = request.path_params["place"]
@@ -206,14 +200,8 @@ def export(
     rate: str | None,
     videos: Mapping[str, str | None],
 ) -> tuple[str, bytes]:
-    """Write timelines through `stepcut.formats`, tables safe for spreadsheets; gives a file name and its bytes.
-
-    timelines  by the name of their video
-    format     one of `FORMATS`
-    title      what the download is named after
-    rate       frames per second, where the format counts frames and the video does not say it
-    videos     where each video lies, for the programs that open it
-    """
+    """Write timelines through `stepcut.formats`, tables safe for spreadsheets; gives a file name, after the `title`,
+    and its bytes. `rate`: frames per second, where the format counts frames; `videos`: for programs that open them."""
     chosen = choose("format", format, FORMATS)
     if rate is not None:
         as_rate(rate, "rate")

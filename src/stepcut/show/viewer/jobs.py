@@ -1,7 +1,5 @@
 """Slow work for the page, one piece after another in the background, with progress to ask for."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Who may ask: only a page that has the token in its address, from this machine's own name, and of the same origin."""
 
-from __future__ import annotations
-
 import ipaddress
 import secrets
 import socket
@@ -74,11 +72,9 @@ class Guard:
         host = headers.get("host", "")
         if not self.knows(host):
             return "This server does not answer to that host name. Use the address that stepcut view printed."
-        origin = headers.get("origin")
         asks_only = scope["method"] in ("GET", "HEAD")
-        if (origin is None and not asks_only) or (origin is not None and origin != f"http://{host}"):
-            return "Requests of other pages are not answered."
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        own = headers.get("origin", f"http://{host}" if asks_only else "") == f"http://{host}"
+        if not own or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return "Requests of other pages are not answered."
         given = scope["path"][1 : len(self.token) + 2]
         if not secrets.compare_digest(given.encode(), f"{self.token}/".encode()):

@@ -1,7 +1,5 @@
 """Start the viewer, say when it is ready, end it cleanly on SIGINT and SIGTERM."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -14,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -88,7 +86,7 @@ class Running:
         with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
             self._server.run(sockets=[self._socket])
 
-    def start(self) -> Running:
+    def start(self) -> Self:
         """Serve in the background."""
         self._thread = threading.Thread(target=self.run, daemon=True)
         self._thread.start()
@@ -134,12 +132,7 @@ def kept(shown: Outline) -> Path:
 
 
 def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str], title: str) -> Outline:
-    """Label files as something to look at and to correct: timelines, and no model.
-
-    labels  by the name of their video
-    videos  where videos lie, by name
-    title   what the page calls them
-    """
+    """Label files, and `videos` by name, as something to look at and to correct: timelines, and no model."""
     plain = dict(zip(short_names(list(labels)), labels.values(), strict=True))
     for name, timeline in plain.items():
         refuse_overlaps(name, timeline)

@@ -1,7 +1,5 @@
 """What the page shows: the procedure with its corrections, the videos in their order, and new videos, checked."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -115,13 +113,10 @@ class Viewer:
         videos: Mapping[str, str | None] | None = None,
         beside: Beside | None = None,
     ) -> None:
-        """Read the folder.
+        """Read the `folder` of a procedure; `trust` lets code of others run that it names.
 
-        folder   of the procedure
-        checked  new videos to show beside those that were learned from
-        trust    run code of others that the procedure names
-        videos   where videos lie now, by name: for procedures learned from features, or moved
-        beside   other timelines of the same videos, to be shown under each
+        `checked`, new, videos are shown beside those that were learned from, and `beside` holds other timelines of
+        these; `videos` says where videos lie now, by name, which were moved or given as features.
         """
         self.folder, self.trust, self.beside = folder, trust, beside
         self.edits = Edits(folder)
@@ -205,15 +200,11 @@ class Viewer:
         """The whole procedure, with its model and the corrections as they stand: looking must not wait for it."""
         return load(self.folder, trust=self.trust)
 
-    def check(self, path: Path, progress: Hook) -> dict[str, Any]:
-        """The report on one video as JSON."""
-        report: dict[str, Any] = self.procedure.check(path, progress=progress).to_json()
-        return report
-
     def teach(self, progress: Hook) -> list[dict[str, Any]]:
         """Learn from the corrections; gives what share of each video is another step now, and which are known whole."""
         before, after = teach_folder(self.folder, trust=self.trust, progress=progress)
         self.look_again(progress)
+        self.edits.refresh()
         shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
         whole = {name for name, rows in after.given.items() if (rows != OPEN).all()}
         return [{"video": name, "share": share, "labelled": name in whole} for name, share in shares]
