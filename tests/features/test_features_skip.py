@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -12,6 +13,7 @@ import av
 import numpy as np
 import pytest
 from features_films import make_film, number_of
+from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.features.extract import extract
@@ -19,7 +21,7 @@ from stepcut.features.files import read_rows
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.video.sample import sample_frames
 from stepcut.features.video.skip import needed
-from stepcut.features.video.unreferred import find_teller, leave_out_unreferred
+from stepcut.features.video.unreferred import begins_anew, find_teller, leave_out_unreferred
 
 FILMS: dict[str, dict[str, Any]] = {
     "b-frames": {"preset": "medium", "bf": "3", "g": "100"},
@@ -44,6 +46,50 @@ def test_samples_stay_within_the_tolerance(tmp_path: Path, kind: str, times: str
     late = [(one - other) / 20 for (_, one), (_, other) in zip(right, less, strict=True)]
     assert min(late) >= 0
     assert max(late) <= samples.tolerance
+
+
+GROUPS: dict[str, tuple[str, dict[str, str], bool]] = {
+    "H.264": ("libx264", {"bf": "3", "g": "13"}, True),
+    "H.264, open": ("libx264", {"bf": "3", "g": "13", "x264-params": "open-gop=1:scenecut=0"}, False),
+    "HEVC": ("libx265", {"g": "13", "x265-params": "open-gop=0:bframes=3:log-level=none"}, True),
+    "HEVC, open": ("libx265", {"g": "13", "x265-params": "open-gop=1:bframes=3:log-level=none:scenecut=0"}, False),
+    "VP9": ("libvpx-vp9", {"g": "13"}, True),
+    "AV1": ("libsvtav1", {"svtav1-params": "keyint=13"}, True),
+    "MPEG-4": ("mpeg4", {"bf": "2", "g": "13"}, False),
+}
+"""Codecs and how films are made, and whether their key frames after the first begin anew."""
+
+
+def make_moving_film(path: Path, codec: str, options: dict[str, str]) -> list[NDArray[np.uint8]]:
+    """A film in which all that is seen moves, so that frames are told by others; its frames as decoded one by one."""
+    noise = np.random.default_rng(0).integers(0, 256, (15, 60), np.uint8)
+    wall = np.repeat(np.kron(noise, np.ones((8, 8), np.uint8))[:, :, None], 3, axis=2)
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream(codec, rate=20, options=options)
+        stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
+        for number in range(90):
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(wall[:, 3 * number : 3 * number + 160])))
+        out.mux(stream.encode(None))
+    with av.open(str(path)) as film:
+        return [frame.to_ndarray(format="rgb24") for frame in film.decode(video=0)]
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_samples_are_frames_of_the_film_whatever_is_left_out(tmp_path: Path, kind: str) -> None:
+    codec, options, anew = GROUPS[kind]
+    film = tmp_path / "film.mkv"
+    whole = make_moving_film(film, codec, options)
+    with av.open(str(film)) as container:
+        stream = container.streams.video[0]
+        keys = [packet for packet in container.demux(stream) if packet.is_keyframe]
+        assert {begins_anew(stream.codec_context, packet) for packet in keys[1:]} == {anew}
+    for fps in (Fraction(2), Fraction(7, 3), Fraction(3)):
+        samples = sample_frames(film, fps, times="near", threads=4)
+        for number, (_, picture) in enumerate(samples):
+            shown, oldest = number * 20 / fps, (number - Fraction(1, 2)) * 20 / fps
+            right = whole[max(0, math.ceil(oldest)) : math.floor(shown) + 1]
+            assert min(np.abs(picture.astype(int) - one).max() for one in right) <= 2  # dithering of AV1
+        assert samples.corrupt == 0
 
 
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])

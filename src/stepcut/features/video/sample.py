@@ -19,7 +19,7 @@ from stepcut.errors import VideoError, choose
 from stepcut.features.spec import TIMES
 from stepcut.features.video.container import JUMP, check_end, check_length, open_video, stated_rate, turn_of
 from stepcut.features.video.skip import needed, skip_frames
-from stepcut.features.video.unreferred import find_teller, leave_out_unreferred
+from stepcut.features.video.unreferred import begins_anew, find_teller, leave_out_unreferred
 from stepcut.rate import Rate, as_rate
 
 Picture = NDArray[np.uint8]
@@ -206,7 +206,8 @@ def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = No
             samples.corrupt += 1
             packet = None
         try:
-            if left_out:  # empty the decoder, begin at this key frame; what is shown before it lacks its references
+            if left_out and not begins_anew(decoder, packet):
+                # Empty the decoder, and begin at this key frame; what is shown before it lacks its references.
                 yield from decoder.decode(None)
                 decoder.flush_buffers()
                 key_first = True

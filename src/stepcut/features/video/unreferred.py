@@ -1,4 +1,4 @@
-"""Which packets of H.264 and HEVC hold a frame that no other refers to: their first bytes say it."""
+"""What the first bytes of packets say: whether no other frame refers to theirs, and whether all begins anew with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 _DEEPEST = 17
 """Frames that an H.264 or HEVC stream may keep until they are shown, and the one that is being decoded."""
@@ -21,15 +21,25 @@ def find_teller(decoder: Any) -> Callable[[Any], bool] | None:
     """
     if decoder.name not in _CODECS:
         return None
-    place, is_referred = _CODECS[decoder.name]
-    setup = bytes(decoder.extradata or b"")
-    prefix = (setup[place] & 3) + 1 if len(setup) > place and setup[:2] != b"\0\0" else None
+    prefix, is_referred = _prefix(decoder), _CODECS[decoder.name].is_referred
 
     def tell(packet: Any) -> bool:
         said = {is_referred(header) for header in _headers(memoryview(packet), prefix)}
         return False in said and True not in said
 
     return tell
+
+
+def begins_anew(decoder: Any, packet: Any) -> bool:
+    """Whether a `decoder` may get the key frame in `packet` with others missing before it, and gives what is right from
+    there on: then the frames that it works on need not be waited for.
+
+    In AV1 and VP9 all key frames are such, in H.264 and HEVC those of their own kind of unit; after others come frames
+    that are shown before the key frame and refer to earlier ones.
+    """
+    if decoder.name not in _CODECS:
+        return decoder.codec.canonical_name in ("av1", "vp9")
+    return any(map(_CODECS[decoder.name].begins_anew, _headers(memoryview(packet), _prefix(decoder))))
 
 
 def leave_out_unreferred(
@@ -50,6 +60,12 @@ def leave_out_unreferred(
                     continue
             kept.append(time)
         yield packet
+
+
+def _prefix(decoder: Any) -> int | None:
+    """How many bytes the length of a unit takes, by the set-up of the `decoder`; None where units have none."""
+    place, setup = _CODECS[decoder.name].place, bytes(decoder.extradata or b"")
+    return (setup[place] & 3) + 1 if len(setup) > place and setup[:2] != b"\0\0" else None
 
 
 def _headers(data: memoryview, prefix: int | None) -> Iterator[int]:
@@ -76,8 +92,15 @@ def _is_referred_hevc(header: int) -> bool | None:
     return (kind > 15 or kind % 2 == 1) if kind < 32 else None
 
 
-_CODECS: dict[str, tuple[int, Callable[[int], bool | None]]] = {
-    "h264": (4, _is_referred_h264),
-    "hevc": (21, _is_referred_hevc),
+class _Codec(NamedTuple):
+    place: int
+    """Which byte of a decoder's set-up says how many bytes a unit's length takes."""
+    is_referred: Callable[[int], bool | None]
+    begins_anew: Callable[[int], bool]
+    """Whether a unit, by its header, refers to nothing before it, and nothing that follows does."""
+
+
+_CODECS = {
+    "h264": _Codec(4, _is_referred_h264, lambda header: header & 31 == 5),
+    "hevc": _Codec(21, _is_referred_hevc, lambda header: 16 <= (header >> 1) & 63 <= 20),
 }
-"""Which byte of a decoder's set-up says how many bytes a unit's length takes, and how to read a unit's header."""
