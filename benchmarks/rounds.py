@@ -1,22 +1,26 @@
-"""The table of docs/results.md on short actions that come again and again: `python benchmarks/rounds.py [--seeds 4]`.
+"""The tables of docs on short actions that come again and again: `python benchmarks/rounds.py [--seeds 4]`.
 
 Made features, two rows a second: twelve videos of a start, rounds of four actions of about four seconds each, and an
 end; every action has a look of its own, every video an offset, rows have noise and a slow drift. Beside the default
 stand equal parts, k-means on the centred rows smoothed over a second, and the default with the width that would suit
-steps that come once each.
+steps that come once each. Then what a check of new videos says, learned from sixteen, and what the guide takes to come
+next when an action ends (docs/use.md).
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from sklearn.cluster import KMeans
 
+from stepcut import learn
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
+from stepcut.methods.default.consensus import overlap, pair_steps
 from stepcut.methods.default.restarts import choose_sigma
 from stepcut.methods.default.slow_features import centre
 from stepcut.methods.segmenters import SEGMENTERS
@@ -26,12 +30,28 @@ from stepcut.version import __version__
 STEPS, RATE, SECONDS, DIM = 6, 2.0, 4.0, 64
 
 
-def make_rounds(rounds: int, noise: float, seed: int) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int64]]]:
-    """Rows of twelve videos and their true labels, from 1."""
+def once_less(walk: list[int]) -> list[int]:
+    """The second action is left out of a round in the middle."""
+    place = len(walk) // 8 * 4 + 2
+    return walk[:place] + walk[place + 1 :]
+
+
+CHANGES: dict[str, Callable[[list[int]], list[int]]] = {
+    "normal": lambda walk: walk,
+    "a round less": lambda walk: walk[:-5] + walk[-1:],
+    "an action less": once_less,
+    "a round more": lambda walk: walk[:-1] + walk[1:5] + walk[-1:],
+}
+
+
+def make_rounds(
+    rounds: int, noise: float, seed: int, changes: Sequence[str] = ("normal",) * 12
+) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int64]]]:
+    """Rows of videos that are changed so, and their true labels, from 1."""
     rng = np.random.default_rng(seed)
     looks, rows, true = rng.normal(size=(STEPS, DIM)), [], []
-    for _ in range(12):
-        walk = [0, *[1, 2, 3, 4] * rounds, 5]
+    for change in changes:
+        walk = CHANGES[change]([0, *[1, 2, 3, 4] * rounds, 5])
         labels = np.repeat(walk, np.maximum(1, RATE * SECONDS * rng.lognormal(0, 0.4, len(walk))).astype(np.int64))
         drift = gaussian_filter1d(rng.normal(size=(len(labels), DIM)), 8, axis=0) * 2.7
         video = looks[labels] + rng.normal(size=DIM) + noise * (rng.normal(size=drift.shape) + drift)
@@ -55,8 +75,33 @@ def measure(rounds: int, noise: float, seed: int) -> list[float]:
     return [score(cut, true).f1 for cut in cuts]
 
 
+def use(rounds: int, noise: float, seed: int, learned: int = 16, new: int = 8) -> list[float]:
+    """The share of `new` videos of each change that is called wrong, learned from so many, and how often the guide says
+    rightly what comes next."""
+    kinds = ["normal"] * learned + [kind for kind in CHANGES for _ in range(new)]
+    rows, true = make_rounds(rounds, noise, seed, kinds)
+    procedure = learn(rows[:learned], steps=STEPS, rate=RATE, seed=seed)
+    wrong = [not procedure.check(video).ok for video in rows[learned:]]
+    found = np.concatenate(procedure.method.predict(rows[:learned]))
+    names = match(found, np.concatenate(true[:learned]) - 1)
+    right = []
+    for video, labels in zip(rows[learned : learned + new], true[learned : learned + new], strict=True):
+        guide = procedure.guide()
+        states = [guide.push(number / RATE, row) for number, row in enumerate(video)]
+        for end in np.flatnonzero(np.diff(labels)):
+            following = states[end].next
+            right.append(bool(following) and names.get(following[0][0]) == labels[end + 1] - 1)
+    return [*np.mean(np.reshape(wrong, (-1, new)), axis=1), float(np.mean(right))]
+
+
+def match(found: NDArray[np.int64], true: NDArray[np.int64]) -> dict[int, int]:
+    """Which true step each step that was found is, one of one."""
+    rows, columns = pair_steps(overlap(found, true, STEPS))
+    return dict(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
     seeds = range(parser.parse_args().seeds)
@@ -68,6 +113,12 @@ def main() -> None:
             figures = np.mean([measure(rounds, noise, seed) for seed in seeds], axis=0)
             table.rows.append([rounds, noise, *figures.tolist()])
     print(table.markdown())
+    columns = ["rounds", "noise", *CHANGES, "next is right"]
+    table = Table(columns, [], f"percent called wrong, learned from 16 videos, seeds 0 to {seeds[-1]}")
+    for rounds in (2, 4, 8):
+        for noise in (0.5, 1.0):
+            table.rows.append([rounds, noise, *np.mean([use(rounds, noise, seed) for seed in seeds], axis=0) * 100])
+    print("\n" + table.markdown())
 
 
 if __name__ == "__main__":

@@ -109,6 +109,72 @@ def test_a_step_repeated_beyond_what_was_seen(tiny_task: Kitchen, rng: np.random
     assert finding.start > np.flatnonzero(labels == 2)[0]
 
 
+ROUNDS = [0, *[1, 2, 3] * 4]
+"""A task in which three steps come four times each."""
+LESS = ROUNDS[:2] + ROUNDS[3:]
+"""Step 2 once less."""
+
+
+@pytest.fixture(scope="module")
+def rounds() -> Expectations:
+    rng = np.random.default_rng(0)
+    videos = [film(ROUNDS, rng) for _ in range(16)]
+    return learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
+
+
+def test_a_step_done_less_often_than_is_usual(rounds: Expectations, rng: np.random.Generator) -> None:
+    for order, steps in ((ROUNDS[:-3], [1, 2, 3]), (LESS, [2])):
+        labels = film(order, rng)
+        report = check_labels(labels, 1.0, rounds, shares(labels), names=STEPS)
+        assert not report.ok
+        assert sorted(finding.step for finding in report.missed) == steps
+        for finding in report.missed:
+            assert finding.reason == f"{finding.name} was done 3 times; 16 of 16 videos do it more often"
+            assert labels[int(finding.start)] == labels[int(finding.end) - 1] == finding.step
+            assert {step.seen for step in report.steps if step.step == finding.step} == {"seen"}
+    once = film([0, 1, 2, 3], rng)
+    missed = check_labels(once, 1.0, rounds, shares(once), names=STEPS).missed
+    assert {finding.reason.split("; ")[0] for finding in missed} == {
+        "spread jam was done once",
+        "cut bread was done once",
+        "serve was done once",
+    }
+
+
+def test_rounds_as_many_as_usual_are_fine(rounds: Expectations, rng: np.random.Generator) -> None:
+    videos = [film(ROUNDS, rng) for _ in range(16)]
+    reports = [check_labels(labels, 1.0, rounds, shares(labels)) for labels in videos]
+    assert sum(report.ok for report in reports) >= 14  # one of 17 may be called wrong
+    assert not any(report.missed or report.extra for report in reports)
+
+
+def test_a_round_more_than_usual_is_extra(rounds: Expectations, rng: np.random.Generator) -> None:
+    labels = film([*ROUNDS, 1, 2, 3], rng)
+    report = check_labels(labels, 1.0, rounds, shares(labels), names=STEPS)
+    assert not report.ok
+    assert {finding.reason for finding in report.extra} >= {
+        "spread jam was done 5 times; 16 of 16 videos do it less often",
+        "cut bread was done 5 times; 16 of 16 videos do it less often",
+    }
+
+
+def test_an_optional_step_may_be_done_less_often(rounds: Expectations, rng: np.random.Generator) -> None:
+    labels = film(LESS, rng)
+    wishes = replace(rounds, severity=Severity(optional=frozenset({2})))
+    assert not check_labels(labels, 1.0, wishes, shares(labels)).missed
+
+
+def test_expectations_from_before_times_were_counted_tell_nothing_of_fewer(
+    rounds: Expectations, rng: np.random.Generator
+) -> None:
+    record = rounds.to_json()
+    old = Expectations.from_json(record | {"never": {k: v for k, v in record["never"].items() if k != "fewer"}})
+    labels = film(LESS, rng)
+    new = Expectations.from_json(record)
+    assert check_labels(labels, 1.0, new, shares(labels)).missed
+    assert not check_labels(labels, 1.0, old, shares(labels)).missed
+
+
 def test_the_time_of_a_step_in_several_parts_is_that_of_all_of_them(tiny_task: Kitchen) -> None:
     report = checked(tiny_task, np.repeat([0, 1, 2, 1, 3], [20, 60, 20, 60, 20]))
     (finding,) = [finding for finding in report.unusual if finding.step is not None]

@@ -44,6 +44,19 @@ def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task: Kitchen) 
     assert sum(chance for _, chance in states[-1].next) < 0.1  # nothing is left
 
 
+def test_it_counts_rounds_and_says_when_they_end() -> None:
+    rng, order = np.random.default_rng(0), [0, *[1, 2] * 8, 3]
+    videos = [film(order, rng) for _ in range(12)]
+    expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
+    runner = Guide(Echo, 1.0, expectations, STEPS)
+    labels = film(order, rng)
+    states = walk(runner, shares(labels))
+    assert runner.counts.tolist() == [1, 8, 8, 1]
+    ends = [at for at in np.flatnonzero(np.diff(labels)) if labels[at] == 2]
+    assert [states[at].next[0][0] for at in ends] == [1] * 7 + [3]
+    assert all(state.alerts == () for state in states)
+
+
 def test_the_past_alone_decides(tiny_task: Kitchen) -> None:
     rng = np.random.default_rng(0)
     beginning = shares(film([0, 2], rng))

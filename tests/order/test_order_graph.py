@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 from itertools import permutations
 from pathlib import Path
@@ -172,6 +173,15 @@ def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step() 
     assert learn_graph(sequences, durations).support[2, 3].kept == 12
 
 
+def test_rounds_of_the_same_steps_come_in_the_order_of_the_first() -> None:
+    rng = np.random.default_rng(0)
+    sequences = [[0, *[1, 2, 3] * 12, 4] for _ in range(12)]
+    durations = [(4 * rng.lognormal(0, 0.4, len(sequence))).tolist() for sequence in sequences]
+    graph = learn_graph(sequences, durations)
+    assert graph.edges == {(0, 1), (1, 2), (2, 3), (3, 4)}
+    assert graph.support[1, 2].kept == 12
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 50)), max_size=12))
 def test_every_step_has_one_main_place(segments: list[tuple[int, float]]) -> None:
     steps, seconds = [step for step, _ in segments], [time for _, time in segments]
@@ -180,9 +190,11 @@ def test_every_step_has_one_main_place(segments: list[tuple[int, float]]) -> Non
     assert sorted(steps[place] for place in places) == sorted(set(steps))
     for place in places:
         same = [time for step, time in segments if step == steps[place]]
-        assert seconds[place] >= max(same) / 2
+        times = math.floor(sum(same) ** 2 / sum(time**2 for time in same) + 1e-9)
+        least = max(same) / 2 / times
+        assert seconds[place] >= least
         earlier = [time for step, time in segments[:place] if step == steps[place]]
-        assert all(time < max(same) / 2 for time in earlier)
+        assert all(time < least for time in earlier)
     assert [steps[at] for at in main_places(steps, [1.0] * len(steps))] == list(dict.fromkeys(steps))
 
 
@@ -197,6 +209,14 @@ def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:
     assert sum(p for _, p in graph.next([0, 1, 2, 3])) < 0.1  # nothing is left to do
     assert graph.before(3) == {0, 1, 2}
     assert graph.after(0) == {1, 2, 3}
+
+
+def test_rounds_end_after_as_many_as_are_usual() -> None:
+    graph = learn_graph([[0, *[1, 2] * 4, 3]] * 12)
+    following = [graph.next([0, *[1, 2] * rounds])[0][0] for rounds in range(1, 5)]
+    assert following == [1, 1, 1, 3]
+    assert [graph.usual_times(step) for step in graph.steps] == [1, 4, 4, 1]
+    assert graph.next([0, *[1, 2] * 9])[0][0] == 3  # more often than ever
 
 
 def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:

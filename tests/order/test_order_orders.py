@@ -67,6 +67,14 @@ def test_a_sliver_is_dropped_and_what_it_parted_is_joined() -> None:
     assert find_occurrences(labels, rate=1.0)[1].spent == 49
 
 
+@pytest.mark.parametrize("rounds", [2, 5, 40])
+def test_what_comes_again_and_again_is_no_sliver(rounds: int) -> None:
+    labels = np.tile(np.repeat([0, 1, 2], [4, 3, 6]), rounds)
+    assert [one.step for one in find_occurrences(labels, rate=1.0)] == [0, 1, 2] * rounds
+    slip = np.insert(np.repeat(labels, 10), 65, 1)  # within a step that takes 60 rows
+    assert len(find_occurrences(slip, rate=1.0)) == 3 * rounds
+
+
 def test_orders_are_ranked_by_how_many_videos_follow_them() -> None:
     orders = rank_orders({"a": [0, 1], "b": [1, 0], "c": [0, 1], "d": [2]}, names=["pour", "stir"])
     assert orders.ranked == [((0, 1), ["a", "c"]), ((1, 0), ["b"]), ((2,), ["d"])]

@@ -53,7 +53,7 @@ def check_labels(
         along = beside(shown, expectations.usual, expectations.severity).along
         # Of what adds alike, that first in which the video is least like the others while it happens.
         ranked = sorted(signs, key=lambda s: (-_worth(s, worth), -_apart(s, along, shown.seconds), s.chance))
-        always = [s for s in ranked if s.kind == "missed" and s.step in expectations.severity.critical]
+        always = [s for s in ranked if s.kind == "missed" and not s.how and s.step in expectations.severity.critical]
         loud = [s for s in ranked if s.chance < NOTABLE or s in always]
         if not any(s.step is not None or s.kind == "unknown" for s in loud):  # nothing says where
             faint, apart = (float(ndtr(-way)) for way in (worth["faint"], max(worth["apart"], worth["unlike"])))
@@ -120,6 +120,10 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
     if sign.step is None:
         middle = _seconds(math.exp(usual.length.middle))
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
+    if sign.how == "fewer":
+        more = sum(times > sign.measure for times in graph.times[sign.step])
+        often = "once" if sign.measure == 1 else f"{sign.measure:.0f} times"
+        return f"{name} was done {often}; {more} of {counted(graph.videos)} do it more often"
     if sign.kind == "missed":
         critical = ", and is critical" if sign.step in expectations.severity.critical else ""
         reason = f"{name} was not done{critical}; {graph.occurs[sign.step]} of {counted(graph.videos)} do it"

@@ -29,7 +29,8 @@ class Sign(NamedTuple):
     others: tuple[int, ...] = ()
     """The steps that it was exchanged with."""
     how: str = ""
-    """Misordered: done too early (before what must precede it) or too late. Unusual: short, long, faint or apart."""
+    """Missed: fewer where it is done, but less often than is usual. Misordered: done too early (before what must
+    precede it) or too late. Unusual: short, long, faint or apart."""
     measure: float = 0.0
     """Seconds spent, or times done."""
     weight: float = 1.0
@@ -43,6 +44,7 @@ def find_signs(video: Observed, usual: Usual, severity: Severity | None = None) 
     return [
         *_missed(video, first, usual, wishes),
         *_misordered({step: one for step, one in first.items() if step not in wishes.free}, usual),
+        *_fewer(video.occurrences, usual, wishes),
         *_extra(video.occurrences, usual),
         *_unusual(video, first, usual, restored(video, usual, wishes.optional).seconds),
         *_unknown(video, usual),
@@ -171,6 +173,17 @@ def _missed(video: Observed, first: dict[int, Occurrence], usual: Usual, wishes:
         earlier = [one.end for one in video.occurrences if one.step in graph.before(step) and one.end <= due]
         chance = usual.missing(step) ** (1 - likeness(video, step, usual))
         signs.append(Sign("missed", chance, max(earlier, default=0.0), due, step))
+    return signs
+
+
+def _fewer(video: Sequence[Occurrence], usual: Usual, wishes: Severity) -> list[Sign]:
+    """A step that is done, but less often than is usual; which of its times is missing is not known."""
+    signs = []
+    for step, times in Counter(one.step for one in video).items():
+        if step in usual.paces and step not in wishes.optional and times < usual.graph.usual_times(step):
+            done = [one for one in video if one.step == step]
+            chance = usual.fewer(step, times)
+            signs.append(Sign("missed", chance, done[0].start, done[-1].end, step, how="fewer", measure=times))
     return signs
 
 

@@ -101,7 +101,7 @@ class Report:
 
     @property
     def missed(self) -> list[Finding]:
-        """Steps that were not done."""
+        """Steps that were not done, or less often than is usual."""
         return self._of("missed")
 
     @property

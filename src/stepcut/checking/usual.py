@@ -86,7 +86,8 @@ class Usual:
     length: Scale
     """How long a whole video takes."""
     never: dict[str, float]
-    """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`."""
+    """The chance of what was never seen: that a step is `missed`, a pair is `misordered`, a step is `extra`, or done
+    `fewer` times than usual."""
     peaks: dict[int, tuple[float, ...]]
     """How surely a step is seen at its clearest moment, in each of the videos that do it, sorted."""
     times: dict[int, float]
@@ -108,6 +109,12 @@ class Usual:
         """The chance that a normal video leaves a step out."""
         return _chance(self.graph.videos - self.graph.occurs[step], self.graph.videos, self.never["missed"])
 
+    def fewer(self, step: int, times: int) -> float:
+        """The chance that a normal video does a step as seldom as this or leaves it out."""
+        seldom = sum(count <= times for count in self.graph.times[step])
+        left_out = self.graph.videos - self.graph.occurs[step]
+        return _chance(seldom + left_out, self.graph.videos, self.never.get("fewer", 1.0))
+
     def swapped(self, before: int, after: int) -> float:
         """The chance that a normal video does `after` before `before`."""
         kept, broken = self.graph.first.get((before, after), 0), self.graph.first.get((after, before), 0)
@@ -126,12 +133,14 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
     for video in videos:
         for step, seconds in time_spent(video.occurrences).items():
             logs.setdefault(step, []).append(math.log(seconds))
-    first = graph.first
+    first, often = graph.first, {step: graph.usual_times(step) for step in graph.steps}
+    again = [step for step, times in often.items() if times > 1]
     pairs = [(first.get((a, b), 0), first.get((b, a), 0)) for a in graph.steps for b in graph.steps if a < b]
     never = {
         "missed": _good_turing((graph.videos - graph.occurs[step], graph.videos) for step in graph.steps),
         "misordered": _good_turing((min(pair), sum(pair)) for pair in pairs),
-        "extra": _good_turing((sum(t > 1 for t in graph.times[s]), graph.occurs[s]) for s in graph.steps),
+        "extra": _good_turing((sum(t > often[s] for t in graph.times[s]), graph.occurs[s]) for s in graph.steps),
+        "fewer": _good_turing((sum(t < often[s] for t in graph.times[s]), graph.occurs[s]) for s in again),
     }
     times = [mean_times(video) for video in videos]
     clear = [video.clarity for video in videos if video.clarity is not None]

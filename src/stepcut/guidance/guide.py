@@ -113,9 +113,10 @@ class Guide:
         self.graph = expectations.usual.graph.renamed(steps)
         self.steps, self.embed, self.shape = tuple(steps), embed, shape and tuple(shape)
         self.callback: Callable[[State], None] | None = None  # called with every state
-        usual = {step: math.exp(pace.middle) for step, pace in expectations.usual.paces.items()}
+        paces = expectations.usual.paces.items()
+        usual = {step: math.exp(pace.middle) / self.graph.usual_times(step) for step, pace in paces}
         typical = float(np.median(list(usual.values()))) if usual else 30.0
-        # Seconds that a step usually takes, for steps that no training video does the typical length.
+        # Seconds that a step usually takes each time, for steps that no training video does the typical length.
         self.usual = np.array([usual.get(step, typical) for step in range(len(self.steps))])
         self.reset()
 
@@ -287,7 +288,7 @@ class Guide:
 
     def _upcoming(self) -> list[tuple[int, float]]:
         """What may come after the current step."""
-        done = [*(s for s in self.done if s != self.now), self.now]
+        done = [step for step in self.done if step != self.now for _ in range(self.counts[step])] + [self.now]
         weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
         total = sum(weight for step, weight in weights.items() if step != self.now)
         likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]

@@ -1,7 +1,7 @@
 """From the steps of all videos to what must precede what, and from labels to what was done when."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -16,9 +16,11 @@ from stepcut.order.relations import END, START, Duration, Support
 from stepcut.timeline import BACKGROUND, runs
 
 LONG = 0.5
-"""A segment counts as long when it takes at least this share of the longest one of its step in the video."""
+"""A segment counts as long when it takes at least this share of the longest one of its step in the video; where that is
+done n times, an n-th of it (`times_done`)."""
 SLIVER = 0.1
-"""A segment that takes less than this share of the time its video spends on the step is a slip of the cut."""
+"""A segment that takes less than this share of the time its video spends on the step is a slip of the cut; where it is
+done n times, an n-th of it."""
 
 
 def learn_graph(
@@ -116,14 +118,32 @@ def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
     >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
     [1, 2, 3]
     """
-    longest: dict[int, float] = {}
-    for step, time in zip(sequence, seconds, strict=True):
-        longest[step] = max(time, longest.get(step, 0.0))
+    lengths = by_step(zip(sequence, seconds, strict=True))
+    least = {step: LONG * max(own) / times_done(own) for step, own in lengths.items()}
     found: dict[int, int] = {}
     for place, (step, time) in enumerate(zip(sequence, seconds, strict=True)):
-        if time >= LONG * longest[step]:
+        if time >= least[step]:
             found.setdefault(step, place)
     return list(found.values())
+
+
+def by_step(segments: Iterable[tuple[int, float]]) -> dict[int, list[float]]:
+    """The lengths of the segments of each step, from all `segments` (step, length)."""
+    lengths: dict[int, list[float]] = {}
+    for step, length in segments:
+        lengths.setdefault(step, []).append(length)
+    return lengths
+
+
+def times_done(lengths: Sequence[float]) -> int:
+    """How often a video does a step whose segments have these `lengths`: (sum l)^2 / sum l^2 times, rounded down, which
+    is their number where all are alike, and 1 where others are much shorter than one.
+
+    >>> times_done([9.0, 9.0, 9.0]), times_done([10.0, 4.0, 1.0])
+    (3, 1)
+    """
+    squares = sum(length**2 for length in lengths)
+    return max(1, int(sum(lengths) ** 2 / squares + 1e-9)) if squares > 0 else 1
 
 
 def _durations(
@@ -159,16 +179,16 @@ def find_occurrences(
     labels   the step of each row, (T,), -1 for none
     rate     rows per second
     sure     how sure each row is the step it is called, (T,)
-    sliver   segments are dropped that take less than this share of the time the video spends on the step
+    sliver   segments are dropped that take less than this share of the time the video spends on the step, of one that
+             is done n times, an n-th of it
 
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
     found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
-    total: Counter[int] = Counter()
-    for step, a, b in found:
-        total[step] += b - a
-    kept = [(step, a, b) for step, a, b in found if b - a >= sliver * total[step]]
+    lengths = by_step((step, b - a) for step, a, b in found)
+    least = {step: sliver * sum(own) / times_done(own) for step, own in lengths.items()}
+    kept = [(step, a, b) for step, a, b in found if b - a >= least[step]]
     merged = []
     for step, group in groupby(kept, key=lambda run: run[0]):
         parts = list(group)

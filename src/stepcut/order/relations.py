@@ -5,14 +5,17 @@ What comes next: for a step x after the last step y, with n(y, x) how often x fo
     weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
 
 where readiness is small as long as a precondition is not met (as small as videos without it are rare), and small for
-a step that is done already (as small as repeats are rare). The weight of "nothing follows" is made the same way: it is
-ready when every step that is usually done was done. Weights divided by their sum are the probabilities.
+a step that is done n times already (as small as those that do it once more are rare among videos that do it n times).
+The weight of "nothing follows" is made the same way: it is ready when every step that is usually done was done. Weights
+divided by their sum are the probabilities.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
+from statistics import median_low
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -119,6 +122,10 @@ class Relations:
         """All that may only be done once a step is."""
         return {other for other in self.steps if step in self.all_before[other]}
 
+    def usual_times(self, step: int) -> int:
+        """How often videos that do a `step` usually do it: the median, the lower of two."""
+        return median_low(self.times[step])
+
     def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
         """Which step comes next and how probable it is, the most probable first.
 
@@ -222,8 +229,8 @@ def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: fl
     `ordered`: whether `done` is in the order of time, so that its last is the step before.
     `least`: how ready every step is, where `done` may be mistaken.
     """
-    before = set(done)
-    lasts = before if done and not ordered else {done[-1] if done else START}  # any of them, where it is not known
+    before = Counter(done)
+    lasts = set(done) if done and not ordered else {done[-1] if done else START}  # any of them, where it is not known
     weights: dict[int, float] = {}
     for step in [*graph.steps, END]:
         ready = max(readiness(graph, step, before), least)
@@ -232,16 +239,18 @@ def next_weights(graph: Relations, done: Sequence[int], ordered: bool, least: fl
     return weights
 
 
-def readiness(graph: Relations, step: int, done: set[int]) -> float:
-    """How ready a `step` of a `graph` is after `done`, from 0 to 1: what unmet preconditions and repetition allow."""
+def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
+    """How ready a `step` of a `graph` is, from 0 to 1: what unmet preconditions and repetition allow; `done`: how often
+    each was done."""
     if step == END:
         missing = [graph.occurs[other] / graph.videos for other in graph.steps if other not in done]
         return min((smoothed(1 - share, graph.videos) for share in missing), default=1.0)
     if step in done:
-        again = sum(times > 1 for times in graph.times[step])
-        return again / (graph.occurs[step] + 1)
+        # Of the videos that do it as often as that, those that do it once more.
+        as_often = sum(times >= done[step] for times in graph.times[step])
+        return sum(times > done[step] for times in graph.times[step]) / (as_often + 1)
     ready = 1.0
-    for other in graph.before(step) - done:
+    for other in graph.before(step) - done.keys():
         # Of the videos that do the step, those that had not done `other` before it.
         without = graph.occurs[step] - graph.first.get((other, step), 0)
         ready = min(ready, smoothed(without / graph.occurs[step], graph.occurs[step]))
