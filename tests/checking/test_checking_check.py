@@ -545,6 +545,16 @@ def test_expectations_read_what_they_wrote(tiny_task: Kitchen) -> None:
             Expectations.from_json(record | {"amounts": damaged})
 
 
+def test_steps_that_nobody_does_are_damage(tiny_task: Kitchen) -> None:
+    record = json.loads(json.dumps(tiny_task.expectations.to_json()))
+    for times in ([], [0, 1], [1, -2], [1.5]):
+        graph = record["graph"] | {"steps": [record["graph"]["steps"][0] | {"times": times}]}
+        with pytest.raises(ProcedureError, match=r"procedure graph|check.json is damaged"):
+            Expectations.from_json(record | {"graph": graph})
+    with pytest.raises(ProcedureError, match=r"paces has a step that the graph has not.*check.json is damaged"):
+        Expectations.from_json(record | {"paces": [*record["paces"], [9, 1.0, 0.5, 3]]})
+
+
 def test_expectations_of_version_0_1_0_still_load(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     record = tiny_task.expectations.to_json()
     old = {key: record[key] for key in ("graph", "paces", "length", "false_alarms", "promised", "alarmed")}

@@ -176,6 +176,8 @@ class Expectations:
             task, names = TaskModel.from_json(record.get("task")), tuple(map(str, record.get("videos", ())))
             if len({rows.shape[1] for rows in (task.centres, *(one.rows for one in usual.outlines)) if len(rows)}) > 1:
                 raise ValueError("what steps and videos look like has rows of several lengths")
+            if not usual.paces.keys() <= set(usual.graph.steps):
+                raise ValueError("paces has a step that the graph has not")
             if names and len(names) != len(amounts.get("length", ())):
                 raise ValueError("videos has not one name for each of its amounts")
             return cls(

@@ -186,7 +186,7 @@ class Relations:
                 support=support,
                 videos=_count(record["videos"]),
                 occurs={entry["step"]: _count(entry["occurs"]) for entry in steps},
-                times={entry["step"]: tuple(map(_count, entry["times"])) for entry in steps},
+                times={entry["step"]: _read_times(entry["times"]) for entry in steps},
                 transitions={(_count(a, END), _count(b, END)): _count(n) for a, b, n in record["transitions"]},
                 first={(_count(a), _count(b)): _count(count) for a, b, count in record["first"]},
                 durations={
@@ -214,6 +214,14 @@ class Relations:
         for step in TopologicalSorter(needs).static_order():
             found[step] = needs[step].union(*(found[before] for before in needs[step]))
         return found
+
+
+def _read_times(values: Iterable[Any]) -> tuple[int, ...]:
+    """How often videos do a step, each of those that do it, as a file holds it."""
+    times = tuple(_count(value, 1) for value in values)
+    if not times:
+        raise ValueError("times says of a step that no video does it")
+    return times
 
 
 def _count(value: Any, least: int = 0) -> int:
