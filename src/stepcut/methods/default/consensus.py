@@ -112,6 +112,27 @@ def come_again(segmentations: Sequence[Sequence[Labels]], steps: int, shortest: 
     return sum(again) > len(again) / 2
 
 
+def common_energy(videos: Sequence[Floats], labels: Sequence[Labels], steps: int) -> float:
+    """The share of the energy of centred videos (T, d) that is common to their steps:
+
+    sum over rows of  x_t . c_k / sum |x_t|^2,   c_k the mean of the step of row t over the *other* videos,
+
+    so that noise, of which no two videos have the same, adds nothing.
+    """
+    owns = [(cut[:, None] == np.arange(steps)).astype(np.float64) for cut in labels]
+    shown = np.array([own.sum(axis=0) for own in owns])  # (N, K)
+    sums = np.array([own.T @ rows for own, rows in zip(owns, videos, strict=True)])  # (N, K, d)
+    others = (sums.sum(axis=0) - sums) / np.maximum(shown.sum(axis=0) - shown, 1)[..., None]
+    return float((sums * others).sum()) / max(sum(float((rows**2).sum()) for rows in videos), 1e-300)
+
+
+def first_times(labels: Sequence[Labels], steps: int) -> Floats:
+    """When each step first comes, (K,): the median, over the videos that show it, of its first normalised time; 1 where
+    none does. Steps that come in rounds all have the same mean time, and this tells their order in a round."""
+    first = [[np.argmax(cut == step) / len(cut) for cut in labels if (cut == step).any()] for step in range(steps)]
+    return np.array([np.median(times) if times else 1.0 for times in first])
+
+
 def pair_steps(gain: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows and columns of `gain` (n, m), each row paired with one column so that the sum is highest."""
     from scipy.optimize import linear_sum_assignment

@@ -12,7 +12,7 @@ from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.contract import Labels
 from stepcut.methods.default.alignment import align
 from stepcut.methods.default.change_points import find_change_points
-from stepcut.methods.default.consensus import come_again, consensus, majority, silhouette, time_regularity
+from stepcut.methods.default.consensus import come_again, common_energy, consensus, first_times, majority, silhouette, time_regularity
 from stepcut.methods.default.em import BALANCE, Joined, run_em
 from stepcut.methods.default.found import Found
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
@@ -43,8 +43,11 @@ BEST = 3
 EDGES = 0.25
 """The number of segments found goes with width^-e, the width that of the Gaussian: e = 0 where segments have edges, 1/2
 where features drift (the zero crossings of Brownian motion, smoothed). Below this, halfway, they have edges."""
+MORE = 2.0
+"""Halving the width lets through at most twice the energy of white noise, and less of what drifts; where videos have more
+than that more in common, actions have come to light that were joined before."""
 HALVINGS = 3
-"""How often the width is halved to see that."""
+"""How often the width is halved to see either."""
 NARROWEST = 0.75
 """Rows: a narrower Gaussian hardly reaches the next one."""
 
@@ -91,10 +94,13 @@ class Search:
         return max(1.0, 0.4 * self.sigma / self.stride)
 
     def run(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Found:
-        """Find the steps of centred videos (T, d), numbered by when they usually come; `advance` is called after every
-        restart."""
+        """Find the steps of centred videos (T, d), numbered by when they usually come, or first come where most of them
+        come again; `advance` is called after every restart."""
         found = self.combine(self.run_restarts(videos, advance))
-        return found.renumbered(np.argsort(found.times, kind="stable"))
+        cuts = [found.predict(rows) for rows in videos]
+        again = come_again([cuts], self.count, self.shortest * self.stride)
+        times = first_times(cuts, self.count) if again else found.times
+        return found.renumbered(np.argsort(times, kind="stable"))
 
     def run_restarts(self, videos: Sequence[Floats], advance: Callable[[], None] = lambda: None) -> Restarts:
         """EM from every start, on centred videos (T, d); `advance` is called after each."""
@@ -137,24 +143,37 @@ class Search:
         return float(np.mean([time_regularity(labels, self.count, self.shortest) for labels in found]))
 
     def find_edges(self, videos: Sequence[Floats]) -> float | None:
-        """The width in rows at which a Gaussian finds no more segments in centred videos (T, d) than one twice as wide,
-        where most steps come again; None where they come once, or a narrower one finds more and more.
+        """The width in rows of a Gaussian for centred videos (T, d) in which most steps come again and their segments
+        have edges; None where they come once, or what is seen only drifts.
 
         Actions that come again and again last less than the video has time for each step, and smoothing by that would
-        join them. Where what is seen only drifts within a step, that time is the one measure there is.
+        join them. So the width is halved, and segments have edges where that finds hardly more of them; or where all at
+        once the videos have more than twice as much in common, which features that drift, or noise, never have. Where
+        neither is so, the time that there is for each step is the one measure there is.
         """
-        wide, before = self, count_segments(self.probe_quickly(videos))
+        wide, before = self, self.probe_quickly(videos)
+        width: float | None = None
         for _ in range(HALVINGS):
             narrow = replace(wide, sigma=wide.sigma / 2)
             if narrow.sigma < NARROWEST:
                 break
             found = narrow.probe_quickly(videos)
-            count = count_segments(found)
             narrower = math.hypot(wide.sigma, 1) / math.hypot(narrow.sigma, 1)  # a row is as wide as it is
-            if count < narrower**EDGES * before:
-                return narrow.sigma if come_again(found, self.count, narrow.shortest) else None
-            wide, before = narrow, count
-        return None
+            edges = count_segments(found) < narrower**EDGES * count_segments(before)
+            emerge = narrow.in_common(videos, found) > MORE * wide.in_common(videos, before)
+            if (edges or emerge) and come_again(found, self.count, narrow.shortest):
+                # At the width at which actions come to light they are still half blurred.
+                width = narrow.sigma if edges else max(narrow.sigma / 2, NARROWEST)
+            if edges:
+                break
+            wide, before = narrow, found
+        return width
+
+    def in_common(self, videos: Sequence[Floats], segmentations: Sequence[Sequence[Labels]]) -> float:
+        """The share of the energy of centred videos (T, d) that is common to a step in several, in the mean over
+        `segmentations`, each the labels of the rows of all videos that are learned from."""
+        rows = [video[:: self.stride] for video in videos]
+        return float(np.mean([common_energy(rows, labels, self.count) for labels in segmentations]))
 
     def probe_quickly(self, videos: Sequence[Floats]) -> list[list[Labels]]:
         """As `probe`, of centred videos (T, d): how many segments there are is known long before where they are."""
