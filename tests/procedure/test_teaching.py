@@ -434,6 +434,37 @@ def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
     assert np.mean(same) > 0.8
 
 
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [{"do": "merge", "step": 4, "into": 3}],
+        [{"do": "split", "video": ONE, "time": 5.0}],
+        [{"do": "add", "name": "wipe"}, {"do": "mark", "video": ONE, "start": 2.0, "end": 6.0, "step": 6}],
+        [{"do": "add", "name": "nowhere"}, {"do": "confirm", "video": ONE}],
+        [{"do": "move", "video": ONE, "part": 0, "edge": "end", "time": 1e6}],
+    ],
+    ids=["merged", "parted", "added", "added but not marked", "moved as far as can be"],
+)
+def test_steps_that_nobody_touched_stay_where_they_are(place: Path, edits: list[dict[str, Any]]) -> None:
+    """Whatever a correction does to the number of steps."""
+    page = Edits(place)
+    for number in range(6):
+        page.do({"do": "rename", "step": number, "name": f"name {number}"})
+    for edit in edits:
+        page.do(edit)
+    shown, taught = teach_folder(place)
+    assert taught.steps == shown.steps
+    same = [float(np.mean(taught.labels[name] == numbers)) for name, numbers in shown.labels.items()]
+    assert np.mean(same) > 0.85
+    assert min(same) > 0.75
+
+
+def test_a_video_without_any_step_is_background(taught: sc.Procedure) -> None:
+    again = taught.teach({THREE: Timeline([], duration=TRUTH[THREE].end)})
+    assert (again.labels[THREE] == -1).all()
+    assert again.steps == taught.steps
+
+
 def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> None:
     assert len(learned.suggest(2)) == 2
     assert set(learned.suggest(9)) == set(VIDEOS)

@@ -209,7 +209,7 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
                 "there is nothing to learn from: no stretch of a video was corrected or confirmed. Correct some in "
                 "stepcut view, or give labels."
             )
-        return _whole(StepLabels(before, shown, words), steps, record.rate)
+        return _whole(StepLabels(before, shown, words), steps, record.rate, record.labels)
     new = read_labels(given)
     ends = {name: timeline.end for name, timeline in record.learned_timelines.items()}
     if not all(isinstance(one, Timeline) for one in new.values()):
@@ -225,7 +225,7 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
     names = [name for name in names if name in old_names or any(name in one.sequence() for one in timelines.values())]
     fresh = number_labels(timelines, record.samples, record.rate, ends, names)
     said = {step for one in timelines.values() for step in one.sequence()}
-    if record.given and not said & set(old_names):
+    if record.given and said and not said & set(old_names):
         raise AnnotationError(
             f"none of the labelled steps ({', '.join(sorted(said)[:5])}) is one that this procedure was taught "
             f"({', '.join(old_names[:5])}). Are these the labels of another task?"
@@ -259,8 +259,11 @@ def _over(before: Mapping[str, Labels], new: Mapping[str, Labels]) -> dict[str, 
     return together
 
 
-def _whole(labels: StepLabels, steps: int | None, rate: Fraction) -> StepLabels:
-    """The lesson, if there is enough to learn every labelled step from, and room for all of them."""
+def _whole(
+    labels: StepLabels, steps: int | None, rate: Fraction, shown: Mapping[str, Labels] | None = None
+) -> StepLabels:
+    """The lesson, if there is enough to learn every labelled step from, and room for all of them; where it goes on from
+    what is `shown`, steps (T,) by video, they are learned from that, too."""
     names = labels.names
     count = len(names) if steps is None else steps
     if labels.count > count:
@@ -272,9 +275,10 @@ def _whole(labels: StepLabels, steps: int | None, rate: Fraction) -> StepLabels:
     if not count:
         raise OptionError("no step is labelled in these labels, and steps are learned from them; label one at least.")
     said = {one.step for words in labels.words.values() for one in words.spoken()}
+    learned = all_rows if shown is None else np.concatenate(list(shown.values()))
     least = max(LEAST, 1 / float(rate))  # more than one row
     for number in sorted(labels.used | {names.index(name) for name in said}):
-        seconds = int((all_rows == number).sum()) / float(rate)
+        seconds = int((learned == number).sum()) / float(rate)
         if seconds <= least:
             raise AnnotationError(
                 f"step {names[number]!r} is labelled for {seconds:g} s in all videos together, which is too little to "

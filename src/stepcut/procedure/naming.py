@@ -150,9 +150,10 @@ def carry_names(lesson: StepLabels, before: Mapping[str, Labels], after: Mapping
     free = [number for number in range(len(given)) if number not in used]
     old = [number for number in free if given[number]]
     names = [name if number in used else "" for number, name in enumerate(given)]
-    shared = shared_rows(before, after, len(given), len(given))[np.ix_(old, free)]
+    alike = shared_rows(before, after, len(given), len(given))[:-1, :-1] + 0.5 * np.eye(len(given))
+    shared = alike[np.ix_(old, free)]
     for i, j in zip(*pair_steps(shared), strict=True):
-        if shared[i, j] > 0:
+        if before:
             names[free[j]] = given[old[i]]
     return [name or unnamed(number) for number, name in enumerate(names)]
 

@@ -104,7 +104,9 @@ class Procedure(Record):
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
         if isinstance(made, StepCut) and isinstance(self.method, StepCut):
-            made.start_from(self.method)
+            # Labels may be of other steps than those shown; corrections are of these.
+            same = labels is None and len(said.names) == len(self.steps)
+            made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
         mine, found, severity = self.model_steps, taught.learned_steps, self.learned_expectations.severity

@@ -165,11 +165,24 @@ def test_motion_is_the_difference_of_rows_around_each() -> None:
     np.testing.assert_array_equal(motion(rows, 9), [[6.0]] * 4)
 
 
+def test_what_lies_between_labels_counts_as_it_was_found_in_shares_and_durations() -> None:
+    """Three steps of ten rows; one row is labelled: by that no step is longer than the others."""
+    found = [np.repeat([0, 1, 2], 10)] * 2
+    part = np.where(np.arange(30) == 15, 1, OPEN)
+    for labels in ([part, part], [part, np.full(30, OPEN)]):
+        lesson = read_lesson(labels, 3, found)
+        assert lesson.lasts == pytest.approx(10)
+        np.testing.assert_allclose(lesson.share[:3], lesson.share[0])
+        assert lesson.trust == pytest.approx(30 / sum(int((given == OPEN).sum()) for given in labels))
+    whole = read_lesson([found[0], np.full(30, OPEN)], 3, [found[0], np.zeros(30, dtype=np.int64)])
+    assert whole.lasts == pytest.approx(10)  # nobody said anything of the other
+
+
 def test_the_discriminant_is_that_of_a_plain_loop() -> None:
     """Means of states with every video once, scatter within row by row; what was found counts less than labels."""
     rng = np.random.default_rng(0)
     labels = [rng.integers(-1, 2, 12), np.full(9, OPEN), np.array([0, 1, OPEN, OPEN, -1, OPEN, OPEN, OPEN])]
-    lesson = read_lesson(labels, 2)
+    lesson = read_lesson(labels, 2, [np.zeros(len(known), dtype=np.int64) for known in labels])
     pieces = []
     for known in lesson.known:
         piece = Piece(rng.normal(size=(len(known), 3)), known, rng.integers(0, 2, len(known)), lesson)

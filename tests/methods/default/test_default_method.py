@@ -152,11 +152,13 @@ def test_the_prior_fades_where_steps_come_at_any_time(learned) -> None:
     assert StepCut(steps=6, rate=RATE, restarts=3, prior=0).fit(rows).found_.prior == 0
 
 
-def make_rounds(rounds: int, noise: float, seed: int = 0) -> tuple[list[NDArray[np.float32]], list[Labels]]:
-    """Ten videos of a start, `rounds` of four short actions and an end; four seconds each, two rows a second."""
+def make_rounds(
+    rounds: int, noise: float, seed: int = 0, videos: int = 10
+) -> tuple[list[NDArray[np.float32]], list[Labels]]:
+    """Some videos of a start, `rounds` of four short actions and an end; four seconds each, two rows a second."""
     rng = np.random.default_rng(seed)
     looks, rows, true = rng.normal(size=(6, 48)), [], []
-    for _ in range(10):
+    for _ in range(videos):
         walk = [0, *[1, 2, 3, 4] * rounds, 5]
         labels = np.repeat(walk, rng.integers(6, 11, size=len(walk)))
         video = looks[labels] + rng.normal(size=48) + noise * rng.normal(size=(len(labels), 48))
@@ -174,6 +176,16 @@ def test_short_actions_that_come_again_and_again_are_found(rounds: int, noise: f
     quality = measure_quality(method, rows)
     assert quality is not None
     assert quality.grade == "good"
+
+
+def test_short_actions_come_to_light_in_few_videos() -> None:
+    rows, true = make_rounds(rounds=6, noise=2.0, videos=5)
+    method = StepCut(steps=6, rate=2.0, restarts=6).fit(rows)
+    assert strict_f1(method, true) > 90
+    assert method.chosen_["seconds"] < 4 / 2
+    found, true_steps = np.concatenate(method.labels_), np.concatenate(true) - 1
+    most = [np.bincount(found[(true_steps == step) & (found >= 0)], minlength=6).argmax() for step in range(6)]
+    assert most == list(range(6))  # numbered as they come in a round
 
 
 def test_a_given_width_is_kept() -> None:

@@ -12,7 +12,16 @@ from scipy.signal import lfilter
 
 from stepcut.errors import OptionError
 from stepcut.methods.default.change_points import find_change_points
-from stepcut.methods.default.consensus import agreement, come_again, consensus, overlap, silhouette, time_regularity
+from stepcut.methods.default.consensus import (
+    agreement,
+    come_again,
+    common_energy,
+    consensus,
+    first_times,
+    overlap,
+    silhouette,
+    time_regularity,
+)
 from stepcut.methods.default.em import Joined, Steps, estimate, log_likelihood, run_em
 from stepcut.methods.default.forward_backward import forward, forward_backward
 from stepcut.methods.default.found import Found, found_of_labels, leave_one_out
@@ -192,6 +201,33 @@ def test_whether_most_steps_come_again() -> None:
     assert not come_again([[np.array([0, 0, -1, 0, 0])]], 1, 1)  # a pause is no end
     assert come_again([[np.array([0, 0, 1, 0, 0])]], 2, 2)  # what is hardly there does not count, but ends a step
     assert not come_again([[np.array([-1])]], 2, 1)
+
+
+def test_what_videos_have_in_common_is_that_of_a_plain_loop() -> None:
+    rng = np.random.default_rng(0)
+    videos = [rng.normal(size=(rows, 3)) for rows in (7, 4, 9)]
+    labels = [rng.integers(-1, 3, len(rows)) for rows in videos]
+    common = 0.0
+    for mine, (rows, cut) in enumerate(zip(videos, labels, strict=True)):
+        for row, step in zip(rows, cut, strict=True):
+            others = [videos[n][labels[n] == step] for n in range(3) if n != mine]
+            if step >= 0 and sum(map(len, others)):
+                common += row @ np.concatenate(others).mean(axis=0)
+    whole = sum(float((rows**2).sum()) for rows in videos)
+    assert common_energy(videos, labels, 3) == pytest.approx(common / whole)
+    assert common_energy([np.zeros((2, 3))] * 2, [np.zeros(2, dtype=np.int64)] * 2, 1) == 0
+
+
+def test_noise_has_nothing_in_common_and_what_all_show_is_all_of_it() -> None:
+    rng = np.random.default_rng(0)
+    labels = [np.repeat([0, 1], 200)] * 3
+    assert common_energy([rng.normal(size=(400, 4)) for _ in labels], labels, 2) == pytest.approx(0, abs=0.01)
+    assert common_energy([np.where(cut[:, None] == 0, 1.0, -1.0) for cut in labels], labels, 2) == pytest.approx(1)
+
+
+def test_when_steps_first_come() -> None:
+    cuts = [np.array([2, 0, 1, 0, 1]), np.array([-1, 0, 1, 0]), np.array([0, 2, 1, 0, 1])]
+    np.testing.assert_allclose(first_times(cuts, 4), [0.2, 0.4, 0.1, 1.0])
 
 
 def edge_videos(edges: bool, seed: int = 0) -> list[NDArray[np.float64]]:

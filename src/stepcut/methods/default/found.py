@@ -20,6 +20,9 @@ from stepcut.timeline import BACKGROUND
 SOFTEN = 8.0
 """Neighbouring smoothed rows say almost the same, so memberships count the log-likelihood of each this much less."""
 
+NOWHERE = 3.0
+"""The centre of a step that no row shows, on every axis: rows are shorter than 1, so none is near it."""
+
 FOLDS = 20
 """With more videos than this, as many groups are left out instead of single videos: the time that takes goes with the
 number of videos then, and not with its square."""
@@ -98,7 +101,9 @@ def found_of_labels(slow: Sequence[Floats], labels: Sequence[Labels], like: Foun
     plane = refined_axes(slow, labels, len(like)) if axes is None else axes
     norm, views = project(slow, plane)
     share = (np.concatenate(labels)[:, None] == np.arange(len(like))).astype(np.float64)
-    return replace(like, **vars(estimate(Joined.of(views), share, shortest=1.0)), plane=plane, norm=norm)
+    steps = estimate(Joined.of(views), share, shortest=1.0)
+    steps.centres[share.sum(axis=0) == 0] = NOWHERE
+    return replace(like, **vars(steps), plane=plane, norm=norm)
 
 
 def leave_one_out(

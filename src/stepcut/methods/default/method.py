@@ -60,13 +60,17 @@ class StepCut:
     curve_: Curve | None = field(default=None, init=False)
     """There is no training, so no loss."""
     start: Found | None = field(default=None, init=False)
+    shown: Sequence[Labels] | None = field(default=None, init=False)
     _edges: float | None = field(default=None, init=False)
     """The width of the Gaussian in rows, where it follows from edges of segments; see `Search.find_edges`."""
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
 
-    def start_from(self, other: "StepCut") -> None:
-        """Teach what another method has found without labels in the same videos, instead of looking for it again."""
+    def start_from(self, other: "StepCut", shown: Sequence[Labels] | None = None) -> None:
+        """Teach what another method has found without labels in the same videos, instead of looking for it again; or
+        the steps (T,) of every video as they are `shown` by now, numbered as the labels will be: then a step that
+        nobody labelled stays where it is."""
         self.start = other.found_ if other.taught_ is None else other.taught_.first
+        self.shown = shown
 
     # ------------------------------------------------------------------ learning
 
@@ -98,15 +102,20 @@ class StepCut:
         short = [centre(video) @ directions for video in ordered]
         count = self._count(short, known, progress)
         self.taught_, self.right_ = None, None
-        found = self.start
-        if found is None or known is None or found.plane.shape[0] != len(wide) or len(found) != count:
+        found, shown = self.start, self.shown if known is not None else None
+        if found is not None and shown is not None:
+            slow = [smooth(centre(video) @ directions, found.sigma) for video in rows]
+            like = replace(found, centres=np.empty((count, 0)))
+            found = found_of_labels(slow, shown, like)
+            found = replace(found, plane=directions @ found.plane)
+        elif found is None or known is None or found.plane.shape[0] != len(wide) or len(found) != count:
             with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
                 if self.choice_ is None:
                     self._find_edges(short, count)
                 found = self._search(short, count).run(short, stage.advance)
             found = replace(found, plane=directions @ found.plane)
         self._keep(found, rows)
-        self.labels_ = self.predict(rows)
+        self.labels_ = self.predict(rows) if shown is None else list(shown)
         videos = [centre(video) @ directions for video in rows]
         told, like = None, replace(found, background=self.background)
         if known is not None:

@@ -12,7 +12,15 @@ from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.contract import Labels
 from stepcut.methods.default.alignment import align
 from stepcut.methods.default.change_points import find_change_points
-from stepcut.methods.default.consensus import come_again, common_energy, consensus, first_times, majority, silhouette, time_regularity
+from stepcut.methods.default.consensus import (
+    come_again,
+    common_energy,
+    consensus,
+    first_times,
+    majority,
+    silhouette,
+    time_regularity,
+)
 from stepcut.methods.default.em import BALANCE, Joined, run_em
 from stepcut.methods.default.found import Found
 from stepcut.methods.default.slow_features import noise_ratio, project, refined_axes, slow_axes, smooth
@@ -44,8 +52,8 @@ EDGES = 0.25
 """The number of segments found goes with width^-e, the width that of the Gaussian: e = 0 where segments have edges, 1/2
 where features drift (the zero crossings of Brownian motion, smoothed). Below this, halfway, they have edges."""
 MORE = 2.0
-"""Halving the width lets through at most twice the energy of white noise, and less of what drifts; where videos have more
-than that more in common, actions have come to light that were joined before."""
+"""Half the width lets through twice the energy of white noise, and less than that of what drifts; where videos come to
+have more than twice as much in common, actions have come to light that were joined before."""
 HALVINGS = 3
 """How often the width is halved to see either."""
 NARROWEST = 0.75

@@ -66,10 +66,10 @@ def check_labels(labels: Sequence[Labels | None], lengths: Sequence[int]) -> lis
 
 def match_found(found: Sequence[Labels], labels: Sequence[Labels], steps: int) -> NDArray[np.int64]:
     """(K,): the found step that stands for each labelled one, paired for the highest mean F1 on labelled frames; the
-    others follow in their order."""
+    others stay what they are where they can."""
     known = np.concatenate(labels)
     inside = known != OPEN
-    gain = overlap(known[inside], np.concatenate(found)[inside], steps)
+    gain = overlap(known[inside], np.concatenate(found)[inside], steps) + 1e-9 * np.eye(steps)
     return np.asarray(pair_steps(gain)[1], dtype=np.int64)
 
 
@@ -108,23 +108,31 @@ class Lesson:
     """What a row without a label counts: all of them together count as one video."""
 
 
-def read_lesson(labels: Sequence[Labels], count: int) -> Lesson:
-    """Durations and shares from labels (T,) per video, with the pseudo-count of one video of equal steps."""
+def read_lesson(labels: Sequence[Labels], count: int, start: Sequence[Labels]) -> Lesson:
+    """Durations and shares from labels (T,) per video, with the pseudo-count of one video of `count` equal steps.
+
+    Where a video is labelled in part, what lies between is taken as `start` has it: who corrects one segment says by
+    that how long this one lasts, and not that there are no others.
+    """
     known = [np.where(given == BACKGROUND, count, given) for given in labels]
+    begun = [np.where(cut == BACKGROUND, count, cut) for cut in start]
+    some = [(given, cut) for given, cut in zip(known, begun, strict=True) if (given != OPEN).any()]
+    whole = [np.where(given == OPEN, cut, given) for given, cut in some]
     median = float(np.median([len(given) for given in known]))
-    states, first, last = np.concatenate([runs(given) for given in known]).T
-    lasts, said, done = last - first, states != OPEN, (states >= 0) & (states < count)
+    states, first, last = np.concatenate([runs(given) for given in whole]).T
+    lasts, done = last - first, states < count
     totals = np.full(count + 1, median / (count + 1))
-    for given in known:
-        totals += np.bincount(given[given != OPEN], minlength=count + 1)
+    for given in whole:
+        totals += np.bincount(given, minlength=count + 1)
     usual = median / count
+    unsaid = sum(int((given == OPEN).sum()) for given in known)
     return Lesson(
         known,
         count,
         lasts=float((lasts[done].sum() + usual) / (done.sum() + 1)),
-        stay=float(1 - min(0.5, (said.sum() + 1) / (lasts[said].sum() + usual))),
+        stay=float(1 - min(0.5, (len(lasts) + 1) / (lasts.sum() + usual))),
         share=totals / totals.sum(),
-        trust=float(1 / max(1.0, lasts[~said].sum() / median)),
+        trust=1 / max(1.0, unsaid / median),
     )
 
 
@@ -136,8 +144,8 @@ def teach(
     found   labels (T,) of every video found without a person; where EM starts
     labels  (T,) of every video, -2 where nobody said anything
     """
-    lesson = read_lesson(labels, count)
     start = number_as_labelled(found, labels, count)
+    lesson = read_lesson(labels, count, start)
     sigmas = np.array([lesson.lasts / scale for scale in SCALES])
     stride = max(1, int(sigmas[0] / 2))
     lag = max(1, round(MOTION * rate))
