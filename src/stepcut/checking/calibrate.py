@@ -77,7 +77,8 @@ def learn_expectations(
     )
     learned = [one._replace(peaks=new.peaks, clarity=new.clarity) for one, new in zip(learned, shown, strict=True)]
     usual = learn_usual(learned)
-    folds = range(min(FOLDS, len(shown))) if len(shown) > 1 else range(0)  # nothing can be left out of one
+    fold_of = as_new.groups or [place % FOLDS for place in range(len(shown))]
+    folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []  # nothing can be left out of one
 
     def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
         """The same video, outlined as it looks to what was learned without the videos of this fold."""
@@ -85,17 +86,17 @@ def learn_expectations(
             return video
         return video._replace(outline=video.outline.seen_as(as_new.embed(fold, place, kept)))
 
-    others = []
+    others = {}
     for fold in folds:
-        places = [place for place in range(len(learned)) if place % FOLDS != fold]
+        places = [place for place in range(len(learned)) if fold_of[place] != fold]
         laid = set(some_of(places, MOST))  # beside which a video is laid
         part = [learned[place]._replace(outline=None) for place in places if place not in laid]
         part += [embedded(fold, place, learned[place]) for place in sorted(laid)]
-        others.append(learn_usual(part, order=False))
+        others[fold] = learn_usual(part, order=False)
 
     def judged(place: int, video: Observed, kept: Rows | None = None) -> dict[str, float]:
         """How far a video, or some rows of it, strays by what the others say."""
-        fold = place % FOLDS
+        fold = fold_of[place]
         known, seen = (others[fold], embedded(fold, place, video, kept)) if others else (usual, video)
         return measure(seen, find_signs(seen, known), known)
 

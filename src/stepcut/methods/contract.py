@@ -113,8 +113,10 @@ class LeftOut(NamedTuple):
     looks: list[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
     """Its embedding (T, p) and the centres of the steps (K, p), per video, where the method knows them."""
     embed: Callable[[int, int, NDArray[np.int64] | None], NDArray[np.float64]] | None = None
-    """embed(without, place, kept): the embedding (T, p) of all rows, or those kept, of the video at one place, by what
-    was learned without the video at the other, where the method knows it."""
+    """embed(without, place, kept): the embedding (T, p) of all rows, or those kept, of the video at a place, by what
+    was learned without the videos of a group, where the method knows it."""
+    groups: list[int] | None = None
+    """The group that each video was left out with, where the method knows it."""
 
     def of(self, places: Sequence[int]) -> "LeftOut":
         """The same for the videos at some places, which are counted from 0 then."""
@@ -124,7 +126,8 @@ class LeftOut(NamedTuple):
             [self.memberships[place] for place in places],
             [self.novelty[place] for place in places],
             self.looks and [self.looks[place] for place in places],
-            embed and (lambda without, place, kept: embed(places[without], places[place], kept)),
+            embed and (lambda without, place, kept: embed(without, places[place], kept)),
+            self.groups and [self.groups[place] for place in places],
         )
 
 

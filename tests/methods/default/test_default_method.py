@@ -188,6 +188,17 @@ def test_short_actions_come_to_light_in_few_videos() -> None:
     assert most == list(range(6))  # numbered as they come in a round
 
 
+def test_videos_that_are_left_out_in_groups_stay_in_them() -> None:
+    """Of 22 videos the first is dropped; the last two are of the groups of the first two, and are never seen by a model
+    that was learned from them."""
+    rows, _ = toy_features(videos=22, rate=RATE, seed=3)
+    method = StepCut(steps=4, rate=RATE, restarts=1, refine=False).fit([video[::4] for video in rows])
+    some = method.left_out_.of(range(1, 22))
+    assert some.groups == [*range(1, 20), 0, 1]
+    for place in (0, 19, 20):
+        np.testing.assert_array_equal(some.embed(some.groups[place], place, None), some.looks[place][0])
+
+
 def test_a_given_width_is_kept() -> None:
     rows, _ = make_rounds(rounds=4, noise=1.0)
     assert StepCut(steps=6, rate=2.0, restarts=3, seconds=3.0).fit(rows).chosen_ == {"seconds": 3.0}

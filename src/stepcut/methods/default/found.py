@@ -133,14 +133,16 @@ def leave_one_out(
     )
     novelty = [model.distance(rows) / scale for model, rows in pairs]
     looks = [(model.view(rows), model.centres) for model, rows in pairs]
-    return LeftOut(cuts, shares, novelty, looks, partial(_embed, groups, videos))
+    number = [place % FOLDS for place in range(len(videos))]
+    return LeftOut(cuts, shares, novelty, looks, partial(_embed, groups, videos), number)
 
 
 def _embed(
     groups: Sequence[Found], videos: Sequence[Floats], without: int, place: int, kept: NDArray[np.int64] | None
 ) -> Floats:
-    """The rows, or those `kept`, of the video at a `place`, as the model sees them that was learned `without` one."""
-    return groups[without % FOLDS].view(videos[place] if kept is None else centre(videos[place][kept]))
+    """The rows, or those `kept`, of the video at a `place`, as the model sees them that was learned `without` a
+    group."""
+    return groups[without].view(videos[place] if kept is None else centre(videos[place][kept]))
 
 
 def strongest(posterior: Floats, count: int) -> Labels:
