@@ -92,6 +92,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no video in common" in capsys.readouterr().err
 
 
+def test_two_annotators_of_one_export_are_compared_where_both_have_worked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(person: int, end: int) -> dict[str, Any]:
+        value = {"ranges": [{"start": 1, "end": end}], "timelinelabels": ["pour"]}
+        return {"completed_by": person, "result": [{"type": "timelinelabels", "value": value}]}
+
+    tasks = [("a", [work(1, 50), work(2, 60)]), ("b", [work(1, 50)]), ("c", [])]
+    export = [{"data": {"video": name, "fps": 25}, "annotations": done} for name, done in tasks]
+    (tmp_path / "x.json").write_text(json.dumps(export))
+    words = ["agree", str(tmp_path / "x.json"), str(tmp_path / "x.json"), "--annotators", "1", "2", "--format", "json"]
+    assert main(words) == 0
+    assert [row["video"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["a", "all"]
+
+
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), None, "1"])
 def test_a_tolerance_that_is_none_is_refused(tolerance: Any) -> None:
     with pytest.raises(OptionError, match=r"tolerance=.*give a number of at least 0"):

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from stepcut.errors import AnnotationError
+from stepcut.evaluation.evaluate import read_truth
 from stepcut.formats import FORMATS, read, read_all, read_folder, write
 from stepcut.formats.capabilities import stated_losses
+from stepcut.procedure.lesson import read_labels
 from stepcut.timeline import Segment, Timeline
 
 TWO = (Segment(0.0, 1.5, "pour tea"), Segment(1.5, 62.25, "stir"))
@@ -222,6 +224,35 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     export[0]["annotations"] = []
     path.write_text(json.dumps(export))
     assert read(path).segments == (Segment(0.0, 0.5, "stir"),)
+
+
+def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    done, skipped, untouched = (label_studio_export()[0] for _ in range(3))
+    skipped["annotations"], skipped["data"]["name"] = [{"completed_by": 8, "was_cancelled": True, "result": []}], "w"
+    untouched["annotations"], untouched["data"]["name"] = [], "x"
+    path.write_text(json.dumps([done, skipped, untouched]))
+    assert list(read_folder(path)) == ["v", "w", "x"]
+    assert list(read_labels(path)) == list(read_truth(path)[0]) == ["v"]
+    path.write_text(json.dumps([skipped, untouched]))
+    for read_them in (read_labels, read_truth):
+        with pytest.raises(AnnotationError, match=r"nobody has annotated it.* all 2"):
+            read_them(path)
+
+
+def test_videos_that_an_annotator_has_not_done_are_left_out(tmp_path: Path) -> None:
+    both, one = label_studio_export()[0], label_studio_export()[0]
+    both["annotations"][0]["was_cancelled"], one["data"]["name"] = False, "w"
+    (tmp_path / "export.json").write_text(json.dumps([one, both]))
+    (tmp_path / "people.csv").write_text("annotator,video,start,end,label\n8,w,0,2,y\n8,v,0,2,x\n7,v,0,3,x\n")
+    for name in ("export.json", "people.csv"):
+        assert list(read_folder(tmp_path / name, annotator="7")) == ["v"]
+        assert list(read_folder(tmp_path / name, annotator="8")) == ["w", "v"]
+        with pytest.raises(AnnotationError, match=r"'eve'.* all 2"):
+            read_folder(tmp_path / name, annotator="eve")
+    for name, person in (("v", "ann"), ("w", "bob")):
+        write(tmp_path / "eaf" / f"{name}.eaf", Timeline([Segment(0, 1, "pour")], video=name), annotator=person)
+    assert list(read_folder(tmp_path / "eaf", annotator="bob")) == ["w"]
 
 
 def test_label_studio_tasks_have_what_its_import_needs(tmp_path: Path) -> None:

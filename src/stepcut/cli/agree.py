@@ -16,8 +16,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         format_to_write(Path(args.output))  # a suffix that is unknown is told before any work
     names = args.annotators or (None, None)
-    first = read_timelines(args.first, rate=args.rate, annotator=names[0])
-    second = read_timelines(args.second, rate=args.rate, annotator=names[1])
+    first = read_timelines(args.first, rate=args.rate, annotator=names[0], confirmed=True)
+    second = read_timelines(args.second, rate=args.rate, annotator=names[1], confirmed=True)
     table, apart = compare_annotations(first, second, args.tolerance)
     print(table.format(args.format).rstrip("\n"))
     if args.output:

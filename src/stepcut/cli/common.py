@@ -146,7 +146,7 @@ def find_moved(known: Mapping[str, str | None], places: Sequence[str] | None) ->
     return {**known, **there}
 
 
-def read_timelines(source: str, format: str | None = None, **how: str | None) -> dict[str, Timeline]:
+def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[str, Timeline]:
     """Video name -> timeline, from label files, read `how` `read_folder` is told, or from a learned procedure, whose
     timelines know their video files."""
     if format is None and is_procedure(as_path(source)):

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.rate is not None or args.annotator is not None:
         if labels is None:
             raise OptionError("--rate and --annotator are for label files, and none were given. Leave both out.")
-        labels = read_folder(labels, rate=args.rate, annotator=args.annotator)
+        labels = read_folder(labels, rate=args.rate, annotator=args.annotator, confirmed=True)
     before, after = teach_folder(
         args.procedure, labels, args.output, args.steps, args.source, args.trust, progress_hook(args)
     )

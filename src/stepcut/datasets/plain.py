@@ -68,7 +68,7 @@ def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Tim
     found: dict[str, Timeline] = {}
     for path in label_files(first_of(folder, *LABELS) or folder):
         try:
-            for timeline in read_all(path, rate=rate):
+            for timeline in read_all(path, rate=rate, confirmed=True):
                 name = video_name(timeline.video) or path.stem
                 if name in found:
                     loaded.problems.append(f"{path}: {name!r} has a label file already; this one is passed over.")

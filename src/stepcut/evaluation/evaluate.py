@@ -279,7 +279,7 @@ def read_truth(truth: Any) -> tuple[Mapping[str, Timeline], str, Mapping[str, Ed
         known = {name: task.graph for name, (task, _, _) in zip(names, videos, strict=True)}
         return dict(zip(names, (timeline for _, _, timeline in videos), strict=True)), kind, known
     if isinstance(truth, str | os.PathLike):
-        return read_folder(truth), Path(truth).name or str(truth), {}
+        return read_folder(truth, confirmed=True), Path(truth).name or str(truth), {}
     if not isinstance(truth, Mapping):
         if not hasattr(truth, "timelines"):
             raise OptionError(f"truth={truth!r} holds no timelines; give a folder, timelines by video, or a task.")

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from stepcut.errors import AnnotationError, OptionError, as_items, choose, printable, unknown
@@ -25,7 +25,7 @@ from stepcut.files.addresses import path_text
 from stepcut.files.atomic import write_bytes
 from stepcut.files.names import safe_name, same_video, short_names, video_name
 from stepcut.formats.capabilities import UNIT, as_written, check_writable, stated_losses, touching
-from stepcut.formats.common import Options, as_columns, frame_rate, refusals
+from stepcut.formats.common import Options, as_columns, frame_rate, refusals, where_present
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
@@ -77,9 +77,15 @@ def read_all(
     rate: Rate | None = None,
     annotator: str | None = None,
     columns: Columns = None,
+    confirmed: bool = False,
 ) -> list[Timeline]:
-    """Read all timelines in one file; `path`, `format`, `rate`, `annotator` and `columns` are those of `read`."""
-    place, options = Path(path_text(path)), Options(frame_rate(rate), annotator, as_columns(columns))
+    """Read all timelines in one file; `path`, `format`, `rate`, `annotator` and `columns` are those of `read`.
+
+    Videos without anything by the `annotator` are left out, and with `confirmed` those of Label Studio that have
+    predictions alone; where none is left, that is an error.
+    """
+    options = Options(frame_rate(rate), annotator, as_columns(columns), confirmed=confirmed)
+    place = Path(path_text(path))
     named = choose("format", format, FORMATS) if format else None
     with refusals(place, named.title if named else "a label file"):
         chosen, content = load(place, options, format)
@@ -98,15 +104,20 @@ def read_folder(
     rate: Rate | None = None,
     annotator: str | None = None,
     columns: Columns = None,
+    confirmed: bool = False,
 ) -> dict[str, Timeline]:
     """Read every label file of a folder, or one file of many videos: video name -> timeline.
 
     The name of a video is without suffix, and with no more folders than tell it from the others. Files of other kinds
     are passed over; a label file that makes no sense is an error, as is a video with two of them. `path` is the folder
-    or the file; `format`, `rate`, `annotator` and `columns` are those of `read`.
+    or the file; `format`, `rate`, `annotator` and `columns` are those of `read`, `confirmed` is that of `read_all`.
     """
     files = label_files(Path(path_text(path)))
-    loaded = [(each, file) for file in files for each in read_all(file, format, rate, annotator, columns)]
+
+    def read_one(file: Path) -> list[tuple[Timeline, Path]]:
+        return [(each, file) for each in read_all(file, format, rate, annotator, columns, confirmed)]
+
+    loaded = list(chain.from_iterable(where_present(files, read_one)))
     if not loaded:
         known = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
         raise AnnotationError(f"{path}: no label file in it that can be read. Formats: {known} (docs/formats.md).")

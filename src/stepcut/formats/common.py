@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from stepcut.errors import AnnotationError, OptionError, check_kind
 from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Segment, Timeline
 
+log = logging.getLogger("stepcut")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 LIMIT = 256 * 2**20
 """Bytes. The label files of a whole data set stay far below; a video given by mistake does not."""
 LONGEST = 1e11
@@ -36,6 +40,8 @@ class Options:
     """What a table calls its columns: `{"start": "t0", "end": "t1", "step": "label"}`."""
     spreadsheet: bool = False
     """Whether a table is written so that no spreadsheet takes a name for a formula."""
+    confirmed: bool = False
+    """Whether what a program has predicted and nobody confirmed is left out."""
 
     def frame_rate(self, what: str) -> Fraction:
         """The frame rate that was given, or an error that asks for it and says `what` needs it."""
@@ -57,6 +63,25 @@ class Options:
 
 
 NONE = Options()
+
+
+class Absent(AnnotationError):
+    """A file, or a video in it, holds nothing by the annotator that was named, or by anybody."""
+
+
+def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[Found]:
+    """What `read` gives of each of `items`, files or videos; those that are `Absent` are left out, unless all are."""
+    found, absent = [], []
+    for item in items:
+        try:
+            found.append(read(item))
+        except Absent as error:
+            absent.append(error)
+    if absent and not found:
+        raise absent[0] if len(absent) == 1 else Absent(f"{absent[0]} So it is with all {len(absent)}.")
+    if absent:
+        log.warning("%d of %d are left out: nobody whose work is asked for has done them", len(absent), len(items))
+    return found
 
 
 def frame_rate(rate: Rate | None) -> Fraction | None:
@@ -219,7 +244,8 @@ def choose_tier(tiers: Mapping[str, Timeline], options: Options, path: Path) -> 
     else the proposal."""
     if options.annotator is not None and set(tiers) != {""}:
         if options.annotator not in tiers:
-            fail(path, f"no tier of {options.annotator!r}; it has {', '.join(map(repr, tiers))}", "Name one of these")
+            there = ", ".join(map(repr, tiers))
+            raise Absent(f"{path}: no tier of {options.annotator!r}; it has {there}. Name one of these.")
         return tiers[options.annotator]
     people = [name for name, timeline in tiers.items() if name != PROPOSAL and timeline.segments]
     people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)

@@ -16,7 +16,18 @@ from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
 from stepcut.formats.capabilities import Capabilities, touching, whole_units
-from stepcut.formats.common import NONE, Options, build_segment, entry, fail, frame_rate, number, optional
+from stepcut.formats.common import (
+    NONE,
+    Absent,
+    Options,
+    build_segment,
+    entry,
+    fail,
+    frame_rate,
+    number,
+    optional,
+    where_present,
+)
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(times="frames", instants=False)
@@ -26,8 +37,9 @@ CONTROL, OBJECT = "steps", "video"  # names in the labelling configuration
 
 
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tasks or an export: an annotator's work where there is some, else the predictions."""
-    return [_timeline(task, options, path) for task in record]
+    """Read tasks or an export: an annotator's work where there is some, else the predictions. Tasks without what
+    `options` ask for, the work of one annotator or of any, are left out."""
+    return where_present(record, lambda task: _timeline(task, options, path))
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
@@ -111,11 +123,13 @@ def _regions(task: Mapping[str, Any], options: Options, where: str) -> list[Mapp
         chosen = [each for each in done if options.annotator in _annotator_names(each)]
         if not chosen:
             people = sorted({name for each in done for name in _annotator_names(each)})
-            fail(where, f"nothing by {options.annotator!r}; there is work by {people}", "Name one of these")
+            raise Absent(f"{where}: nothing by {options.annotator!r}; there is work by {people}. Name one of these.")
         return list(chosen[-1]["result"])
     if len(done) > 1:
         people = [_annotator_names(each)[0] for each in done]
         fail(where, f"was annotated {len(done)} times, by {people}", "Say whose to read: annotator=NAME")
+    if options.confirmed and not done:
+        raise Absent(f"{where}: nobody has annotated it; a prediction is no label. Annotate it and export again.")
     given = done or list(task.get("predictions") or ())
     return list(given[-1]["result"]) if given else []
 

@@ -12,7 +12,17 @@ from pathlib import Path
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import write_text
 from stepcut.formats.capabilities import Capabilities
-from stepcut.formats.common import NONE, Options, build_segment, choose_tier, fail, need_seconds, read_text, seconds
+from stepcut.formats.common import (
+    NONE,
+    Options,
+    build_segment,
+    choose_tier,
+    fail,
+    need_seconds,
+    read_text,
+    seconds,
+    where_present,
+)
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="none", duration=False, video="file")
@@ -84,10 +94,8 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
         segment = _segment(row, columns, path, options)
         tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
         found.setdefault(video, {}).setdefault(tier, []).append(segment)
-    return [
-        choose_tier({name: Timeline(each, video=video) for name, each in tiers.items()}, options, path)
-        for video, tiers in found.items()
-    ]
+    tiers = [{name: Timeline(each, video=video) for name, each in found[video].items()} for video in found]
+    return where_present(tiers, lambda each: choose_tier(each, options, path))
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -51,7 +51,7 @@ class StepLabels:
 def read_labels(given: Given) -> Read:
     """The labels that were `given`, timelines or arrays by video; files are read in any format of `stepcut.formats`."""
     if isinstance(given, str | os.PathLike):
-        return read_folder(given)
+        return read_folder(given, confirmed=True)
     if not isinstance(given, Mapping) or not given:
         raise OptionError(
             f"labels={given!r} is not allowed; give a folder of label files, or timelines or arrays by video."
