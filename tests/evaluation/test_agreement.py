@@ -49,9 +49,20 @@ def test_capitals_and_spaces_are_no_disagreement() -> None:
     assert not len(apart["tea"])
 
 
+def test_spellings_that_differ_between_videos_are_one_step() -> None:
+    loud = ANN.rename({"pour": "Pour", "stir": "stir_it"})
+    quiet = ANN.rename({"stir": "Stir  it"})
+    table, apart = compare_annotations({"a": loud, "b": quiet}, {"a": quiet, "b": loud})
+    assert table.column("kappa") == [1, 1, 1]
+    assert not any(map(len, apart.values()))
+
+
 def test_boundaries() -> None:
     assert match_boundaries([1, 5, 9], [1.5, 5, 12], 1.0) == [(1, 1.5), (5, 5)]
-    assert match_boundaries([1, 1.4], [1.5], 1.0) == [(1, 1.5)]
+    assert match_boundaries([1, 1.4], [1.5], 1.0) == [(1.4, 1.5)]
+    assert match_boundaries([0, 1.8, 2], [2], 3.0) == [(2, 2)]
+    assert match_boundaries([1, 2], [2, 3], 1.0) == [(1, 2), (2, 3)]  # two, though one pair would lie nearer
+    assert match_boundaries([], [2], 1.0) == match_boundaries([1], [3], 1.0) == []
     assert agree([(ANN, BOB)]).boundaries == pytest.approx(2 * 2 / 5)  # 4 and 10 against 4.5, 9 and 10
     assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
-from stepcut.evaluation.clock import pair_videos
-from stepcut.files.names import spell
+from stepcut.evaluation.clock import merge_names, pair_videos
 from stepcut.methods.segmenter import check_number
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline
@@ -107,14 +106,16 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
 
 
 def match_boundaries(first: Sequence[float], second: Sequence[float], tolerance: float) -> list[tuple[float, float]]:
-    """As many pairs as there can be of boundaries in `first` and `second` within the `tolerance`."""
-    pairs, i, j = [], 0, 0
-    while i < len(first) and j < len(second):
-        distance = first[i] - second[j]
-        if abs(distance) <= tolerance:
-            pairs.append((first[i], second[j]))
-        i, j = i + (distance <= tolerance), j + (distance >= -tolerance)
-    return pairs
+    """As many pairs as there can be of boundaries in `first` and `second` within the `tolerance`, and of all ways to
+    pair as many the one in which they lie least apart."""
+    from scipy.optimize import linear_sum_assignment
+
+    apart = np.abs(np.subtract.outer(first, second))
+    near = apart <= tolerance
+    # One pair more is worth more than all distances together.
+    reward = 1 + apart[near].max(initial=0.0) * min(apart.shape)
+    chosen = linear_sum_assignment(np.where(near, apart - reward, 0.0))
+    return [(first[i], second[j]) for i, j in zip(*chosen, strict=True) if near[i, j]]
 
 
 def compare_annotations(
@@ -126,8 +127,11 @@ def compare_annotations(
     if not common:
         what = f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}"
         raise AnnotationError(f"{what}. They are matched by name.")
-    said = [step for name in common for step in first[name].steps]
-    pairs = {name: (first[name], second[o].rename(spell(second[o].steps, said))) for name, o in common.items()}
+    both = [(first[ours], second[theirs]) for ours, theirs in common.items()]
+    spelled, _ = merge_names([timeline for side in zip(*both, strict=True) for timeline in side])
+    pairs = {
+        name: (one.rename(spelled), other.rename(spelled)) for name, (one, other) in zip(common, both, strict=True)
+    }
     found = {name: agree([pair], tolerance) for name, pair in pairs.items()}
     whole = agree(list(pairs.values()), tolerance)
     rows: list[list[Cell]] = [
