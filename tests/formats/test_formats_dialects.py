@@ -75,6 +75,14 @@ def test_egoprocel_numbers_order_the_steps_and_may_have_gaps(text: str, tmp_path
     assert timeline.video == "S07_Eggs"
 
 
+def test_elan_text_with_times_in_three_ways_and_no_length(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n")  # 1000 * 1.001 < 1001
+    assert read(path).segments == (Segment(1.001, 2.0, "pour"),)
+    path.write_text("ann\t\t00:00:00.001\t0.001\t00:00:01.000\t1.0\t00:00:00.999\t0.999\tpour\n")
+    assert read(path).segments == (Segment(0.001, 1.0, "pour"),)
+
+
 def test_egoprocel_names_with_commas_and_equal_names(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("0,1,1 cut, carefully\n1,2,2 stir\n2,3,5 stir\n")
@@ -224,6 +232,15 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     export[0]["annotations"] = []
     path.write_text(json.dumps(export))
     assert read(path).segments == (Segment(0.0, 0.5, "stir"),)
+
+
+@pytest.mark.parametrize("numbers", [("", ""), ("1\n", "2\n")])
+@pytest.mark.parametrize("name", ["x.srt", "x.vtt"])
+def test_cues_without_a_blank_line_between_them(name: str, numbers: tuple[str, str], tmp_path: Path) -> None:
+    one, two = numbers
+    cues = f"{one}00:00:00.000 --> 00:00:01.500\n7\npour tea\n{two}00:00:01.500 --> 00:01:02.250\nstir\n"
+    (tmp_path / name).write_text(("WEBVTT\n\n" if name == "x.vtt" else "") + cues)
+    assert read(tmp_path / name).segments == (Segment(0.0, 1.5, "7 pour tea"), TWO[1])
 
 
 def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None:

@@ -47,17 +47,20 @@ def read_srt(text: str, path: Path, _options: Options = NONE, plain: Callable[[s
     segments = []
     block: list[tuple[int, str]] = []
     for number, line in enumerate([*text.split("\n"), ""], start=1):
-        if line.strip():
+        timing = next((i for i, (_, each) in enumerate(block[:2]) if "-->" in each), None)
+        follows = timing is not None and "-->" in line  # the next cue, without a blank line before it
+        if line.strip() and not follows:
             block.append((number, line))
             continue
-        timing = next((i for i, (_, each) in enumerate(block[:2]) if "-->" in each), None)
         if timing is not None:
+            if follows and len(block) > timing + 2 and block[-1][1].strip().isdecimal():
+                block.pop()  # the number of the next cue
             where, times = block[timing]
             first, _, rest = times.partition("-->")
             start, end = (need_seconds((part.split() or [""])[0], path, where) for part in (first, rest))
             step = " ".join(plain("\n".join(each for _, each in block[timing + 1 :])).split())
             segments.append(build_segment(start, end, step, path, where))
-        block = []
+        block = [(number, line)] if follows else []
     return [Timeline(segments, video=path.stem)]
 
 

@@ -165,7 +165,8 @@ def bare_columns(cells: Sequence[str]) -> dict[str, int]:
         if value is None or (first == 0 and len(times) == 2):
             break
         times.append(value)
-    thrice = len(times) == 6 and times[2] == 1000 * times[0]  # hh:mm:ss.ms, ss.msec and msec, and no length
+    # hh:mm:ss.ms, ss.msec and msec, and no length
+    thrice = len(times) == 6 and all(abs(times[k + 2] - 1000 * times[k]) < 0.001 for k in (0, 3))
     ways = max(1, len(times) // 2 if len(times) in (2, 4) or thrice else len(times) // 3)
     columns = {"start": first, "end": first + ways, "step": first + len(times)}
     if first and columns["step"] >= len(cells):
