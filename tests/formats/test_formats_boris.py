@@ -110,6 +110,44 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset: int, tm
         read_folder(tmp_path)
 
 
+def test_aggregated_events_of_two_films_with_an_offset_and_subjects(tmp_path: Path) -> None:
+    head = (
+        "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tSubject\tBehavior\tBehavior type\tStart (s)\t"
+        "Stop (s)\tMedia file name\n"
+    )
+    states = [("hen1", "STATE", 8, 11, "a.mp4"), ("hen2", "STATE", 12, 14, "b.mp4"), ("hen2", "POINT", 15, 15, "b.mp4")]
+    for player in ("player #1:", "player#1:"):
+        line = f"x\t{player}a.mp4;b.mp4\t100\t10.000;10.000"
+        rows = [f"{line}\t{who}\teat\t{kind}\t{100 + a}\t{100 + b}\t{film}\n" for who, kind, a, b, film in states]
+        (tmp_path / "x.tsv").write_text(head + "".join(rows))
+        found = read_folder(tmp_path)
+        assert found["a"].segments == (Segment(8, 10, "eat"),)
+        assert found["b"].segments == (Segment(0, 1, "eat"), Segment(2, 4, "eat"), Segment(5, 5, "eat"))
+        assert [s.start for s in read_folder(tmp_path, annotator="hen2")["b"]] == [2, 5]
+
+
+def test_two_observations_of_one_film_are_told_apart(tmp_path: Path) -> None:
+    """As of two people who have coded the same film."""
+    record = project()
+    other = {**record["observations"]["first try"], "events": [[1, "", "pour", "", ""], [5, "", "pour", "", ""]]}
+    record["observations"]["tea, bob"] = other
+    (tmp_path / "study.boris").write_text(json.dumps(record))
+    head = "Observation id\tBehavior\tBehavior type\tTime\tMedia file name\n"
+    events = [("first try", "START", 1.5), ("tea, bob", "START", 1), ("first try", "STOP", 4), ("tea, bob", "STOP", 5)]
+    (tmp_path / "x.tsv").write_text(head + "".join(f"{o}\tpour\t{s}\t{t}\ttea.mp4\n" for o, s, t in events))
+    for path in (tmp_path / "study.boris", tmp_path / "x.tsv"):
+        with pytest.raises(AnnotationError, match="'first try', 'tea, bob' are observations of one film"):
+            read(path)
+        assert read(path, annotator="first try").segments[0] == Segment(1.5, 4, "pour")
+        for name in ("tea, bob", "*bob"):
+            assert read(path, annotator=name).segments == (Segment(1, 5, "pour"),)
+
+
+def test_nobodys_events_can_be_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "study.boris").write_text(json.dumps(project()))
+    assert read(tmp_path / "study.boris", annotator="No focal subject").sequence() == ["pour", "tap"]
+
+
 def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "study.boris"
     lengths = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}
@@ -121,6 +159,10 @@ def test_two_films_one_after_the_other(tmp_path: Path) -> None:
     path.write_text(json.dumps(project(**lengths, events=taps)))
     found = read_folder(path)
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
+    late = [[time, "", "pour", "", ""] for time in (3.4996, 5)]  # with the second film, as lengths are rounded
+    path.write_text(json.dumps(project(**lengths, events=late)))
+    found = read_folder(path)
+    assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,21 @@
-"""BORIS: the project file (`.boris`, JSON) and its tabular events; a state event has a start and a stop."""
+"""BORIS: the project file (`.boris`, JSON) and its tables of events; a state event has a start and a stop."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import zip_longest
+from fnmatch import fnmatchcase
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepcut.files.atomic import write_json
 from stepcut.files.names import video_name
 from stepcut.formats.capabilities import Capabilities, without_overlap
-from stepcut.formats.common import NONE, Options, build_segment, fail, need_seconds, number, optional, seconds
+from stepcut.formats.common import NONE, Absent, Options, build_segment, fail, need_seconds, number, optional, seconds
 from stepcut.formats.tables import Row, plain, simplify, write_rows
 from stepcut.timeline import Segment, Timeline
 
@@ -22,6 +24,8 @@ EVENTS = Capabilities(names="trimmed", steps="none", duration=False, confidence=
 VERSION = "7.0"
 HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
 STATUS = ("status", "behavior_type")
+START, STOP = "start_(s)", "stop_(s)"
+"""Columns of aggregated events, which have a state in one line."""
 NOBODY = "No focal subject"
 OFFSET = "time_offset_(s)"
 """What BORIS has added to the time of the media, in its tables and projects."""
@@ -42,14 +46,18 @@ class Event(NamedTuple):
 
 
 def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read every observation; several media files played one after the other become a timeline each."""
+    """Read every observation, or those of one name; several media files played one after the other become a timeline
+    each."""
     conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda item: int(item[0]))]
     points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
     steps = [str(each["code"]) for each in conf]
-    observations = record["observations"].items()
-    subjects = _wanted({str(event[1]) for _, each in observations for event in each["events"]}, path, options)
-    timelines: list[Timeline] = []
-    for name, observation in observations:
+    observations = {str(name): each for name, each in record["observations"].items()}
+    subjects = {str(event[1]) for each in observations.values() for event in each["events"]}
+    chosen, subjects = _wanted(set(observations), subjects, path, options)
+    found: list[tuple[str, Timeline]] = []
+    for name, observation in observations.items():
+        if name not in chosen:
+            continue
         offset = number(observation.get("time offset") or 0)
         events = [Event(number(e[0]) - offset, str(e[1]), str(e[2]), str(e[3])) for e in observation["events"]]
         missing = sorted({event.code for event in events} - set(steps))
@@ -58,8 +66,8 @@ def read(record: Any, path: Path, options: Options = NONE) -> list[Timeline]:
         events = [event for event in events if event.subject in subjects]
         segments = pair([event for event in events if event.code not in points], path)
         segments += [build_segment(e.time, e.time, e.code, path, None) for e in events if e.code in points]
-        timelines += _by_media(str(name), observation, Timeline(segments, None, steps))
-    return timelines
+        found += [(name, each) for each in _by_media(name, observation, Timeline(segments, None, steps))]
+    return _one_per_film(found, path)
 
 
 def write(path: Path, timelines: Sequence[Timeline], _options: Options = NONE) -> None:
@@ -115,34 +123,55 @@ def matches(record: Any) -> bool:
 
 
 def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read tabular events, of old versions (one observation, with a preamble) or new ones."""
+    """Read tabular events, of old versions (one observation, with a preamble) or new ones, or aggregated events."""
     place = next(place for place, row in enumerate(rows) if matches_events([row]))
     names = [simplify(cell) for cell in rows[place].cells]
     columns = {name: names.index(name) for name in names}
     columns["status"] = columns[next(name for name in STATUS if name in columns)]
     media = next((name for name in (*MEDIA, "observation_id") if name in columns), None)
-    videos: dict[str, list[Segment]] = {}
-    states: dict[tuple[str, Films], list[Event]] = {}
-    named = [(row, row.cell(columns, "subject", path) if "subject" in columns else "") for row in rows[place + 1 :]]
-    subjects = _wanted({subject for _, subject in named}, path, options)
-    for row, subject in named:
-        time, status = row.time(columns, "time", path), row.cell(columns, "status", path)
+    videos: dict[tuple[str, str], list[Segment]] = {}
+    events: dict[tuple[str, Films], list[Event]] = {}
+    states: dict[tuple[str, Films], list[Segment]] = {}
+
+    def cell(row: Row, name: str) -> str:
+        return row.cell(columns, name, path) if name in columns else ""
+
+    named = [(row, cell(row, "observation_id"), cell(row, "subject")) for row in rows[place + 1 :]]
+    chosen, subjects = _wanted({each[1] for each in named}, {each[2] for each in named}, path, options)
+    for row, observation, subject in named:
+        if observation not in chosen:
+            continue
+        time = row.time(columns, START if START in columns else "time", path)
         step, video = row.cell(columns, "behavior", path), row.cell(columns, media, path) if media else path.stem
-        points, films = videos.setdefault(video, []), _films(row, columns, video, path)
+        points, films = videos.setdefault((observation, video), []), _films(row, columns, video, path)
         if subject not in subjects:
             continue
-        if status.upper() == "POINT":
+        if row.cell(columns, "status", path).upper() == "POINT":
             time -= dict(films)[video]
             points.append(build_segment(time, time, step, path, row.line))
+        elif START in columns:
+            state = build_segment(time, row.time(columns, STOP, path), step, path, row.line)
+            states.setdefault((observation, films), []).append(state)
         else:
             modifiers = [row.cells[i] for n, i in columns.items() if n.startswith("modifier") and i < len(row.cells)]
-            observation = row.cell(columns, "observation_id", path) if "observation_id" in columns else ""
-            states.setdefault((observation, films), []).append(Event(time, subject, step, "|".join(modifiers)))
-    for (_, films), events in states.items():
-        for segment in pair(events, path):
-            for video, part in _by_film(segment, films):
-                videos.setdefault(video, []).append(part)
-    return [Timeline(segments, video=video) for video, segments in videos.items()]
+            events.setdefault((observation, films), []).append(Event(time, subject, step, "|".join(modifiers)))
+    states |= {key: pair(each, path) for key, each in events.items()}
+    for (observation, films), segments in states.items():
+        for video, part in (each for segment in segments for each in _by_film(segment, films)):
+            videos.setdefault((observation, video), []).append(part)
+    return _one_per_film([(name, Timeline(each, video=video)) for (name, video), each in videos.items()], path)
+
+
+def _one_per_film(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
+    """The timelines that were `found`, each with its observation; two observations of one film are refused."""
+    films: dict[str, list[str]] = {}
+    for observation, timeline in found:
+        films.setdefault(timeline.video, []).append(observation)
+    for film, observations in films.items():
+        if len(observations) > 1:
+            what = f"{', '.join(map(repr, observations))} are observations of one film, {film!r}"
+            fail(path, what, "Say which to read: annotator=NAME, where * stands for any letters")
+    return [timeline for _, timeline in found]
 
 
 def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Films:
@@ -152,7 +181,7 @@ def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Film
     """
     wanted = (OFFSET, "source", "media_duration_(s)")
     offset, played, lengths = (row.cell(columns, name, path) if name in columns else "" for name in wanted)
-    files, begin = played.split("|")[0].removeprefix("player #1:").split(";"), seconds(offset) or 0.0
+    files, begin = re.sub("^player ?#1:", "", played.split("|")[0]).split(";"), seconds(offset) or 0.0
     if video not in files:
         return ((video, begin),)
     films, known = [], lengths.split("|")[0].split(";")
@@ -168,9 +197,10 @@ def _by_film(segment: Segment, films: Films) -> Iterator[tuple[str, Segment]]:
     """A segment on the clock of an observation, cut where one of its `films` ends and the next begins."""
     for place, (video, begin) in enumerate(films):
         first = segment.start if place == 0 else max(segment.start, begin)
-        last = min(segment.end, films[place + 1][1]) if place + 1 < len(films) else segment.end
+        end = films[place + 1][1] if place + 1 < len(films) else math.inf
+        last = min(segment.end, end)
         # Lengths are rounded to a millisecond: what begins with a film has no end in the one before.
-        if last - first > 0.001 or (first, last) == (segment.start, segment.end):
+        if last - first > 0.001 or ((first, last) == (segment.start, segment.end) and first < end):
             yield video, Segment(first - begin, last - begin, segment.step)
 
 
@@ -185,18 +215,24 @@ def write_events(path: Path, timelines: Sequence[Timeline], options: Options = N
 
 
 def matches_events(rows: Sequence[Row]) -> bool:
-    """Whether a table has a header with Time, Behavior, and Status or Behavior type, perhaps after a preamble."""
+    """Whether a table has a header with Time, or Start and Stop of an observation, Behavior, and Status or Behavior
+    type, perhaps after a preamble."""
     headers = [{simplify(cell) for cell in row.cells} for row in rows[:100]]
-    return any({"time", "behavior"} <= names and names & set(STATUS) for names in headers)
+    kinds = ({"time", "behavior"}, {"observation_id", START, STOP, "behavior"})
+    return any(any(kind <= names for kind in kinds) and names & set(STATUS) for names in headers)
 
 
-def _wanted(subjects: set[str], path: Path, options: Options) -> set[str]:
-    """The `subjects` whose events are read: the annotator that is named, or all; nobody is asked for where none are."""
-    if options.annotator is None or subjects <= {"", NOBODY}:
-        return subjects
-    if options.annotator not in subjects:
-        fail(path, f"no subject {options.annotator!r}; it has {sorted(subjects)}", "Name one of these")
-    return {options.annotator}
+def _wanted(observations: set[str], subjects: set[str], path: Path, options: Options) -> tuple[set[str], set[str]]:
+    """The `observations` and the `subjects` whose events are read: all, or the subject or else the observations that
+    the annotator names; nobody is asked for where there are no subjects."""
+    name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
+    if name in subjects:
+        return observations, {name}
+    chosen = {each for each in observations if name is not None and (each == name or fnmatchcase(each, name))}
+    if chosen or name is None or subjects <= {"", NOBODY}:
+        return chosen or observations, subjects
+    what = f"no subject {name!r}; it has {sorted(subjects)}, and the observations {sorted(observations)}"
+    raise Absent(f"{path}: {what}. Name one of these.")
 
 
 def pair(events: Iterable[Event], path: Path) -> list[Segment]:
@@ -234,11 +270,9 @@ def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> 
     if len(played) < 2 or None in lengths:
         alone = len(played) == 1
         return [replace(timeline, duration=lengths[0] if alone else None, video=played[0] if alone else name)]
-    found, begin = [], 0.0
-    for place, (file, length) in enumerate(zip(played, lengths, strict=True)):
-        # What comes after the last file has ended is its own.
-        end = begin + (length or 0.0) if place + 1 < len(played) else math.inf
-        segments = [Segment(s.start - begin, s.end - begin, s.step) for s in timeline.crop(begin, end)]
-        found.append(Timeline(segments, length, timeline.steps, file))
-        begin = end
-    return found
+    films = tuple(zip(played, accumulate([0.0, *(length or 0.0 for length in lengths[:-1])]), strict=True))
+    parts = [part for segment in timeline for part in _by_film(segment, films)]
+    return [
+        Timeline([part for film, part in parts if film == file], length, timeline.steps, file)
+        for file, length in zip(played, lengths, strict=True)
+    ]
