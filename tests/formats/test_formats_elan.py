@@ -191,6 +191,34 @@ def test_a_person_goes_before_the_proposal(tmp_path: Path) -> None:
     assert list(elan.read_tiers(path)) == ["ann"]
 
 
+def test_tiers_of_one_annotator_are_not_mixed(tmp_path: Path) -> None:
+    path = tmp_path / "x.eaf"
+    steps = Timeline([Segment(0, 4, "pour"), Segment(1, 2, "stir")], video="v")  # overlaps: a tier "steps (2)"
+    gaze = Timeline([Segment(1, 6, "looks at cup")], video="v")
+    elan.write_tiers(path, {"steps": steps, "gaze": gaze, "bob": gaze})
+    path.write_text(re.sub('ANNOTATOR="(steps|gaze)"', 'ANNOTATOR="ann"', path.read_text()))
+    assert list(elan.read_tiers(path)) == ["steps", "gaze", "bob"]
+    assert read(path, annotator="steps").segments == steps.segments
+    assert read(path, annotator="gaze").segments == gaze.segments
+    with pytest.raises(AnnotationError, match="has several tiers of 'ann': 'steps', 'gaze'"):
+        read(path, annotator="ann")
+    elan.write_tiers(path, {"steps": steps, "gaze": Timeline([], video="v"), "x": gaze})
+    path.write_text(re.sub('ANNOTATOR="(steps|gaze)"', 'ANNOTATOR="ann"', path.read_text()))
+    path.write_text(path.read_text().replace('ANNOTATOR="x"', 'ANNOTATOR="bob"'))
+    assert read(path, annotator="ann").segments == steps.segments  # there is nothing in the other
+    assert read(path, annotator="x") == read(path, annotator="bob") == elan.read_tiers(path)["bob"]
+
+
+def test_an_empty_label_in_another_persons_tier_is_no_matter(tmp_path: Path) -> None:
+    path = tmp_path / "x.eaf"
+    ann, bob = (Timeline([Segment(0, 4, step)], video="v") for step in ("pour", "stir"))
+    elan.write_tiers(path, {"ann": ann, "bob": bob})
+    path.write_text(path.read_text().replace("<ANNOTATION_VALUE>stir<", "<ANNOTATION_VALUE><"))
+    assert read(path, annotator="ann").segments == ann.segments
+    with pytest.raises(AnnotationError, match="the label is empty"):
+        read(path, annotator="bob")
+
+
 def test_a_file_that_elan_itself_has_saved(tmp_path: Path) -> None:
     """Version 3.0, no annotator, a dependent tier, and nothing of stepcut in it."""
     path = tmp_path / "x.eaf"

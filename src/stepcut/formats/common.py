@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from stepcut.errors import AnnotationError, OptionError, check_kind
 from stepcut.rate import Rate, as_rate
-from stepcut.timeline import Segment, Timeline
+from stepcut.timeline import Segment
 
 log = logging.getLogger("stepcut")
 Item = TypeVar("Item")
@@ -239,16 +239,16 @@ def entry(segment: Segment, sure: str, /, **said: Any) -> dict[str, Any]:
     return said if segment.confidence is None else {**said, sure: segment.confidence}
 
 
-def choose_tier(tiers: Mapping[str, Timeline], options: Options, path: Path) -> Timeline:
-    """The one of `tiers`, by annotator, of the file at `path` whose annotator `options` name, or of the only person, or
-    else the proposal."""
+def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str:
+    """Whose of `tiers`, by annotator, of the file at `path` is read: that of the annotator whom `options` name, or of
+    the only person, or else the proposal."""
     if options.annotator is not None and set(tiers) != {""}:
         if options.annotator not in tiers:
             there = ", ".join(map(repr, tiers))
             raise Absent(f"{path}: no tier of {options.annotator!r}; it has {there}. Name one of these.")
-        return tiers[options.annotator]
-    people = [name for name, timeline in tiers.items() if name != PROPOSAL and timeline.segments]
+        return options.annotator
+    people = [name for name, tier in tiers.items() if name != PROPOSAL and len(tier)]
     people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
     if len(people) > 1:
         fail(path, f"has tiers of several annotators: {', '.join(map(repr, people))}", "Say which: annotator=NAME")
-    return tiers[people[0]]
+    return people[0]

@@ -6,6 +6,7 @@ import mimetypes
 import os
 import re
 import xml.etree.ElementTree as etree
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from stepcut.formats.capabilities import UNIT, Capabilities, as_written, check_w
 from stepcut.formats.common import NONE, PROPOSAL, Options, build_segment, choose_tier, fail, need_seconds, read_text
 from stepcut.timeline import Segment, Timeline
 
+MORE = re.compile(r"(.+) \(\d+\)")
+"""Further tiers of an annotator, for what overlaps."""
 CAN = Capabilities(times="milli", names="line", instants=False, confidence=False)
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <ANNOTATION_DOCUMENT AUTHOR="stepcut" DATE="{date}" FORMAT="2.8" VERSION="2.8"
@@ -34,7 +37,11 @@ TYPE = """<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="step" 
 
 def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     """Read the tier of one annotator: the one that is named, or the only person's, or else the proposal."""
-    return [choose_tier(read_tiers(path, content), options, path)]
+    root = _parse(path, content)
+    tiers = _tiers(root, path)
+    chosen = _choose(tiers, options, path)
+    # What is wrong in the tiers of others is theirs to mend.
+    return list(_timelines(root, {chosen: tiers[chosen]}, path).values())
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
@@ -47,10 +54,45 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     """Annotator -> timeline, for all tiers of the file at `path` that depend on no other.
 
     The steps are those of the vocabulary of the tier's type. The annotator is the tier's own attribute or, where
-    that is empty, the tier's name; a copy of the proposal may keep its attribute, so there the name tells, too.
-    `content`: the text of the file, where it is read already.
+    that is empty, the tier's name; a copy of the proposal may keep its attribute, so there the name tells, too, and so
+    it does where an annotator has several tiers. `content`: the text of the file, where it is read already.
     """
     root = _parse(path, read_text(path) if content is None else content)
+    return _timelines(root, _tiers(root, path), path)
+
+
+def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
+    """The tiers that depend on no other, under the names that `read_tiers` gives them; "ann (2)" goes with "ann"."""
+    free = {each.attrib["TIER_ID"]: each for each in root.iter("TIER") if each.get("PARENT_REF") is None}
+    if not free:
+        fail(path, "has no tier", "Add one in ELAN and annotate in it")
+    found: dict[str, list[etree.Element]] = {}
+    whose: dict[str, str] = {}
+    for name, tier in free.items():
+        more, who = MORE.fullmatch(name), tier.get("ANNOTATOR")
+        base = more[1] if more and more[1] in free and free[more[1]].get("ANNOTATOR") == who else name
+        copied = who == PROPOSAL and PROPOSAL not in (name, more and more[1])
+        found.setdefault(base, []).append(tier)
+        whose[base] = base if copied or not who else who
+    count = Counter([*whose.values(), *(name for name in found if name != whose[name])])
+    return {whose[name] if count[whose[name]] == 1 else name: each for name, each in found.items()}
+
+
+def _choose(tiers: Mapping[str, list[etree.Element]], options: Options, path: Path) -> str:
+    """Which of `tiers` is read: the one whose name or annotator `options` say, or the one that `choose_tier` finds."""
+    written = {name: [a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION")] for name, each in tiers.items()}
+    said = options.annotator
+    if said is None or said in tiers:
+        return choose_tier(written, options, path)
+    mine = [name for name, each in tiers.items() if said in (each[0].get("ANNOTATOR"), each[0].get("TIER_ID"))]
+    mine = [name for name in mine if written[name]] or mine[:1]
+    if len(mine) > 1:
+        fail(path, f"has several tiers of {said!r}: {', '.join(map(repr, mine))}", "Say which: annotator=NAME")
+    return mine[0] if mine else choose_tier(written, options, path)
+
+
+def _timelines(root: etree.Element, tiers: Mapping[str, list[etree.Element]], path: Path) -> dict[str, Timeline]:
+    """What is written in `tiers` of the file at `path`, under their names."""
     properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
     slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
     media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]
@@ -62,20 +104,15 @@ def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
     }
     kinds = root.iter("LINGUISTIC_TYPE")
     allowed = {each.get("LINGUISTIC_TYPE_ID"): words.get(each.get("CONTROLLED_VOCABULARY_REF"), []) for each in kinds}
-    found: dict[str, tuple[list[Segment], list[str]]] = {}
-    for tier in root.iter("TIER"):
-        if tier.get("PARENT_REF") is None:
-            name, who = tier.attrib["TIER_ID"], tier.get("ANNOTATOR")
-            copied = who == PROPOSAL and not re.fullmatch(rf"{PROPOSAL}( \(\d+\))?", name)
-            segments, steps = found.setdefault(name if copied or not who else who, ([], []))
-            steps += allowed.get(tier.get("LINGUISTIC_TYPE_REF"), [])
-            segments += (_segment(each, slots, origin, path) for each in tier.iter("ALIGNABLE_ANNOTATION"))
-    if not found:
-        fail(path, "has no tier", "Add one in ELAN and annotate in it")
     length = properties.get("stepcut:duration")
     duration = need_seconds(length, path) if length else None
     video = properties.get("stepcut:video", video_name(unquote(linked["MEDIA_URL"])))
-    return {name: Timeline(each, duration, list(dict.fromkeys(steps)), video) for name, (each, steps) in found.items()}
+    found = {}
+    for name, each in tiers.items():
+        steps = dict.fromkeys(step for tier in each for step in allowed.get(tier.get("LINGUISTIC_TYPE_REF"), []))
+        written = (a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION"))
+        found[name] = Timeline([_segment(a, slots, origin, path) for a in written], duration, list(steps), video)
+    return found
 
 
 def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:

@@ -95,7 +95,7 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
         tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
         found.setdefault(video, {}).setdefault(tier, []).append(segment)
     tiers = [{name: Timeline(each, video=video) for name, each in found[video].items()} for video in found]
-    return where_present(tiers, lambda each: choose_tier(each, options, path))
+    return where_present(tiers, lambda each: each[choose_tier(each, options, path)])
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -39,7 +39,7 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     if not found:
         fail(path, "has no tier", "Add one in Praat and annotate in it")
     tiers = {name: Timeline(each, need_seconds(length, path), video=path.stem) for name, each in found.items()}
-    return [choose_tier(tiers, options, path)]
+    return [tiers[choose_tier(tiers, options, path)]]
 
 
 def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
