@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import elan, read, write
+from stepcut.show.viewer.server import Running
 from stepcut.timeline import Segment, Timeline
 
 ANN = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], 12.0, video="tea")
@@ -116,6 +119,35 @@ def test_two_annotators_of_one_export_are_compared_where_both_have_worked(
     words = ["agree", str(tmp_path / "x.json"), str(tmp_path / "x.json"), "--annotators", "1", "2", "--format", "json"]
     assert main(words) == 0
     assert [row["video"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["a", "all"]
+
+
+def test_the_command_that_shows_both_can_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
+    shown: list[Running] = []
+    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
+    elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
+    write(tmp_path / "groundTruth" / "tea.txt", ANN, "mstcn", rate=2)
+    for words in (
+        ["tea.eaf", "tea.eaf", "--annotators", "bob", "ann"],
+        ["tea.eaf", "groundTruth", "--annotators", "bob", "x"],
+    ):
+        monkeypatch.chdir(tmp_path)
+        assert main(["agree", *words, "--rate", "2"]) == 0
+        command = shlex.split(capsys.readouterr().out.splitlines()[-1].partition("stepcut ")[2])
+        assert main([*command, "--no-browser"]) == 0
+        (video,) = shown.pop().viewer.state()["videos"]
+        assert (len(video["parts"]), len(video["beside"])) == (len(BOB), len(ANN))
+
+
+def test_a_format_of_one_video_is_told_before_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, timeline in (("one", ANN), ("two", BOB)):
+        write(tmp_path / f"{name}.json", [replace(timeline, video=video) for video in "ab"])
+    words = ["agree", str(tmp_path / "one.json"), str(tmp_path / "two.json"), "-o"]
+    assert main([*words, str(tmp_path / "apart.eaf")]) == 2
+    assert capsys.readouterr().out == ""
+    assert main([*words, str(tmp_path / "apart.csv")]) == 0
 
 
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), None, "1"])

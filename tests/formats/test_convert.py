@@ -93,6 +93,17 @@ def test_losses_where_the_rate_is_not_known_are_those_of_any_rate() -> None:
     assert losses([TEA], "json") == []
 
 
+def test_a_video_is_asked_for_with_its_suffix_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "x.json", [Timeline([Segment(0, 1, name)], video=f"films/{name}.mp4") for name in "ab"])
+    for video in ("a", "a.mp4", "films/a.mp4"):
+        assert run(capsys, str(tmp_path / "x.json"), str(tmp_path / "a.csv"), "--video", video)[0] == 0
+        assert read(tmp_path / "a.csv").sequence() == ["a"]
+    assert (
+        "video='c.mp4' is unknown"
+        in run(capsys, str(tmp_path / "x.json"), str(tmp_path), "--to", "csv", "--video", "c.mp4")[2]
+    )
+
+
 def test_a_table_with_names_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "mine.csv", tmp_path / "tea.json"
     source.write_text("t0;t1;what;who\n0;1,5;pour;ann\n")

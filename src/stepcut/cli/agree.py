@@ -19,9 +19,9 @@ def run(args: argparse.Namespace) -> int:
     first = read_timelines(args.first, rate=args.rate, annotator=names[0], confirmed=True)
     second = read_timelines(args.second, rate=args.rate, annotator=names[1], confirmed=True)
     table, apart = compare_annotations(first, second, args.tolerance)
-    print(table.format(args.format).rstrip("\n"))
     if args.output:
         write(args.output, list(apart.values()))
+    print(table.format(args.format).rstrip("\n"))
     if args.format == "text":
         # What is shorter than the times that are shown is rounding, as of a format that counts frames.
         told = {name: [s for s in timeline if clock(s.start) != clock(s.end)] for name, timeline in apart.items()}
@@ -32,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
         if len(listed) > args.worst:
             print(f"{args.worst} of {len(listed)} disagreements; -o FILE writes all.")
         if listed:
-            place = shlex.quote(f"{listed[0][0]}@{listed[0][1].start:g}")
-            left, right = shlex.quote(args.first), shlex.quote(args.second)
-            print(f"look at them:  stepcut view {left} --beside {right} --at {place}")
+            words = [args.first, "--beside", args.second, "--at", f"{listed[0][0]}@{listed[0][1].start:g}"]
+            words += ["--annotators", *args.annotators] if args.annotators else []
+            words += ["--rate", str(args.rate)] if args.rate is not None else []
+            print(f"look at them:  stepcut view {shlex.join(words)}")
     return 0

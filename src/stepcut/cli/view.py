@@ -18,12 +18,13 @@ from stepcut.show.viewer.state import Beside, Viewer, look
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
     folder, videos = folder_here(args.procedure), find_films(args.videos)
+    ours, theirs = ({"rate": args.rate, "annotator": name} for name in args.annotators or (None, None))
     if folder.exists() and not is_procedure(folder):
-        folder = kept(outline_of(read_timelines(args.procedure), videos, folder.stem))
+        folder = kept(outline_of(read_timelines(args.procedure, **ours), videos, folder.stem))
     known = find_moved(read_outline(folder).videos, args.videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
-    beside = Beside(Path(args.beside).name, read_timelines(args.beside)) if args.beside else None
+    beside = Beside(Path(args.beside).name, read_timelines(args.beside, **theirs)) if args.beside else None
     if beside and not set(short_names(list(beside.timelines))) & set(short_names(list(known))):
         there_too = ", ".join(list(beside.timelines)[:5])
         raise OptionError(f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}.")
