@@ -118,6 +118,8 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("csv", "0,1,a\n1,2, \n", "line 2: the label is empty"),
         ("csv", "when,what\n1,2\n", r"line 1: the header \['when', 'what'\] has no column for start, end, step"),
         ("csv", '0,1,"a\nb"\n1,2,\n', "line 3: the label is empty"),  # the line of the file, not of the table
+        ("csv", "0,1,a\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
+        ("csv", "start,end,label\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
         ("csv", "0,1,a\n1,2,b\x1b[2J\n", "line 2: the step name .* holds control characters"),
         ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the step's number"),
         ("egoprocel", "0,1\n", "line 1: '' does not begin with the step's number"),
@@ -132,6 +134,8 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
          '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', "counts frames and no frame rate is known"),
         ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{}}]}]}]',
          "does not make sense as Label Studio .*: KeyError 'ranges'"),
+        ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
+         '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', "a region .* has no label"),
         ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', "ActivityNet JSON: KeyError"),
         ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', "'1' is not a number of seconds"),
         ("fiftyone", '{"labels":{"v":[{"label":"a"}]}}', "counts frames"),

@@ -243,6 +243,13 @@ def test_cues_without_a_blank_line_between_them(name: str, numbers: tuple[str, s
     assert read(tmp_path / name).segments == (Segment(0.0, 1.5, "7 pour tea"), TWO[1])
 
 
+def test_a_region_with_two_labels_is_both(tmp_path: Path) -> None:
+    export = label_studio_export()
+    export[0]["annotations"][1]["result"][0]["value"]["timelinelabels"].append("wait")
+    (tmp_path / "export.json").write_text(json.dumps(export))
+    assert read(tmp_path / "export.json").segments[:2] == (Segment(1, 2, "pour tea"), Segment(1, 2, "wait"))
+
+
 def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None:
     path = tmp_path / "export.json"
     done, skipped, untouched = (label_studio_export()[0] for _ in range(3))

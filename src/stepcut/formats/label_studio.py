@@ -154,4 +154,7 @@ def _segments(region: Mapping[str, Any], options: Options, path: Path) -> list[S
         spans = [(number(value["start"]), number(value["end"]))]
     else:  # choices, text and what else a project may ask for
         return []
-    return [build_segment(start, end, str(value[kind][0]), path, None, sure) for start, end in spans]
+    labels = value.get(kind)
+    if not isinstance(labels, list) or not labels:
+        fail(path, f"a region at {spans} s has no label", "Give it one in Label Studio, or delete it")
+    return [build_segment(*span, str(label), path, None, sure) for span in spans for label in labels]

@@ -51,6 +51,8 @@ COLUMNS = {
     ),
     "annotator": ("annotator", "tier"),
 }  # fmt: skip
+BARE = {"start": 0, "end": 1, "step": 2}
+"""Where the columns are that a table without a header has."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet take a cell for a formula."""
 GUARDED = re.compile("'+(?=[-=+@\t\r])")
@@ -77,8 +79,10 @@ class Row:
 
 def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timeline]:
     """Read a table of segments: comma, semicolon or tab; decimal point or comma; seconds or h:m:s."""
+    width = len(rows[0].cells)
     if not is_header(rows[0]):
         columns = bare_columns(rows[0].cells)
+        width = 3 if columns == BARE else width
         if options.columns:
             raise OptionError(f"{path}: columns={dict(options.columns)} were named, but the table has no header.")
     else:
@@ -92,6 +96,9 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
             found.setdefault(video, {}).setdefault("", [])
             continue
         segment = _segment(row, columns, path, options)
+        if any(cell.strip() for cell in row.cells[width:]):
+            advice = "Quote a name that has the delimiter in it, or name all columns in a header"
+            fail(path, f"{row.cells} has more than {width} columns", advice, row.line)
         tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
         found.setdefault(video, {}).setdefault(tier, []).append(segment)
     tiers = [{name: Timeline(each, video=video) for name, each in found[video].items()} for video in found]
@@ -185,8 +192,7 @@ def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) ->
     start = time("start")
     end = time("end") if {"end", "end_frame"} & columns.keys() else start + time("duration")
     step = row.cell(columns, "step", path)
-    bare = columns == {"start": 0, "end": 1, "step": 2}
-    if bare and len(row.cells) == 5 and None not in map(seconds, row.cells[2:4]):
+    if columns == BARE and len(row.cells) == 5 and None not in map(seconds, row.cells[2:4]):
         fail(path, f"are {','.join(row.cells[:4])} two times or four?", "Part the columns by semicolons", line=row.line)
     sure = row.cells[columns["confidence"]] if columns.get("confidence", len(row.cells)) < len(row.cells) else ""
     return build_segment(start, end, step, path, row.line, seconds(sure))
