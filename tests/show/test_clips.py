@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -15,10 +17,10 @@ from features_films import make_film
 from PIL import Image
 
 from stepcut.cli.main import main
-from stepcut.errors import OutputError, VideoError
+from stepcut.errors import OptionError, OutputError, VideoError
 from stepcut.features.video.container import open_video
 from stepcut.features.video.probe import key_times, probe
-from stepcut.features.video.sample import sample_frames
+from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.show.clips import cut_clip, grid_movie, side_by_side, write_clips
 from stepcut.timeline import Segment, Timeline
 
@@ -125,6 +127,39 @@ def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:
     assert "v3,pour,1.5,1,30.0" in (out / "time-budget.csv").read_text()
     list(write_clips(timelines, videos, out, step="pour"))
     assert (out / "pour" / "grid.mp4").exists()
+
+
+def test_clips_of_two_videos_never_share_a_name(films: Path, tmp_path: Path) -> None:
+    one, video = Timeline([Segment(0, 1, "pour")], 5.0), str(films / "v3.mp4")
+    dotted = ["01.tent.a", "01.tent.b"]
+    done = list(write_clips(dict.fromkeys(dotted, one), dict.fromkeys(dotted, video), tmp_path / "clips"))
+    assert [Path(str(clip)).name for _, clip in done] == [f"{name}-01.mp4" for name in dotted]
+    assert {path.name for path in (tmp_path / "clips" / "pour").iterdir()} == {
+        f"{name}-01{suffix}" for name in dotted for suffix in (".mp4", ".jpg")
+    }
+    with pytest.raises(OptionError, match="a/b"):
+        list(write_clips({"a/b": one, "a_b": one}, {"a/b": video, "a_b": video}, tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_grid_lets_go_of_its_videos(films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, how = [], []
+
+    def sample(*given: Any, **more: Any) -> Samples:
+        opened.append(sample_frames(*given, **more))
+        how.append(more.get("threads"))
+        return opened[-1]
+
+    def broken(frames: Iterator[object], *_: object) -> None:
+        next(frames)
+        raise VideoError("it ends early")
+
+    monkeypatch.setattr("stepcut.show.clips.sample_frames", sample)
+    monkeypatch.setattr("stepcut.show.clips.write_film", broken)
+    with pytest.raises(VideoError, match="ends early"):
+        grid_movie([(str(films / "v3.mp4"), Segment(0, 2, "pour"))] * 2, tmp_path / "grid.mp4")
+    assert how == [1, 1]
+    assert all(next(film, None) is None for film in opened)  # closed: nothing more comes
 
 
 def test_sheet_and_grid(films: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import io
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,10 +15,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from stepcut.checking.compare import time_budget
-from stepcut.errors import VideoError
+from stepcut.errors import OptionError, VideoError
 from stepcut.features.video.container import blame, open_video
 from stepcut.features.video.probe import key_times, probe
-from stepcut.features.video.sample import sample_frames
+from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.atomic import whole_file, write_bytes, write_text
 from stepcut.files.names import safe_name
 from stepcut.show.film import add_sound, add_voice, picture_at, write_film
@@ -71,8 +73,7 @@ def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
 def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
     """Several segments of video files at once, each in a tile, as an .mp4; one that has ended stands still."""
 
-    def frames() -> Iterator[NDArray[np.uint8]]:
-        films = [sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end)) for video, s in parts]
+    def frames(films: Sequence[Samples]) -> Iterator[NDArray[np.uint8]]:
         last = [Image.new("RGB", TILE[::-1])] * len(films)
         while True:
             new = [next(film, None) for film in films]
@@ -81,8 +82,9 @@ def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
             last = [old if each is None else Image.fromarray(each[1]) for old, each in zip(last, new, strict=True)]
             yield np.asarray(side_by_side(last, math.ceil(math.sqrt(len(last)))))
 
-    with whole_file(target) as temporary:
-        write_film(frames(), Fraction(RATE), temporary)
+    with ExitStack() as stack, whole_file(target) as temporary:
+        films = [sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end), threads=1) for video, s in parts]
+        write_film(frames([stack.enter_context(closing(film)) for film in films]), Fraction(RATE), temporary)
 
 
 def write_clips(
@@ -100,6 +102,11 @@ def write_clips(
     step       only this step; its segments also become `grid.mp4`
     sheet      whether each step gets a `contact-sheet.jpg`
     """
+    taken = Counter(map(flat, timelines))
+    if twice := next((name for name in timelines if taken[flat(name)] > 1), None):
+        raise OptionError(
+            f"{folder}: clips of {twice!r} and of another video would have the same names. Name them apart."
+        )
     pictures: dict[str, list[Image.Image]] = {}
     parts: list[tuple[str, Segment]] = []
     for name, timeline in timelines.items():
@@ -111,13 +118,13 @@ def write_clips(
         try:
             keys = key_times(video)
             for place, segment in enumerate(s for s in timeline if step is None or s.step == step):
-                stem = folder / flat(segment.step) / f"{flat(name)}-{place + 1:02d}"
-                cut_clip(video, segment.start, segment.end, stem.with_suffix(".mp4"), keys)
+                clip = folder / flat(segment.step) / f"{flat(name)}-{place + 1:02d}.mp4"
+                cut_clip(video, segment.start, segment.end, clip, keys)
                 picture = picture_at(video, (segment.start + segment.end) / 2, height=240)
-                write_bytes(stem.with_suffix(".jpg"), picture)
+                write_bytes(clip.with_suffix(".jpg"), picture)
                 pictures.setdefault(segment.step, []).append(Image.open(io.BytesIO(picture)))
                 parts.append((video, segment))
-                yield name, stem.with_suffix(".mp4")
+                yield name, clip
         except VideoError as error:
             yield name, error
     for done, tiles in pictures.items() if sheet else ():
