@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from stepcut.datasets.toy import toy_features
 from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
 from stepcut.features.contract import Features
 from stepcut.features.extract import export, extract, load_features
+from stepcut.features.files import save_rows
 from stepcut.features.find import find_videos
 from stepcut.files.addresses import Address, as_path, files_below, put
 from stepcut.files.atomic import read_json, whole_file, write_json
@@ -130,9 +132,52 @@ def test_file_addresses_are_paths(films: Path, tmp_path: Path) -> None:
     assert main([*words, "--device", "cpu", "--quiet"]) == 0
     assert [f.name for f in load_features(out)] == ["v0"]
     assert as_path("file:///a/b") == Path("/a/b")
+    assert as_path("file:///a/my%20b") == as_path("file://localhost/a/my%20b") == Path("/a/my b")
     assert as_path("/a/b://c") == Path("/a/b://c")
     assert as_path(Path("x")) == Path("x")
     assert local(films / "v0.mp4") == films / "v0.mp4"
+
+
+def test_an_address_in_a_file_is_not_asked(memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.repeat(np.eye(3, 8, dtype=np.float16), 10, axis=0)
+    for number in range(2):
+        export(Features(rows, Fraction(1), 30.0, f"v{number}", f"ftp://a/v{number}.mp4"), memory / "features")
+    sc.learn(str(memory / "features"), output=tmp_path / "a.proc", **QUICK)
+    with pytest.raises(OptionError, match="--trust"):
+        sc.load(tmp_path / "a.proc").suggest()
+    assert len(sc.load(tmp_path / "a.proc", trust=True).suggest(1)) == 1
+    assert len(sc.load(tmp_path / "a.proc").suggest_why(1, str(memory / "features"))) == 1
+
+    def ask(_: object) -> None:
+        raise EOFError
+
+    monkeypatch.setattr(Address, "fs", property(ask))
+    config = read_json(tmp_path / "a.proc" / "config.json")
+    for weights, name in (("ftp://a/w.pth", "resnet50"), (None, "ftp://a/net.onnx")):
+        said = {"name": name, **({"weights": weights} if weights else {})}
+        save_rows(tmp_path / "v.safetensors", rows, {"rate": "1", "spec": json.dumps(said)})
+        with pytest.raises(FeatureError, match="is an address"):
+            load_features(tmp_path / "v.safetensors")
+        write_json(tmp_path / "a.proc" / "config.json", {**config, "backbone": said})
+        with pytest.raises(ProcedureError, match="is an address"):
+            sc.load(tmp_path / "a.proc")
+    films = {name: f"ftp://a/{name}.mp4" for name in ("v", "w")}
+    for name, film in films.items():
+        save_rows(tmp_path / f"{name}.safetensors", rows, {"rate": "1", "path": film})
+    assert sc.learn(tmp_path.glob("*.safetensors"), **QUICK).videos == films
+    with pytest.raises(OptionError, match="ftp://a"):
+        as_path("ftp://a/films")
+
+
+def test_a_server_that_ends_the_connection_is_told(memory: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    export(Features(np.eye(3, 8, dtype=np.float16), Fraction(1), 3.0, "v"), memory)
+
+    def broken(_: object) -> Path:
+        raise EOFError
+
+    monkeypatch.setattr("stepcut.features.files.local", broken)
+    with pytest.raises(FeatureError, match=r"v\.safetensors"):
+        load_features(str(memory / "v.safetensors"))
 
 
 def test_a_file_appears_whole_or_not_at_all(memory: Address) -> None:

@@ -183,6 +183,8 @@ def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Featur
         raise FeatureError(f"{file}: no such file. Check the address, and that you may read it.") from error
     except PermissionError as error:
         raise FeatureError(f"{file}: cannot be read ({error.strerror}). Check its permissions.") from error
+    except EOFError as error:
+        raise FeatureError(f"{file}: the server ended the connection. Check the address, and try it again.") from error
     check_rows(rows, str(file))
     try:
         rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else given

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from stepcut.errors import OptionError, choose
-from stepcut.files.addresses import as_path, path_text
+from stepcut.files.addresses import as_path, is_address, path_text
 from stepcut.rate import as_rate
 
 VECTORS = "vectors"
@@ -88,11 +88,10 @@ class FeatureSpec:
         if self.times is not None:
             choose("times", self.times, TIMES)
             object.__setattr__(self, "times", None if self.times == "exact" else self.times)
-        # Whoever opens a file may have another working folder.
         if self.weights is not None and self.weights != FETCH and not self.weights.startswith("torchvision:"):
-            object.__setattr__(self, "weights", str(as_path(self.weights).absolute()))
+            object.__setattr__(self, "weights", _file(self.weights, "weights"))
         if self.is_file:
-            object.__setattr__(self, "backbone", str(as_path(self.backbone).absolute()))
+            object.__setattr__(self, "backbone", _file(self.backbone, "backbone"))
 
     @property
     def is_file(self) -> bool:
@@ -177,6 +176,13 @@ def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
         what = "this procedure was learned from given features; no network is known that makes them of pictures"
         raise OptionError(f"{what}. Give a feature file (.npy, .npz, .safetensors), or learn it from videos.")
     return spec
+
+
+def _file(where: str, name: str) -> str:
+    """The whole path of a file, since whoever opens it may have another working folder."""
+    if is_address(where):
+        raise OptionError(f"{name}={where!r} is an address, and a file is wanted. Copy it to this machine.")
+    return str(as_path(where).absolute())
 
 
 def _whole(value: Any, name: str, most: int) -> int:

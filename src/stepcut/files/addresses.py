@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import url2pathname
 
 from upath import UPath
 
@@ -21,22 +22,23 @@ AnyPath = str | os.PathLike[str] | Address
 
 _PUT_IS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "memory"})
 """Object stores: what is put there appears when all of it is. Elsewhere it is put under another name and then moved."""
+_HERE = ("file://", "local://")
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 
 
 def as_path(where: AnyPath) -> Path | Address:
-    """A path, or an address where `where` begins like one. `file://` is a path.
+    """A path, or an address where `where` begins like one, whose server may be asked. `file://` is a path.
 
-    >>> as_path("memory://bucket/films").name, as_path("file:///films") == Path("/films")
+    >>> as_path("memory://bucket/films").name, as_path("file:///my%20films") == Path("/my films")
     ('films', True)
     """
     if isinstance(where, Address):
         return where
     text = path_text(where)
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+    if text.startswith(_HERE):
+        return Path(url2pathname(re.sub("^localhost(?=/)", "", text.split("://", 1)[1])))
+    if not is_address(text):
         return Path(text)
-    if text.startswith(("file://", "local://")):
-        return Path(text.split("://", 1)[1])
     try:
         address = Address(text.rstrip("/"))
         _ = address.fs
@@ -45,7 +47,14 @@ def as_path(where: AnyPath) -> Path | Address:
         raise ExtraNeeded(f"{text}: {error}. Run: pip install {package}") from error
     except ValueError as error:
         raise OptionError(f"{text}: {error}. Give a path, or an address such as s3://bucket/folder.") from error
+    except (OSError, EOFError) as error:
+        raise OptionError(f"{text}: no server answers ({error!r}). Check the address, and try it again.") from error
     return address
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` begins like an address. Nobody is asked: an address that a file names may be a stranger's."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None and not text.startswith(_HERE)
 
 
 def path_text(where: str | os.PathLike[str]) -> str:
@@ -91,5 +100,4 @@ def put(file: Path, address: Address) -> None:
 
 def whole_path(path: str) -> str:
     """A path from the root, or the address."""
-    where = as_path(path)
-    return str(where if isinstance(where, Address) else where.resolve())
+    return path if is_address(path) else str(as_path(path).resolve())

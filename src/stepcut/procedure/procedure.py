@@ -15,8 +15,9 @@ from stepcut.colours import colour, legend
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.contract import Features
 from stepcut.features.extract import Source, read_like, read_source
+from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.addresses import AnyPath, whole_path
+from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.guidance.guide import Guide
 from stepcut.methods import StepCut
 from stepcut.methods.contract import OPEN, Array, Method, build
@@ -146,6 +147,9 @@ class Procedure(Record):
             raise OptionError(
                 "this procedure was learned from arrays, which it does not keep; hand them over as source=..."
             )
+        if source is None and not self.trusted and any(is_address(str(one)) for one in as_list(given)):
+            what = "it names addresses as where it was learned from, asked only where you name them as source=..."
+            raise OptionError(f"{what} (--source), or trust it with trust=True (--trust).")
         try:
             found = {one.name: one for one in read_source(given, self.rate, self.spec, progress=progress)[0]}
         except VideoError as error:

@@ -160,7 +160,7 @@ class Record(Outline):
     at_hand: list[Features] | None = None
     """The features that it was learned from, where this program has them."""
     trusted: bool = True
-    """Whether code that its config names, such as a backbone of somebody's own, may run."""
+    """Whether code that its config names, such as a backbone of somebody's own, may run, and its addresses be asked."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
