@@ -21,12 +21,20 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(1, 10))
     """
     try:
-        rate = Fraction(value if isinstance(value, str | Rational) else float(value)).limit_denominator(10_000)
+        exact = fraction_of(value) if isinstance(value, str) else value
+        rate = Fraction(exact if isinstance(exact, Rational) else float(exact)).limit_denominator(10_000)
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         rate = Fraction(0)
     if not 0 < rate <= most:
         raise OptionError(f"{setting}={value!r} is not a rate; give a number above 0 and at most {most}, per second.")
-    for exact in _NTSC:
-        if abs(rate - exact) < Fraction(1, 200) and rate.denominator != 1:
-            return exact
+    for ntsc in _NTSC:
+        if abs(rate - ntsc) < Fraction(1, 200) and rate.denominator != 1:
+            return ntsc
     return rate
+
+
+def fraction_of(words: str) -> Fraction:
+    """The number that `words` such as "30000/1001" say; not one with an exponent, all of whose digits would be made."""
+    if len(words) > 40 or "e" in words.lower():
+        raise ValueError(f"{words[:40]!r} is no plain number")
+    return Fraction(words)

@@ -209,7 +209,7 @@ def test_unknown_suffix_and_format(tmp_path: Path) -> None:
         read(tmp_path / "x.json")
 
 
-@pytest.mark.parametrize("rate", ["fast", 0, -1, "1/0", float("nan")])
+@pytest.mark.parametrize("rate", ["fast", 0, -1, "1/0", float("nan"), "1e999999999"])
 def test_rates_that_are_none(rate: float | str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not a rate; give a number above 0"):
         read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)

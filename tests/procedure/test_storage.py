@@ -445,6 +445,14 @@ def test_a_damaged_folder_is_refused_or_right(place: Path, file: str, videos: li
             raise AssertionError(path.read_bytes()) from None
 
 
+@pytest.mark.parametrize("rate", ["1e999999999", "0", -1, None])
+def test_a_rate_that_makes_no_sense_is_damage(place: Path, rate: Any) -> None:
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "rate": rate}))
+    with pytest.raises(ProcedureError, match="damaged"):
+        sc.load(place)
+
+
 @pytest.mark.parametrize("mistakes", [5, "video", [3], [["a"]], None])
 def test_marks_of_mistakes_that_make_no_sense_are_damage(place: Path, mistakes: Any) -> None:
     config = json.loads((place / "config.json").read_text())

@@ -126,7 +126,7 @@ def export(features: Features, folder: AnyPath) -> Path | Address:
 
 def _read(job: Extraction, given: Path | Address, spec: FeatureSpec) -> Features:
     rows, metadata = read_rows(job.target)
-    rate, duration = Fraction(metadata["rate"]), float(metadata["duration"])
+    rate, duration = as_rate(metadata["rate"]), float(metadata["duration"])
     return Features(rows, rate, duration, job.name, str(given), int(metadata["corrupt"]), spec)
 
 

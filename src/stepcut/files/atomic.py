@@ -37,7 +37,7 @@ def whole_file(path: AnyPath) -> Iterator[Path]:
         temporary.touch(exist_ok=False)
         try:
             yield temporary
-            with open(temporary, "rb") as written:
+            with open(temporary, "r+b") as written:  # Windows takes no other handle
                 os.fsync(written.fileno())
             os.replace(temporary, place)
         finally:

@@ -19,7 +19,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,7 @@ from stepcut.procedure.folder import (
     read_fingerprint,
 )
 from stepcut.procedure.record import Outline, Record
+from stepcut.rate import as_rate
 from stepcut.timeline import Segment, Timeline, runs
 from stepcut.version import __version__
 
@@ -204,8 +204,6 @@ def read_outline(path: AnyPath) -> Outline:
         samples = {name: int(entry["samples"]) for name, entry in saved.items()}
         if not steps or len(set(steps)) != len(steps) or not saved or min(samples.values()) < 1:
             raise ValueError("steps.json or timelines.json lacks names or videos")
-        if (rate := Fraction(config["rate"])) <= 0:
-            raise ValueError(f"rate {rate}")
         if not isinstance(marked := config.get("mistakes", []), list) or not all(isinstance(n, str) for n in marked):
             raise ValueError(f"mistakes {marked!r}")
         outline = Outline(
@@ -213,7 +211,7 @@ def read_outline(path: AnyPath) -> Outline:
             learned_timelines={name: _read_timeline(name, entry, steps) for name, entry in saved.items()},
             samples=samples,
             videos={name: None if entry["path"] is None else str(entry["path"]) for name, entry in saved.items()},
-            rate=rate,
+            rate=as_rate(config["rate"], "rate"),
             config={key: value for key, value in config.items() if key not in ("format", "stepcut", "model")},
             given=_read_given(folder / "labels.json", samples, len(steps)),
             said={name: _read_stretches(entry["known"]) for name, entry in saved.items() if "known" in entry},

@@ -73,6 +73,8 @@ def test_shapes_seeds_and_saving(kind: str) -> None:
     assert all(rows.dtype == np.float32 for rows in out)
     settings = json.loads(json.dumps(embedder.settings()))
     again = Embedder.restore(settings, embedder.state())
+    with pytest.raises(ValueError, match="1e999999999"):
+        Embedder.restore({**settings, "rate": "1e999999999"}, embedder.state())
     assert again.settings() == embedder.settings()
     for first, second in zip(out, again.transform(features), strict=True):
         np.testing.assert_array_equal(first, second)

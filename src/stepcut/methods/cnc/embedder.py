@@ -28,6 +28,7 @@ from stepcut.methods.cnc.tune import FrameEncoder, TunableBackbone
 from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
 from stepcut.parallel.contract import processes
 from stepcut.progress import Hook, silent
+from stepcut.rate import fraction_of
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
@@ -185,7 +186,7 @@ class Embedder:
             given["iterations"] = given.pop("steps")
         kind, shape, about = given.pop("kind"), given.pop("shape"), given.pop("backbone", None)
         backbone = None if about is None else TunableBackbone.restore(about)
-        self = cls(**{**given, "rate": Fraction(given["rate"]), "backbone": backbone})
+        self = cls(**{**given, "rate": fraction_of(str(given["rate"])), "backbone": backbone})
         self.kind_, self.shape_ = kind, shape
         network = self._build()
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
