@@ -48,6 +48,14 @@ def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path: Path)
     assert {oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()} == {"0o644"}
 
 
+def test_what_is_flushed_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows flushes no handle that may only be read."""
+    fcntl, flags = pytest.importorskip("fcntl"), []
+    monkeypatch.setattr(os, "fsync", lambda handle: flags.append(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE))
+    write_text(tmp_path / "a", "new")
+    assert flags == [os.O_RDWR]
+
+
 def test_nan_is_no_json(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(tmp_path / "y.json", float("nan"))
