@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -202,6 +203,32 @@ def test_a_webhook_gets_the_record_or_its_trouble_is_told() -> None:
     server.server_close()
     assert json.loads(got[0]) == {"ok": True}
     assert "the webhook did not take it" in post(address, {"ok": True}, patience=2)
+
+
+def test_an_answer_that_makes_no_sense_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            caller, _ = server.accept()
+            with caller:
+                caller.recv(65536)
+                caller.sendall(b"garbage\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert "garbage" in post(f"http://127.0.0.1:{server.getsockname()[1]}/", {"ok": True}, patience=5)
+        thread.join()
+
+
+@pytest.mark.parametrize("url", ["http://", "http://h:x/", "http://[h/", "http://h/a b", "http://me:secret@h/hook"])
+def test_a_webhook_that_cannot_be_is_refused_before_any_video(
+    url: str, learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old(tmp_path / "a.mp4")
+    assert main(["watch", str(tmp_path), "-p", str(learned), "--once", "--settle", "0", "--webhook", url]) == 2
+    out, told = capsys.readouterr()
+    assert (out, "--webhook" in told, "secret" in told) == ("", True, False)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.mp4"]  # no journal
 
 
 def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -> None:

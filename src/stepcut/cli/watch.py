@@ -5,12 +5,13 @@ import json
 import os
 import stat
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from stepcut.cli import say
 from stepcut.errors import OptionError, OutputError, in_words
@@ -28,8 +29,8 @@ Stamp = tuple[int, int, int]
 
 def run(args: argparse.Namespace) -> int:
     """Look, check, tell; the exit code is that of `stepcut check` of the same videos."""
-    if args.webhook is not None and not args.webhook.startswith(("http://", "https://")):
-        raise OptionError(f"--webhook {args.webhook!r} is no web address; it begins with http:// or https://.")
+    if args.webhook is not None:
+        check_webhook(args.webhook)
     procedures = reopen(args.procedure, args.trust)
     next(procedures)  # one that is not there is told before any video
 
@@ -179,6 +180,19 @@ class Watch:
                 continue  # half a line, or none of ours
 
 
+def check_webhook(address: str) -> None:
+    """Refuse a web `address` that nothing can be sent to, before any video; what may be a password is not shown."""
+    if "@" in address.partition("://")[2].partition("/")[0]:
+        raise OptionError("--webhook holds a user or a password before an @, which is not sent. Give it without them.")
+    try:
+        parts = urlsplit(address)
+        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine or not address.isprintable() or " " in address:
+        raise OptionError(f"--webhook {address!r} is no web address; it begins with http:// or https://, then a host.")
+
+
 def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
     """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went wrong, or nothing."""
     request = urllib.request.Request(
@@ -187,5 +201,5 @@ def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
     try:
         with urllib.request.urlopen(request, timeout=patience):
             return ""
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:  # the last, where no web server answers
         return f"{address}: the webhook did not take it ({error})."
