@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import socket
 import time
 import zipfile
@@ -133,6 +134,18 @@ def test_no_path_of_a_request_reaches_the_disk(page: Page, path: str) -> None:
     answer = page.get(path)
     assert answer.status in (404, 405)
     assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "key", "link.mp4"])
+def test_no_file_that_is_no_video_is_served(page: Page, tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret").write_text("root:x:0:0\n" * 99)
+    (tmp_path / name).symlink_to(tmp_path / "secret")
+    page.viewer.paths[0] = str(tmp_path / name)
+    answer = page.get("video/0")
+    assert (answer.status, "root:" in answer.text) == (422, False)
+    film = Path(str(page.viewer.paths[1]))
+    page.viewer.paths[0] = str(shutil.copy(film, tmp_path / "film.any"))
+    assert page.get("video/0").content == film.read_bytes()
 
 
 def test_a_video_that_is_gone_is_said_to_be(page: Page, place: Path) -> None:

@@ -23,6 +23,7 @@ from stepcut.errors import OptionError, OutputError, StepcutError, choose
 
 # What reads videos is imported here: threads that answer requests would import it at once and find it half made.
 from stepcut.features.video.probe import probe
+from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.formats import FORMATS, write, write_folder
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back
@@ -114,6 +115,8 @@ class Routes:
     async def video(self, request: Request) -> Response:
         """A video, whole or a range of bytes."""
         path = self._path(request)
+        if path.resolve().suffix.lower() not in VIDEO_SUFFIXES:  # a stranger's procedure may name any file
+            await run_in_threadpool(probe, path)
         kind = mimetypes.guess_type(path.name)[0] or "video/mp4"
         return FileResponse(path, media_type=kind, headers=A_WHILE)
 
