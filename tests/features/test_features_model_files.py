@@ -329,6 +329,11 @@ def test_hubs_fetch_on_the_users_word_alone(hub: str, hubs: list[Any], tmp_path:
     backbone = load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "w.safetensors")
     assert np.allclose(backbone.extract(pictures(1, 32, 32)), [[0.2, 0.8, 3.0]], atol=2e-3)
     assert hubs.pop()[1] in (False, None)
+    with pytest.raises(OptionError, match="hf-hub:a/b"):  # where such a name is asked for its settings
+        load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights=tmp_path / "w.safetensors")
+    assert hubs == []
+    load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights="fetch")
+    assert hubs.pop()[0].startswith("hf-hub:a")
     save_file({"other": np.zeros(2, np.float32)}, tmp_path / "other.safetensors")
     with pytest.raises(OptionError, match="do not fit .*1 parameters are not in the file"):
         load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "other.safetensors")

@@ -105,6 +105,10 @@ def _may_fetch(spec: FeatureSpec) -> bool:
     if spec.weights is None or (spec.weights == FETCH and not spec.trusted):
         what = f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r})"
         raise OptionError(f"{what}. Give a file with --weights, or allow the download: --weights fetch.")
+    name = spec.backbone.partition(":")[2]
+    if spec.weights != FETCH and ":" in name and not name.startswith("local-dir:"):  # as hf-hub: is
+        what = f"backbone={spec.backbone!r} is on a hub, which is asked even where weights are given"
+        raise OptionError(f"{what}. Allow it with --weights fetch, or give a name that the package knows.")
     return spec.weights == FETCH
 
 
