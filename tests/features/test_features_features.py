@@ -74,6 +74,7 @@ def test_a_second_run_does_no_work(folder: Path, tmp_path: Path) -> None:
     two, _ = extract(folder, again, fps=5, cache=tmp_path, progress=events.append)
     assert again.seen == 0
     assert {(event.stage, event.unit) for event in events} == {("look", "videos")}
+    assert [event.finished for event in events] == [False] * (len(events) - 1) + [True]
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(one, two, strict=True))
 
 
@@ -92,13 +93,26 @@ def test_a_long_look_at_one_video_tells_of_its_progress(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         extract(film, Mean(), fps=5, cache=tmp_path / "cache", progress=watch)
     looks = [event.done for event in events if event.stage == "look"]
-    assert looks == [0] * (1 + 3 + 2) + [1]  # as it begins; 40 MB hashed, the last block not full; 40 MB of packets
+    # The stage and the video begin; 40 MB hashed, the last block not full; 40 MB of packets; the video and the stage end.
+    assert looks == [0] * (2 + 3 + 2) + [1, 1]
 
     def stop(_count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         probe(film, stop)
+
+
+def test_damaged_features_of_the_store_are_computed_again(folder: Path, tmp_path: Path) -> None:
+    one, _ = extract(folder, Mean(), fps=5, cache=tmp_path)
+    rows = [np.array(each.rows) for each in one]
+    damaged = Path(str(one[1].rows.filename))
+    damaged.unlink()  # not written over: its rows are mapped
+    damaged.write_bytes(b"xx")
+    again = Mean()
+    two, failures = extract(folder, again, fps=5, cache=tmp_path)
+    assert (again.seen, failures) == (len(rows[1]), [])
+    assert all(np.array_equal(a, b.rows) for a, b in zip(rows, two, strict=True))
 
 
 def test_what_changes_is_computed_again_and_nothing_else(folder: Path, tmp_path: Path) -> None:

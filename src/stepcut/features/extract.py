@@ -84,13 +84,17 @@ def extract(
     def told(place: int, count: int) -> None:
         stage.advance(count, item=items[place][0])
 
+    def done(place: int, _: object) -> None:
+        told(place, 1)
+
     looked: list[Extraction | Exception]
-    if engine is None:
-        looked = map_threads(lambda item, tell: look_at(item, tell=tell), items, lambda place, _: told(place, 1), told)
-    else:
-        # A clip reaches over the border of a part, so that its video stays whole.
-        piece = PIECE if clip_length(network) == 1 else None
-        looked = engine.map(partial(look_at, piece=piece), items, lambda place, _: told(place, 1))
+    with stage:
+        if engine is None:
+            looked = map_threads(lambda item, tell: look_at(item, tell=tell), items, done, told)
+        else:
+            # A clip reaches over the border of a part, so that its video stays whole.
+            piece = PIECE if clip_length(network) == 1 else None
+            looked = engine.map(partial(look_at, piece=piece), items, done)
     jobs = {number: answer for number, answer in enumerate(looked) if isinstance(answer, Extraction)}
     errors = {n: video_error(answer, paths[n]) for n, answer in enumerate(looked) if isinstance(answer, Exception)}
     if strict and errors:
@@ -101,10 +105,10 @@ def extract(
             missing = {number: replace(job, target=place / job.target.name) for number, job in missing.items()}
             jobs |= missing
         errors |= compute_jobs(missing, network, progress, strict, engine)
-        done = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in errors]
+        found = [_read(job, paths[number], spec) for number, job in jobs.items() if number not in errors]
         if place != folder:
-            done = [replace(one, rows=np.array(one.rows)) for one in done]
-    return done, [Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)]
+            found = [replace(one, rows=np.array(one.rows)) for one in found]
+    return found, [Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)]
 
 
 def export(features: Features, folder: AnyPath) -> Path | Address:

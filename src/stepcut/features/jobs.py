@@ -9,7 +9,7 @@ import pickle
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -110,7 +110,7 @@ def look(
     with blame(path):
         made = fingerprint if times == "exact" else f"{fingerprint} {times}"
         target = feature_file(content_hash(path, cache, tell), fps, made, cache)
-    if target.exists():
+    if target.exists() and not _discarded(target):
         return Extraction(name, path, target, fps, None)
     cuts: list[Fraction] = []
     with named(path) as file:
@@ -122,6 +122,19 @@ def look(
                 cuts = split_times(keys, fps, batch, min(int(duration // piece), len(keys)), duration)
     expected = max(1, round(duration * fps))
     return Extraction(name, path, target, fps, expected, times, tuple(cuts) if len(cuts) > 1 else ())
+
+
+def _discarded(stored: Path | Address) -> bool:
+    """Whether features of the store were damaged, and are removed; at an address, where that means a copy, none are."""
+    if isinstance(stored, Address):
+        return False
+    try:
+        read_rows(stored)
+    except FeatureError:
+        with suppress(OSError):  # a cache that may only be read
+            stored.unlink(missing_ok=True)
+        return True
+    return False
 
 
 def split_times(key_times: list[Fraction], fps: Rate, batch: int, parts: int, duration: float) -> list[Fraction]:
