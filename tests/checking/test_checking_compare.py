@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,8 @@ def test_the_budget_and_its_plot_have_every_step() -> None:
     assert alone.rows == [["v", "wash", 0, 0, 0.0], ["v", "pour", 4, 2, 40.0]]
     axes = draw_budget(groups, STEPS)
     assert [label.get_text() for label in axes.get_yticklabels()] == STEPS
+    axes = draw_budget({r"$\euro5$": groups["before"]}, [r"pay $\euro5$", *STEPS[1:]])
+    axes.figure.savefig(io.BytesIO())  # a name is no formula
 
 
 def test_the_command_compares_folders(

@@ -96,7 +96,7 @@ def test_forms() -> None:
 
 @pytest.mark.parametrize(("suffix", "mark"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
 def test_plot(suffix: str, mark: bytes, tmp_path: Path) -> None:
-    plot_statistics(statistics([make_task(1)], "Tea"), tmp_path / f"plot{suffix}")
+    plot_statistics(statistics([make_task(1)], r"Tea for $\euro5$"), tmp_path / f"plot{suffix}")
     assert (tmp_path / f"plot{suffix}").read_bytes().startswith(mark)
 
 

@@ -86,6 +86,8 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
         again.table("named")  # what is found without labels has no names
     with pytest.raises(OptionError, match="protocol='named' is unknown"):
         again.plot(tmp_path / "named.svg", "named")
+    again.record["data"] = r"$\euro5$"  # a name, and no formula
+    again.plot(tmp_path / "again.svg")
     results.plot(tmp_path / "main.svg")
     assert (tmp_path / "main.svg").read_text().count("<svg") == 1
     record = json.loads((tmp_path / "main.json").read_text())

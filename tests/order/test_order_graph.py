@@ -281,7 +281,7 @@ def test_it_draws_with_matplotlib() -> None:
 
 def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap() -> None:
     ends = ("jam", "tea", "oil", "egg")
-    names = [f"take the ingredient from the upper shelf and carry it over: {end}" for end in ends]
+    names = [f"take the ingredient $\\euro5$ from the upper shelf and carry it over: {end}" for end in ends]
     graph = learn_graph(random_walks(DIAMOND, 4, 12, seed=0), names=names)
     assert all(f"carry it over: {end}</tspan>" in graph._repr_svg_() for end in ends)
     axes = graph.draw()

@@ -39,6 +39,14 @@ def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path: Path) 
     assert colour(1) in text
 
 
+def test_a_name_is_no_formula(tmp_path: Path) -> None:
+    name = r"pay $\euro5$ now"
+    plots.save(plots.timelines({"$a_$": Timeline([Segment(0, 4, name)], duration=10)}), tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert name in text
+    assert "$a_$" in text
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_same_picture_is_the_same_file(suffix: str, tmp_path: Path) -> None:
     for name in ("one", "two"):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError
+from stepcut.files.figures import FIXED, drawn_with
 from stepcut.order.likelihood import count_first
 from stepcut.order.orders import counted
 from stepcut.tables import Cell, Table
@@ -61,6 +62,7 @@ def time_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) 
     return Table([*group, "video", "step", "seconds", "times", "% of video"], rows, "Time budget")
 
 
+@drawn_with(FIXED)
 def draw_budget(groups: Mapping[str, Sequence[Timeline]], steps: Sequence[str]) -> Any:
     """Draw the seconds of each step in both groups as boxes side by side; gives the matplotlib axes."""
     from matplotlib.figure import Figure

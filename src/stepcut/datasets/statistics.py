@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepcut.datasets.dataset import Task, TaskInfo
-from stepcut.files.figures import save_figure
+from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline
 
@@ -84,6 +84,7 @@ def statistics(
     return Table(columns, rows, caption=title, notes=notes, digits=2)
 
 
+@drawn_with(FIXED)
 def plot_statistics(table: Table, path: str | Path) -> None:
     """Draw foreground, missing and repeated of a `table` as bars; the suffix of `path` decides PNG, SVG or PDF."""
     from matplotlib.figure import Figure

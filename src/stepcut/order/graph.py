@@ -11,6 +11,7 @@ from stepcut.colours import colour, ink
 from stepcut.errors import choose
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import write_text
+from stepcut.files.figures import FIXED, drawn_with
 from stepcut.order.relations import Relations
 
 
@@ -100,6 +101,7 @@ class ProcedureGraph(Relations):
             )
         return "".join([*parts, "</svg>"])
 
+    @drawn_with(FIXED)
     def draw(self, ax: Any = None) -> Any:
         """Draw it with matplotlib on `ax`, or on new axes; gives them."""
         at, names = self._places(), {step: lines_of(self.name(step)) for step in self.steps}

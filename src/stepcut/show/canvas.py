@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from stepcut.colours import colour
 from stepcut.errors import OptionError, as_items, check_kind
 from stepcut.evaluation.clock import match_names, merge_names
 from stepcut.evaluation.evaluate import Evaluation, evaluate, read_truth
-from stepcut.files.figures import FIXED, METADATA, save_figure
+from stepcut.files.figures import FIXED, METADATA, drawn_with, save_figure
 from stepcut.methods.segmenter import check_number
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.record import Outline
@@ -22,8 +21,6 @@ from stepcut.timeline import Timeline
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Found = Procedure | Mapping[str, Timeline]
 
 WANTED = "a procedure, as stepcut.learn and stepcut.load give it"
@@ -44,17 +41,8 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Draw in the style of all plots, and leave the user's own settings alone."""
-
-    @functools.wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
-        import matplotlib
-
-        with matplotlib.rc_context(STYLE):
-            return draw(*args, **kwargs)
-
-    return drawn
+styled = drawn_with(STYLE)
+"""Draws in the style of all plots."""
 
 
 @styled

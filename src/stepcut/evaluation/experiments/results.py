@@ -18,7 +18,7 @@ from stepcut.evaluation.compare import NO_VIDEO, above_clock
 from stepcut.evaluation.experiments.cells import EXPERIMENTS
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.files.atomic import read_json, write_json
-from stepcut.files.figures import save_figure
+from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.tables import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
@@ -99,6 +99,7 @@ class Results:
             raise OptionError(f"there is no cell of row {row!r} in these results.")
         return self._average(cells, figure, protocol)
 
+    @drawn_with(FIXED)
     def plot(self, path: str | os.PathLike[str], protocol: str | None = None) -> None:
         """Draw the mean F1 of every row (over K where that was varied), with deviations over seeds, to `path`.
 
