@@ -31,6 +31,11 @@ def test_csv_keeps_every_digit() -> None:
     assert list(csv.reader(io.StringIO(TABLE.csv())))[1] == ["uniform & more", "26.44", "7"]
 
 
+def test_csv_holds_no_formula() -> None:
+    lines = list(csv.reader(io.StringIO(Table(["@a", "F1"], [["=HYPERLINK(1)", -1.5], ["'=1", None]]).csv())))
+    assert lines == [["'@a", "F1"], ["'=HYPERLINK(1)", "-1.5"], ["''=1", ""]]
+
+
 def test_latex_escapes_and_uses_booktabs() -> None:
     text = TABLE.latex()
     assert r"uniform \& more & 26.4 & 7 \\" in text

@@ -4,12 +4,19 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
 from stepcut.errors import ExtraNeeded, choose
+
+
+FORMULA = re.compile(r"[-=+@\t\r](?!\d+(\.\d+)?\Z)")
+"""What makes a spreadsheet take a cell for a formula; a figure is none."""
+GUARDED = re.compile("'+(?=[-=+@\t\r])")
+"""How a cell begins that was kept from being one; one that begins so by itself gets one apostrophe more."""
 
 
 class Spread(NamedTuple):
@@ -67,12 +74,12 @@ class Table:
         return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
 
     def csv(self) -> str:
-        """Comma-separated values with a header, figures in full."""
+        """Comma-separated values with a header, figures in full; no name is taken for a formula by a spreadsheet."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         columns, rows = self._plain()
-        writer.writerow(columns)
-        writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+        writer.writerow(map(guarded, columns))
+        writer.writerows([guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
         return out.getvalue()
 
     def latex(self) -> str:
@@ -142,6 +149,15 @@ class Table:
         # Figures such as `41.1 ± 0.3` line up to the right as well.
         shown = [str(cell) for cell in cells if not isinstance(cell, int | float | Spread)]
         return bool(cells) and all(text[:1].isdigit() or text in ("–", "") for text in shown)
+
+
+def guarded(cell: str) -> str:
+    """The words of a `cell` with a leading apostrophe where a spreadsheet would take them for a formula.
+
+    >>> guarded("=1+1"), guarded("-0.5"), guarded("a=b")
+    ("'=1+1", '-0.5', 'a=b')
+    """
+    return f"'{cell}" if FORMULA.match(cell) or GUARDED.match(cell) else cell
 
 
 def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:

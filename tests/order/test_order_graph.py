@@ -277,11 +277,13 @@ def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
 def test_it_draws_with_matplotlib() -> None:
     axes = learn_graph(random_walks(DIAMOND, 4, 12, seed=0)).draw()
     assert len(axes.texts) == 4 + 4  # a box per step, an arrow per edge
+    axes = learn_graph([[0, 1]] * 4, names=[r"pay $\euro5$", "stir"]).draw()
+    FigureCanvasAgg(axes.figure).draw()  # a name is no formula
 
 
 def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap() -> None:
     ends = ("jam", "tea", "oil", "egg")
-    names = [f"take the ingredient $\\euro5$ from the upper shelf and carry it over: {end}" for end in ends]
+    names = [f"take the ingredient from the upper shelf and carry it over: {end}" for end in ends]
     graph = learn_graph(random_walks(DIAMOND, 4, 12, seed=0), names=names)
     assert all(f"carry it over: {end}</tspan>" in graph._repr_svg_() for end in ends)
     axes = graph.draw()

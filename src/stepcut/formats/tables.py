@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from stepcut.formats.common import (
     seconds,
     where_present,
 )
+from stepcut.tables import GUARDED, guarded
 from stepcut.timeline import Segment, Timeline
 
 CAN = Capabilities(names="trimmed", steps="none", duration=False, video="file")
@@ -53,10 +53,6 @@ COLUMNS = {
 }  # fmt: skip
 BARE = {"start": 0, "end": 1, "step": 2}
 """Where the columns are that a table without a header has."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a cell for a formula."""
-GUARDED = re.compile("'+(?=[-=+@\t\r])")
-"""How a cell begins that was kept from being one; one that begins so by itself gets one apostrophe more."""
 
 
 @dataclass(frozen=True)
@@ -243,8 +239,7 @@ def write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",", 
     """
 
     def guard(cell: str) -> str:
-        formula = spreadsheet and cell.startswith(FORMULA) and seconds(cell) is None
-        return f"'{cell}" if formula or GUARDED.match(cell) else cell
+        return guarded(cell) if (spreadsheet and seconds(cell) is None) or GUARDED.match(cell) else cell
 
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([guard(cell) for cell in row] for row in rows)
