@@ -16,6 +16,7 @@ import pytest
 from features_films import make_film
 from PIL import Image
 
+from stepcut.cli.common import find_moved
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, VideoError
 from stepcut.features.video.container import open_video
@@ -103,6 +104,19 @@ def test_videos_that_moved_are_found_again(learned: Path, kitchen: Path, tmp_pat
     assert "<h1>a</h1>" in page  # the procedure's own name, since no title is given
     assert main(["clips", str(place), "--quiet", "-o", str(tmp_path / "none")]) == 2
     assert main(["clips", str(place), "--videos", str(learned.parent), "--quiet", "-o", str(tmp_path / "none")]) == 2
+
+
+def test_a_video_that_may_be_two_is_not_chosen(films: Path, tmp_path: Path) -> None:
+    for name in ("cam1/a.mp4", "cam2/a.mp4", "b.mp4", "b.avi"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(films / "v3.mp4", tmp_path / name)
+    (tmp_path / "link.mp4").symlink_to(tmp_path / "cam1" / "a.mp4")  # the same video again
+    for name in ("a", "b"):
+        with pytest.raises(OptionError, match=rf"'{name}' may be"):
+            find_moved({name: None}, [str(tmp_path)])
+    known: dict[str, str | None] = {"cam1/a": None, "cam2/a": None}
+    assert find_moved(known, [str(tmp_path)]) == {name: str(tmp_path / f"{name}.mp4") for name in known}
+    assert find_moved({"a": None}, [str(tmp_path / "cam2")]) == {"a": str(tmp_path / "cam2" / "a.mp4")}
 
 
 def test_a_folder_of_clips(films: Path, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import argparse
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -131,15 +132,23 @@ def ask_procedure(
     return done, bool(errors)
 
 
-def find_films(places: Sequence[str] | None) -> dict[str, str]:
-    """The videos in these folders, by their names, and by those with the folder that tells two of one name apart."""
-    paths = [str(Path(str(path)).resolve()) for path in find_videos(places)] if places else []
-    return {**{Path(path).stem: path for path in paths}, **dict(zip(short_names(paths), paths, strict=True))}
+def find_films(places: Sequence[str] | None, wanted: Iterable[str] = ()) -> dict[str, str]:
+    """The videos in these folders, by their names, and by those with the folder that tells two of one name apart; a
+    name that two have is an error where it is `wanted`, and else left out."""
+    paths = list({str(Path(str(path)).resolve()): None for path in find_videos(places)}) if places else []
+    pairs = [
+        (name, path) for path, short in zip(paths, short_names(paths), strict=True) for name in {Path(path).stem, short}
+    ]
+    count = Counter(name for name, _ in pairs)
+    if twice := [name for name in wanted if count[name] > 1]:
+        both = " and ".join([path for name, path in pairs if name == twice[0]][:2])
+        raise OptionError(f"--videos: {twice[0]!r} may be {both}. Name the one that is meant, or its folder.")
+    return {name: path for name, path in pairs if count[name] == 1}
 
 
 def find_moved(known: Mapping[str, str | None], places: Sequence[str] | None) -> dict[str, str | None]:
     """Where the `known` videos lie now, by name: in the folders that `--videos` named, or where they were."""
-    films = find_films(places)
+    films = find_films(places, known)
     there = {name: films[name] for name in known if name in films}
     if places and not there:
         raise OptionError(f"--videos {' '.join(places)}: none of its videos ({', '.join(list(known)[:5])}) is there.")
