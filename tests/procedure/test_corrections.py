@@ -47,6 +47,32 @@ def test_undo_and_redo_outlive_the_program(place: Path) -> None:
         third.redo()
 
 
+def test_only_what_a_verb_knows_is_written_down(place: Path) -> None:
+    edits = Edits(place)
+    assert edits.do({"do": "confirm", "video": "one", "names": 1, "note": float("inf")}) == "confirm one"
+    assert json.loads((place / "edits.json").read_text())["done"] == [{"do": "confirm", "video": "one"}]
+    before = files(place), edits.revision
+    odd: list[dict[str, Any]] = [
+        {"do": "rename", "step": []},
+        {"do": "rename", "step": {}, "name": "x"},
+        {"do": "rename", "names": {"0": "x"}, "step": float("inf")},
+        {"do": "split", "video": "one", "time": 1.0, "everywhere": float("nan")},
+        {"do": "severity", "step": [], "severity": {}},
+    ]
+    for edit in odd:
+        with pytest.raises(OptionError):
+            edits.do(edit)
+    assert (files(place), Edits(place).revision) == before
+
+
+def test_an_edit_of_a_file_with_more_than_its_verb_knows_is_told_in_words(place: Path) -> None:
+    Edits(place).do({"do": "confirm", "video": "one"})
+    record = json.loads((place / "edits.json").read_text())
+    record["done"][0]["names"] = 1
+    (place / "edits.json").write_text(json.dumps(record))
+    assert Edits(place).next_undo == "confirm one"
+
+
 def test_a_new_edit_forgets_what_was_undone(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "step": 0, "name": "a"})

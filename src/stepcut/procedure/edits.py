@@ -10,7 +10,7 @@ from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_bytes, write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit
-from stepcut.procedure.corrections.operations import Edit, correct, describe
+from stepcut.procedure.corrections.operations import Edit, correct, describe, plain_edit
 from stepcut.procedure.folder import folder_here, locked
 from stepcut.procedure.record import Outline
 from stepcut.procedure.storage import EDITS, read_outline
@@ -78,7 +78,7 @@ class Edits:
             severity = isinstance(edit, Mapping) and edit.get("do") == "severity"
             whole = self._severity_edit(edit) if severity else edit
             correct(self.document, whole)
-            return now.do(whole)
+            return now.do(plain_edit(whole))
 
         return self._change(change, revision)
 
@@ -133,7 +133,7 @@ class Edits:
         write_json(file, said)
         try:
             yield
-        except OutputError:
+        except Exception:
             with suppress(OSError):
                 file.unlink() if before is None else write_bytes(file, before)
             raise

@@ -3,6 +3,7 @@
 An edit is a JSON object with the verb under "do". `apply` checks every value before it changes anything.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,7 +29,7 @@ def apply(document: Document, edit: Edit) -> Document:
     """The document after one edit, or an OptionError that says what is wrong with it."""
     if not isinstance(edit, Mapping):
         raise OptionError(f"an edit must be an object with a verb under 'do'; got {edit!r}.")
-    after = choose("do", str(edit.get("do")), VERBS)(document, edit)
+    after = choose("do", str(edit.get("do")), VERBS)[0](document, edit)
     names = [step.name for step in after.steps]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise OptionError(f"name={twice!r} is a step already; names must differ. Merge the two instead.")
@@ -48,14 +49,24 @@ def correct(document: Document, edit: Edit) -> Document:
     return after
 
 
+def plain_edit(edit: Edit) -> Edit:
+    """What is written down of an `edit` that fits: the values that its verb knows."""
+    kept = {key: edit[key] for key in ("do", *VERBS[edit["do"]][1].split()) if key in edit}
+    try:
+        json.dumps(kept, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise OptionError(f"the edit {edit['do']} cannot be written down ({error}). Give words and numbers.") from error
+    return kept
+
+
 def describe(document: Document, edit: Edit) -> str:
     """What an edit does, in words, for the document it is done to."""
     step = document.step(edit.get("step", -1))
-    name = step.name if step else "background"
+    name, several = step.name if step else "background", edit.get("names") if edit["do"] == "rename" else None
     into = document.step(edit["into"]) if edit.get("into") is not None else None
     video = edit.get("video", "")
     words = {
-        "rename": f"rename {len(edit['names'])} steps" if "names" in edit else f"rename {name} to {edit.get('name')}",
+        "rename": f"rename {len(several)} steps" if several is not None else f"rename {name} to {edit.get('name')}",
         "colour": f"colour {name}",
         "add": f"add step {edit.get('name')}",
         "merge": f"merge {name} into {into.name if into else 'background'}",
@@ -72,7 +83,7 @@ def describe(document: Document, edit: Edit) -> str:
 
 def _rename(document: Document, edit: Edit) -> Document:
     """Name one step (`step`, `name`), or several at once (`names`, a name by number), which may exchange names."""
-    given = edit.get("names", {edit.get("step"): edit.get("name")})
+    given = edit["names"] if "names" in edit else {_number(document, edit, "step"): edit.get("name")}
     check_kind("names", given, Mapping, "an object with a name for each step number")
     numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in given]
     names = {
@@ -232,19 +243,20 @@ def _mistake(document: Document, edit: Edit) -> Document:
     return replace(document, mistakes=mistakes)
 
 
-VERBS: dict[str, Callable[[Document, Edit], Document]] = {
-    "rename": _rename,
-    "colour": _colour,
-    "add": _add,
-    "merge": _merge,
-    "cut": _cut,
-    "split": _split,
-    "move": _move,
-    "mark": _mark,
-    "confirm": _confirm,
-    "severity": _severity,
-    "mistake": _mistake,
+VERBS: dict[str, tuple[Callable[[Document, Edit], Document], str]] = {
+    "rename": (_rename, "step name names"),
+    "colour": (_colour, "step colour"),
+    "add": (_add, "name"),
+    "merge": (_merge, "step into"),
+    "cut": (_cut, "video time"),
+    "split": (_split, "video time everywhere"),
+    "move": (_move, "video part edge time"),
+    "mark": (_mark, "video start end step"),
+    "confirm": (_confirm, "video"),
+    "severity": (_severity, "step severity kinds were"),
+    "mistake": (_mistake, "video holds"),
 }
+"""What each verb does, and the values that it knows."""
 
 
 def _with_new_step(document: Document, name: str) -> Document:
