@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from stepcut.errors import ExtraNeeded, choose
 
-
 FORMULA = re.compile(r"[-=+@\t\r](?!\d+(\.\d+)?\Z)")
 """What makes a spreadsheet take a cell for a formula; a figure is none."""
 GUARDED = re.compile("'+(?=[-=+@\t\r])")

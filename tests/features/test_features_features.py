@@ -93,7 +93,7 @@ def test_a_long_look_at_one_video_tells_of_its_progress(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         extract(film, Mean(), fps=5, cache=tmp_path / "cache", progress=watch)
     looks = [event.done for event in events if event.stage == "look"]
-    # The stage and the video begin; 40 MB hashed, the last block not full; 40 MB of packets; the video and the stage end.
+    # The stage and the video begin; 40 MB hashed, the last block not full; 40 MB of packets; both end.
     assert looks == [0] * (2 + 3 + 2) + [1, 1]
 
     def stop(_count: int) -> None:

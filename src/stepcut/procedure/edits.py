@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stepcut.checking.severity import FILE, KINDS, Severity, read_severity
-from stepcut.errors import OptionError, OutputError, unknown
+from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_bytes, write_json
 from stepcut.procedure.corrections.document import Document
