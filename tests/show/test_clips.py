@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from fractions import Fraction
@@ -13,7 +14,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from features_films import make_film
+from features_films import make_film, number_of
 from PIL import Image
 
 from stepcut.cli.common import find_moved
@@ -74,6 +75,32 @@ def test_a_clip_of_the_very_end_has_a_picture(start: float, copied: bool, tmp_pa
     if not copied:
         grid_movie([(str(video), Segment(start, 2.0, "pour"))], tmp_path / "grid.mp4")
         assert len(list(sample_frames(tmp_path / "grid.mp4", 10))) >= 1
+
+
+@pytest.mark.parametrize("start", [0.5, 3.9, 9.85])
+@pytest.mark.parametrize("bf", ["0", "3"])
+def test_a_copied_clip_of_matroska_begins_with_its_key_frame(bf: str, start: float, tmp_path: Path) -> None:
+    video = make_film(tmp_path / "film.mkv", frames=199, rate=20, g="18", bf=bf, preset="medium")
+    key = max(time for time in key_times(video) if time <= start)
+    assert cut_clip(video, start, start + 0.6, tmp_path / "a.mp4")
+    seen = [number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 20)]
+    assert seen[0] == key * 20
+    assert seen[-1] >= min(198, math.floor((start + 0.6) * 20) - 1)
+    assert seen == list(range(seen[0], seen[-1] + 1))
+
+
+def test_a_copied_clip_where_no_packet_says_when_it_is_decoded(tmp_path: Path) -> None:
+    video = make_film(tmp_path / "film.mkv", frames=2, rate=5, bf="3", preset="medium")
+    assert cut_clip(video, 0, 0.4, tmp_path / "a.mp4")
+    assert [number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)] == [0, 1]
+
+
+@pytest.mark.parametrize(("start", "end", "shown"), [(12, 18, {1}), (12, 12, {1}), (18, 22, {1, 2})])
+def test_a_clip_between_frames_shows_the_one_before(start: float, end: float, shown: set[int], tmp_path: Path) -> None:
+    video = make_film(tmp_path / "film.mp4", frames=4, rate=1, times=[0, 10, 20, 30], clock=Fraction(1))
+    assert not cut_clip(video, start, end, tmp_path / "a.mp4")
+    assert {number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)} == shown
+    assert probe(tmp_path / "a.mp4").duration == pytest.approx(max(end - start, 0.2), abs=0.01)
 
 
 @pytest.mark.parametrize("written_by", ["_copy", "write_film"])

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -30,6 +31,8 @@ COPIED = ("h264", "hevc", "av1", "mpeg4")
 """Codecs that an .mp4 may hold; others are encoded anew."""
 SHORTEST = 0.2
 """Seconds. What is shown of an instant."""
+SLOWEST = Fraction(5)
+"""Frames a second of a clip, at least: one falls into the shortest, however seldom the picture changes."""
 TILE = (180, 320)  # height and width of a video in the grid movie
 RATE = 10  # frames a second of it
 ROW = 5  # pictures in a row of a contact sheet
@@ -49,7 +52,7 @@ def cut_clip(video: str | Path, start: float, end: float, target: Path, keys: Se
             if copied and before is not None:
                 _copy(video, before, end, temporary)
             else:
-                rate = probe(video).rate or Fraction(25)
+                rate = max(probe(video).rate or Fraction(25), SLOWEST)
                 frames = (picture for _, picture in sample_frames(video, rate, start=start, end=end))
                 write_film(frames, rate, temporary, heard=(video, start, end))
     return copied
@@ -153,8 +156,8 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
         first = zero + round(start / stream.time_base)
         source.seek(first, stream=stream, backward=True, any_frame=False)
         shift: int | None = None
-        for packet in source.demux(stream):
-            if packet.dts is None or packet.pts is None or (shift is None and packet.pts < first):
+        for packet in _with_dts(source.demux(stream)):
+            if shift is None and packet.pts < first:
                 continue
             if packet.is_keyframe and (packet.pts - zero) * stream.time_base >= end and shift is not None:
                 break
@@ -165,3 +168,23 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
             out.mux(packet)
         if voice is not None:
             add_sound(video, float(start), end, out, voice)
+
+
+def _with_dts(packets: Iterator[Any]) -> Iterator[Any]:
+    """The packets that are shown, each with a time to decode it: after a seek, the first ones of Matroska have none."""
+    held: list[Any] = []
+    for packet in packets:
+        if packet.pts is None:
+            continue
+        held.append(packet)
+        if packet.dts is not None:
+            yield from _spread(held, packet.dts)
+            held = []
+    yield from _spread(held, min((packet.pts for packet in held), default=0))
+
+
+def _spread(packets: list[Any], last: int) -> list[Any]:
+    """Packets that are decoded one after the other, the last of them at the timestamp `last`."""
+    for packet in reversed(packets):
+        packet.dts, last = last, last - max(1, packet.duration or 0)
+    return packets
