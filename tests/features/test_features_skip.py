@@ -66,7 +66,8 @@ def make_moving_film(path: Path, codec: str, options: dict[str, str]) -> list[ND
     wall = np.repeat(np.kron(noise, np.ones((8, 8), np.uint8))[:, :, None], 3, axis=2)
     with av.open(str(path), "w") as out:
         stream = out.add_stream(codec, rate=20, options=options)
-        stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
+        stream.width, stream.height = 160, 120
+        stream.pix_fmt = (av.Codec(codec, "w").video_formats or [av.VideoFormat("yuv420p")])[0].name
         for number in range(90):
             out.mux(stream.encode(av.VideoFrame.from_ndarray(wall[:, 3 * number : 3 * number + 160])))
         out.mux(stream.encode(None))
@@ -90,6 +91,29 @@ def test_samples_are_frames_of_the_film_whatever_is_left_out(tmp_path: Path, kin
             right = whole[max(0, math.ceil(oldest)) : math.floor(shown) + 1]
             assert min(np.abs(picture.astype(int) - one).max() for one in right) <= 2  # dithering of AV1
         assert samples.corrupt == 0
+
+
+UNSURE = {"qtrle": ".mov", "svq1": ".mov", "cfhd": ".mov", "h263p": ".avi", "msvideo1": ".avi", "flashsv": ".flv"}
+"""Codecs whose packets or frames do not say which are key frames, or say it of all."""
+
+
+@pytest.mark.parametrize("times", ["near", "fast"])
+@pytest.mark.parametrize("codec", UNSURE)
+def test_where_key_frames_are_not_told_nothing_is_left_out(tmp_path: Path, codec: str, times: str) -> None:
+    film = tmp_path / f"film{UNSURE[codec]}"
+    make_moving_film(film, codec, {"g": "10"})
+    exact, samples = sample_frames(film, 2), sample_frames(film, 2, times=times)
+    np.testing.assert_array_equal([image for _, image in samples], [image for _, image in exact])
+    assert samples.duration == exact.duration
+
+
+@pytest.mark.parametrize("codec", ["mjpeg", "mpeg2video", "libvpx"])
+def test_where_key_frames_are_told_less_is_decoded(tmp_path: Path, codec: str) -> None:
+    film = tmp_path / "film.mkv"
+    make_moving_film(film, codec, {"g": "5"})
+    samples = sample_frames(film, 1, times="near")
+    assert len(list(samples)) == 5
+    assert samples.spare is not None
 
 
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])

@@ -12,6 +12,10 @@ from stepcut.features.video.container import JUMP
 UNREFERRED = 3
 """Frames in a row such that no other refers to them, at most, in what encoders write."""
 
+KEYED = ("h264", "hevc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4")
+"""Codecs of which FFmpeg says which packets and frames are key frames, beside those that have no others; of H.263 it
+says it of all packets, of QuickTime Animation of no frame."""
+
 
 def skip_frames(
     decoder: Any, rate: Fraction | None, times: str, tolerance: Fraction | None, told: bool
@@ -20,12 +24,14 @@ def skip_frames(
 
     The video has `rate` frames a second, None where that is not known; the tolerance is in seconds, None for exact
     `times`; with "fast" the edges of blocks are not smoothed either. Where packets have `told` that nothing refers to
-    their frame, the decoder never gets those.
+    their frame, the decoder never gets those. Where key frames are not told for sure, all is decoded.
     """
     if tolerance is None:
         return None
     if times == "fast":
         decoder.options = {"skip_loop_filter": "all"}
+    if not (decoder.codec.intra_only or decoder.codec.canonical_name in KEYED):
+        return None
     if told:
         return tolerance
     unseen = UNREFERRED / (rate or Fraction(1))
