@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,21 @@ def test_a_webhook_that_cannot_be_is_refused_before_any_video(
     out, told = capsys.readouterr()
     assert (out, "--webhook" in told, "secret" in told) == ("", True, False)
     assert [file.name for file in tmp_path.iterdir()] == ["a.mp4"]  # no journal
+
+
+def test_a_webhook_that_answers_byte_by_byte_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            with server.accept()[0] as connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                for _ in range(60):
+                    connection.sendall(b"X: y\r\n")
+                    time.sleep(0.1)
+
+        threading.Thread(target=drip, daemon=True).start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        assert "no whole answer" in post(address, {"ok": True}, patience=0.5)
 
 
 def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -> None:

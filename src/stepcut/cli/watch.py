@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import stat
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -195,6 +196,15 @@ def check_webhook(address: str) -> None:
 
 def post(address: str, record: dict[str, Any], patience: float = 10.0) -> str:
     """Send a `record` as JSON to a web `address`, waiting `patience` seconds; gives what went wrong, or nothing."""
+    said = [f"{address}: the webhook did not take it (no whole answer in {patience:g} s)."]
+    # In a thread: the patience of a connection begins again with every byte that comes.
+    sender = threading.Thread(target=lambda: said.append(_send(address, record, patience)), daemon=True)
+    sender.start()
+    sender.join(patience)
+    return said[-1]
+
+
+def _send(address: str, record: dict[str, Any], patience: float) -> str:
     request = urllib.request.Request(
         address, json.dumps(record).encode(), {"Content-Type": "application/json", "User-Agent": "stepcut"}
     )
