@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stepcut.files.atomic import whole_file
 
 
 class Logged:
@@ -95,4 +98,23 @@ def scribble(item: tuple[int, str]) -> int:
         with open(paper, "a", encoding="ascii") as file:
             file.write("x")
         time.sleep(0.01)
+    return number
+
+
+def half_write(item: tuple[int, str]) -> int:
+    """Number 1 has a file half written for a minute; every other waits until it does, and is done."""
+    number, folder = item
+    if number != 1:
+        while not list(Path(folder).iterdir()):
+            time.sleep(0.01)
+        return number
+    with whole_file(Path(folder) / "rows"):
+        time.sleep(60)
+    return number
+
+
+def deafen(number: int) -> int:
+    """From now on this worker does not go when it is told to, nor when its pipe ends."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Thread(target=time.sleep, args=(60,)).start()
     return number

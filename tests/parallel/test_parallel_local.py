@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parallel_kit import cores, die_once, slow_square, square, stumble
+from parallel_kit import cores, deafen, die_once, half_write, slow_square, square, stumble
 
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import open_engine
@@ -58,6 +58,25 @@ def test_cancelling_ends_all_workers(engine: Local) -> None:
         engine.map(slow_square, range(100), enough)
     assert not multiprocessing.active_children()
     assert engine.map(square, [3]) == [9]
+
+
+def test_cancelled_workers_remove_what_they_have_half_written(engine: Local, tmp_path: Path) -> None:
+    def enough(_number: int, _answer: object) -> None:
+        assert [file.suffix for file in tmp_path.iterdir()] == [".part"]
+        for worker in multiprocessing.active_children():  # as a scheduler tells all processes of a group
+            worker.terminate()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.map(half_write, [(n, str(tmp_path)) for n in range(2)], enough)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_that_does_not_go_is_killed(engine: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.2)
+    assert engine.map(deafen, [0]) == [0]
+    engine.close()
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize(

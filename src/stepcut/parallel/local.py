@@ -19,6 +19,9 @@ from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_
 _MEMORY = 2**30
 """Bytes that a worker needs: the libraries, the backbone, a decoder and two batches of frames."""
 
+_PATIENCE = 5
+"""Seconds in which a worker that is told to go removes what it has half written."""
+
 
 @dataclass(frozen=True)
 class _Worker:
@@ -26,8 +29,10 @@ class _Worker:
     pipe: connection.Connection
 
     def end(self) -> int | None:
-        """Wait until the process is gone: its exit code."""
+        """Wait until the process is gone: its exit code. One that was told to go and is still busy is killed."""
         self.pipe.close()
+        self.process.join(_PATIENCE)
+        self.process.kill()
         self.process.join()
         code: int | None = self.process.exitcode
         self.process.close()
@@ -118,6 +123,7 @@ class Local:
 def _serve(pipe: connection.Connection) -> None:
     """A worker: take work, do it, answer, until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
         try:
@@ -129,6 +135,12 @@ def _serve(pipe: connection.Connection) -> None:
             pipe.send(answer)
         except (BrokenPipeError, ConnectionError):
             return
+
+
+def _leave(*_: object) -> None:
+    """Go, with half-written files removed on the way; once, though a scheduler and the parent both say so."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(1)
 
 
 def _leave_with_parent() -> None:
