@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stepcut.errors import FeatureError, OptionError, VideoError
+from stepcut.features.contract import Features
 from stepcut.features.extract import read_like, read_source
 
 
@@ -106,6 +107,12 @@ def test_when_no_video_can_be_used_every_reason_is_given(tmp_path: Path) -> None
         (tmp_path / f"{name}.mp4").write_bytes(b"")
     with pytest.raises(VideoError, match=r"none of the 2 videos could be used; .*a\.mp4.*b\.mp4"):
         read_source(tmp_path)
+
+
+def test_rows_of_another_rate_are_refused_with_how_to_make_them() -> None:
+    other = Features(rows(0), Fraction(1), 5.0, "b")
+    with pytest.raises(FeatureError, match=r"^b: 1 rows .* stepcut features VIDEO -o DIR --fps 5/2$"):
+        read_like(other, Fraction(5, 2), [4], None)
 
 
 def test_a_video_for_a_procedure_of_features(tmp_path: Path) -> None:

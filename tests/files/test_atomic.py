@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.errors import OutputError
+from stepcut.features.video.container import blame
 from stepcut.files.atomic import read_json, whole_file, write_json, write_text
 
 
@@ -67,6 +68,11 @@ def test_a_full_disk_is_said_in_a_sentence(tmp_path: Path) -> None:
         whole_file(tmp_path / "a"),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_larger_than_the_system_allows_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="ulimit -f"), whole_file(tmp_path / "a"), blame(tmp_path / "film.mp4"):
+        raise OSError(errno.EFBIG, "File too large")
 
 
 def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:

@@ -189,6 +189,15 @@ def edits_without(place: Path, verb: str) -> Any:
     return mine.graph
 
 
+def test_severities_that_are_a_folder_or_begin_with_the_mark_of_an_editor(place: Path) -> None:
+    (place / "severity.json").write_text('{"critical": [1]}', encoding="utf-8-sig")
+    assert sc.load(place).expectations.severity.critical == {1}
+    (place / "severity.json").unlink()
+    (place / "severity.json").mkdir()
+    with pytest.raises(ProcedureError, match=r"severity\.json: .*delete it"):
+        sc.load(place)
+
+
 @pytest.mark.parametrize(
     ("text", "words"), [("{bad", "no JSON"), ('{"critical": ["setp 1"]}', "did you mean 'step 1'")]
 )

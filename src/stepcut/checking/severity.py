@@ -40,7 +40,7 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
         return Severity()
     try:
         record = read_json(path)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise OptionError(f"{path}: it is no JSON that can be read ({error}). Mend it, or delete it.") from error
     return parse_severity(record, names, str(path), learned)
 

@@ -196,7 +196,8 @@ def read_like(
             raise OptionError(f"{len(video)} videos were given; give one at a time.")
         [features], _ = read_source(source, rate, spec, strict=True, progress=progress, device=device)
     if features.rate != rate:
-        raise FeatureError(f"{features.name}: {features.rate} rows per second; this procedure was learned at {rate}.")
+        what = f"{features.rate} rows per second; this procedure was learned at {rate}"
+        raise FeatureError(f"{features.name}: {what}. Make them anew: stepcut features VIDEO -o DIR --fps {rate}")
     seen, known = list(features.rows.shape[1:]), list(shape)
     if seen != known:
         raise FeatureError(f"{features.name}: a row has shape {seen}; this procedure was learned from {known}.")

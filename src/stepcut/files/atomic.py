@@ -86,8 +86,8 @@ def write_json(path: AnyPath, value: Any) -> None:
 
 
 def read_json(path: AnyPath) -> Any:
-    """The value of the JSON file at `path`."""
-    return json.loads(as_path(path).read_bytes().decode("utf-8"))
+    """The value of the JSON file at `path`, which may begin with the mark of some editors that it is UTF-8."""
+    return json.loads(as_path(path).read_bytes().decode("utf-8-sig"))
 
 
 @contextlib.contextmanager
@@ -104,6 +104,8 @@ def output_errors(target: Path) -> Iterator[None]:
             advice = f"writing is not permitted ({error.strerror}). Choose a folder you may write to."
         elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EBUSY):
             advice = f"a file stands where a folder is needed, or the reverse ({error.strerror}). Choose another place."
+        elif error.errno == errno.EFBIG:
+            advice = "larger than a file may be here. Raise the limit (ulimit -f), or choose a disk that takes it."
         elif error.errno == errno.ENAMETOOLONG:
             advice = "the name is too long for this file system. Choose a shorter one."
         else:

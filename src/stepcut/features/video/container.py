@@ -88,7 +88,7 @@ def blame(path: Path | Address) -> Iterator[None]:
     except StepcutError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         if isinstance(path, Address):
             raise VideoError(f"{path}: cannot be fetched ({error}). Check the address and your rights.") from error
