@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from features_films import make_film, make_sound, number_of
 
@@ -135,6 +137,32 @@ def test_damaged_frames_are_survived_and_counted(tmp_path: Path) -> None:
     assert numbers[:20] == list(range(20))
     assert numbers[-5:] == list(range(55, 60))
     assert len(numbers) == 60
+
+
+@pytest.mark.parametrize("times", ["exact", "near"])
+@pytest.mark.parametrize("sound", [False, True])
+def test_frames_that_matroska_passes_over_are_counted(tmp_path: Path, sound: bool, times: str) -> None:
+    film = make_film(tmp_path / "film.mkv", frames=400, g="20", sound=sound)
+    whole = sample_frames(film, 2, times=times)
+    rows = len(list(whole))
+    assert whole.corrupt == 0
+    data = bytearray(film.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 600] = np.random.default_rng(0).bytes(600)
+    film.write_bytes(data)
+    samples = sample_frames(film, 2, times=times)
+    assert len(list(samples)) == rows
+    assert 10 < samples.corrupt < 200
+
+
+@pytest.mark.parametrize("sound", [False, True])
+def test_a_picture_that_stands_still_is_no_damage(tmp_path: Path, sound: bool) -> None:
+    still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)  # a screen, recorded when it changes
+    times = [0, *np.cumsum(still).tolist()]
+    film = make_film(tmp_path / "film.mkv", frames=61, rate=1, times=times, clock=Fraction(1, 20), sound=sound)
+    samples = sample_frames(film, 2)
+    assert len(list(samples)) > 60
+    assert samples.corrupt == 0
 
 
 def test_a_damaged_place_that_ends_the_reading_is_told(tmp_path: Path) -> None:

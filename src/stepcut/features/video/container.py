@@ -25,6 +25,9 @@ from stepcut.timeline import clock
 JUMP = 600
 """Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause."""
 
+SKIPPED = 1024
+"""Bytes between two packets of Matroska that are damage; what begins a cluster or a block takes less than a tenth."""
+
 LARGE = 1280 * 720
 """Pixels: smaller frames are decoded by a few cores as fast as by a GPU, which takes longer to begin."""
 
@@ -160,6 +163,25 @@ def _choose_stream(file: Path, container: Any) -> Any:
 def _area(stream: Any) -> int:
     context = stream.codec_context
     return 0 if context is None else context.width * context.height
+
+
+def packets_of(container: Any, stream: Any) -> Iterator[tuple[Any, bool]]:
+    """The packets of a `stream`, each with whether the `container` passed over bytes since the one before it.
+
+    At a damaged place Matroska goes on at the next cluster without a word; bytes between packets that no packet of any
+    stream holds tell it. Of other kinds this is not known.
+    """
+    tells, skipped = container.format.name.startswith("matroska"), False
+    begin: int | None = None
+    end = 0
+    for packet in container.demux() if tells else container.demux(stream):
+        if tells and packet.size:
+            skipped = skipped or (None not in (begin, packet.pos) and packet.pos - end > SKIPPED)
+            end = packet.size + (end if packet.pos == begin else packet.pos or 0)  # several may share a block
+            begin = packet.pos
+        if packet.stream.index == stream.index:
+            yield packet, skipped
+            skipped = False
 
 
 def turn_of(frame: Any) -> tuple[bool, int, int]:

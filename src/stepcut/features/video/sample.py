@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import VideoError, choose
 from stepcut.features.spec import TIMES
-from stepcut.features.video.container import JUMP, check_end, check_length, open_video, stated_rate, turn_of
+from stepcut.features.video.container import JUMP, check_end, check_length, open_video, packets_of, stated_rate, turn_of
 from stepcut.features.video.skip import needed, skip_frames
 from stepcut.features.video.unreferred import begins_anew, find_teller, leave_out_unreferred
 from stepcut.rate import Rate, as_rate
@@ -25,6 +25,8 @@ from stepcut.rate import Rate, as_rate
 Picture = NDArray[np.uint8]
 Size = int | tuple[int, int] | None
 """One side of a square, or height and width; None: as the video has it."""
+PAUSE = Fraction(1, 2)
+"""Seconds without a frame, beside bytes that no packet holds, that are frames lost."""
 
 
 class Samples(Iterator[tuple[float, Picture]]):
@@ -49,10 +51,13 @@ class Samples(Iterator[tuple[float, Picture]]):
     def __next__(self) -> tuple[float, Picture]:
         return next(self._frames)
 
-    def watch(self, packets: Iterator[Any]) -> Iterator[Any]:
-        """Hand packets on, and remember where the last one ends."""
-        for packet in packets:
+    def watch(self, container: Any, stream: Any) -> Iterator[Any]:
+        """The packets of a stream; remember where the last one ends, and count the frames of those that are lost."""
+        for packet, skipped in packets_of(container, stream):
             if packet.pts is not None:
+                missing = (packet.pts - self.last) * stream.time_base if skipped else 0
+                if missing > PAUSE:
+                    self.corrupt += math.ceil(missing * (stated_rate(stream) or 25))
                 self.last = max(self.last, packet.pts + (packet.duration or 0))
             yield packet
 
@@ -196,7 +201,7 @@ def _seek(samples: Samples, container: Any, stream: Any, target: Fraction) -> tu
 def _decode(samples: Samples, container: Any, stream: Any, zero: int | None = None) -> Iterator[Any]:
     """The frames that can be decoded; what cannot is counted and passed over. `zero`: the timestamp of time zero."""
     decoder, key_first = stream.codec_context, False
-    packets = leave_out_unreferred(samples.watch(container.demux(stream)), find_teller(decoder), samples.tolerance)
+    packets = leave_out_unreferred(samples.watch(container, stream), find_teller(decoder), samples.tolerance)
     packets = needed(packets, zero, samples.fps, samples.spare)
     while True:
         left_out = False
