@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.learn import main_places
-from stepcut.order.likelihood import close_order, contrary_needed, order_likelihood, reduce_order
+from stepcut.order.likelihood import Precedence, close_order, contrary_needed, order_likelihood, reduce_order
 from stepcut.order.relations import next_weights
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
@@ -80,13 +80,23 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
 
 
 def test_support_says_what_would_refute_an_edge() -> None:
-    many, few = contrary_needed(40, 0, 0.05), contrary_needed(4, 0, 0.05)
+    chain = Precedence(close_order(np.eye(3, k=1, dtype=bool)), np.zeros((3, 3), dtype=bool), 0.05)
+    many, few = contrary_needed(chain, (0, 1), 40, 0), contrary_needed(chain, (0, 1), 4, 0)
     assert many > few >= 1
-    assert contrary_needed(40, 1, 0.05) == many - 1
+    assert contrary_needed(chain, (0, 1), 40, 1) == many - 1
     graph = learn_graph([[0, 1, 2]] * 12)
     count = graph.support[0, 1].refuted_by
     assert (0, 1) not in learn_graph([[0, 1, 2]] * 12 + [[1, 0, 2]] * (count + 2)).edges
     assert "would refute it" in str(graph)
+
+
+@pytest.mark.parametrize("videos", [2, 4, 5, 7, 12, 20])
+@pytest.mark.parametrize(("steps", "off"), [(2, 0), (3, 1), (4, 1), (6, 1)])
+def test_as_many_contrary_videos_as_are_said_refute_an_edge(steps: int, off: int, videos: int) -> None:
+    walks, contrary = [list(range(steps))] * videos, [1, 0, *range(2, steps)]
+    said = learn_graph(walks).support[0, 1].refuted_by
+    really = next(more for more in range(1, 99) if (0, 1) not in learn_graph(walks + [contrary] * more).edges)
+    assert abs(said - really) <= off
 
 
 def test_what_was_seen_too_rarely_is_said_to_be_undecided() -> None:

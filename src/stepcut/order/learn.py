@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.likelihood import contrary_needed, count_first, find_precedence, no_precedence, reduce_order
+from stepcut.order.likelihood import (
+    Precedence,
+    contrary_needed,
+    count_first,
+    find_precedence,
+    no_precedence,
+    reduce_order,
+)
 from stepcut.order.orders import Labels
 from stepcut.order.relations import END, START, Duration, Support
 from stepcut.timeline import BACKGROUND, runs
@@ -57,7 +64,7 @@ def learn_graph(
     first = count_first(orders, len(steps))
 
     edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(found.closed)).tolist()}
-    support = {(a, b): _support(first, found.error, number[a], number[b]) for a, b in edges}
+    support = {(a, b): _support(found, first, (number[a], number[b])) for a, b in edges}
     counts = [Counter(sequence) for sequence in done]
     return ProcedureGraph(
         steps=tuple(steps),
@@ -91,9 +98,9 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
     return [[int(step) for step in steps] for steps in done]
 
 
-def _support(first: np.ndarray, error: float, a: int, b: int) -> Support:
-    kept, broken = int(first[a, b]), int(first[b, a])
-    return Support(kept, kept + broken, contrary_needed(kept, broken, error))
+def _support(found: Precedence, first: np.ndarray, edge: tuple[int, int]) -> Support:
+    kept, broken = int(first[edge]), int(first[edge[::-1]])
+    return Support(kept, kept + broken, contrary_needed(found, edge, kept, broken))
 
 
 def _laid_out(

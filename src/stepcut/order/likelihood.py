@@ -38,6 +38,8 @@ LOWEST, HIGHEST = 1e-3, 0.5
 """The range of an error rate: nobody is beyond error, and who breaks half of all requirements tells nothing."""
 STARTS = {"careless videos": (LOWEST, 0.05), "misplaced steps": (0.01, 0.05, 0.2)}
 """Error rates from which the models are learned; from the lowest, whatever is contradicted once is free."""
+SHARE_FREE = 0.2
+"""The share of pairs that are free, before any were weighed."""
 SLIP = 0.01
 """The chance that two steps that are where they belong come the other way round all the same."""
 RATES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2
@@ -121,7 +123,7 @@ def find_precedence(
 def careless_videos(kept: Floats, start: float) -> FoundOrder:
     """The order when every video errs at a rate of its own, from a `start` on; `kept` (V, K, K): a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
-    rate, share_free, error = np.full(kept.shape, start), 0.2, start
+    rate, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
     closed = np.zeros((steps, steps), dtype=bool)
     for _ in range(ROUNDS):
         logs, share_free, new = _weigh_pairs(kept, rate, share_free)
@@ -139,7 +141,7 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
     """The order when some steps of some videos are misplaced, from a `start` on; `kept` (V, K, K): a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     present = (kept + broken).any(axis=2)
-    moved, share_free, error = np.full(kept.shape, start), 0.2, start
+    moved, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
     closed = np.zeros((steps, steps), dtype=bool)
     for rounds in range(ROUNDS):
         other = moved.transpose(0, 2, 1)
@@ -193,12 +195,27 @@ def _seen_once(kept: Floats) -> Bools:
     return np.asarray((kept + kept.transpose(0, 2, 1)).sum(axis=0) < 1.5)
 
 
-def contrary_needed(kept: int, broken: int, error: float) -> int:
-    """How many more videos that do b before a would make "free" more likely than "a must precede b", which so many
-    have `kept` and `broken`, where people break a share `error` of requirements."""
-    more = np.arange(1, kept + 2)
-    required = kept * np.log1p(-error) + (broken + more) * np.log(error)
-    refuted = required < betaln(kept + 1, broken + more + 1)
+def contrary_needed(found: Precedence, edge: tuple[int, int], kept: int, broken: int) -> int:
+    """How many more videos that do an `edge` of what was `found` the other way round, and all else right, would refute
+    it, which so many have `kept` and `broken`. Exact for two steps; for more, to within a video or two.
+
+    Of two steps the likelihood of sequences decides: each is 1/2, with the edge 3/4 or 1/4. Of more, the EM: the edge
+    must be likelier than "free" at its start, and at the rate that it comes to when these videos count as errors.
+    """
+    steps, more = len(found.closed), np.arange(1, kept + 2)
+    if steps == 2:
+        refuted = kept * np.log(1.5) - (broken + more) * np.log(2) <= np.log(2 * (kept + broken + more)) / 2
+    else:
+        edges, pairs = reduce_order(found.closed), steps * (steps - 1)
+        chances, others = (kept + broken) * edges.sum() + 1, _elsewhere(edges[None].astype(float))[0][edge]
+        error = (found.error * chances + more) / (chances + more * edges.sum())
+        rate = np.clip(PRIOR * steps * error / (PRIOR * steps + others), LOWEST, HIGHEST)
+        share_free = (pairs - 2 * found.closed.sum() + 2) / (pairs + 6)
+        lead = [
+            kept * np.log1p(-r) + (broken + more) * np.log(r) + np.log((1 - free) / 2 / free)
+            for r, free in ((STARTS["careless videos"][-1], SHARE_FREE), (rate, share_free))
+        ]
+        refuted = np.minimum(*lead) < betaln(kept + 1, broken + more + 1)
     return int(more[refuted][0]) if refuted.any() else int(more[-1])
 
 

@@ -37,7 +37,7 @@ class Support(NamedTuple):
     kept: int
     together: int
     refuted_by: int = 1
-    """How many more videos that do it the other way round would make it less probable than not."""
+    """How many more videos that do it the other way round, and all else right, would refute it (`contrary_needed`)."""
 
     @property
     def share(self) -> float:
