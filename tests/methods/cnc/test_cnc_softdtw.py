@@ -161,3 +161,11 @@ def test_shapes_that_do_not_fit_are_told() -> None:
         soft_dtw(make(), gamma=0)
     with pytest.raises(OptionError, match=r"lengths has shape \(2, 2\); expected \(3, 2\)"):
         soft_dtw(make(), lengths=LENGTHS[:2])
+    with pytest.raises(OptionError, match="gamma=nan"):
+        soft_dtw(make(), gamma=float("nan"))
+
+
+@pytest.mark.parametrize("wrong", [[50, 50], [0, 1], [1, 3], [-1, 2]])
+def test_lengths_beyond_the_cost_are_refused(wrong: list[int]) -> None:
+    with pytest.raises(OptionError, match="rows and columns"):
+        soft_dtw(torch.zeros(2, 3, 2), lengths=torch.tensor([[3, 2], wrong]))

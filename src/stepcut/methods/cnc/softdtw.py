@@ -40,10 +40,13 @@ def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) ->
     if len(shape) != 3 or 0 in shape[1:]:
         what = f"cost has shape {shape}; expected (batch, frames of one, frames of the other), none of them empty"
         raise OptionError(f"{what}. Add a batch dimension with cost[None].")
-    if gamma <= 0:
+    if not gamma > 0:
         raise OptionError(f"gamma={gamma} is not positive. Choose 0.1, or less for a sharper alignment.")
     if lengths is not None and lengths.shape != (shape[0], 2):
         raise OptionError(f"lengths has shape {tuple(lengths.shape)}; expected {(shape[0], 2)}: real rows and columns.")
+    # Lengths on a GPU are not read back; a training step is being recorded there.
+    if lengths is not None and lengths.is_cpu and not ((lengths >= 1) & (lengths <= torch.tensor(shape[1:]))).all():
+        raise OptionError(f"lengths={lengths.tolist()} must be from 1 to the rows and columns of cost, {shape[1:]}.")
     function: type[torch.autograd.Function] = _SoftDTW
     value: Tensor = function.apply(cost, gamma, lengths)
     return value if cost.dtype in (torch.float32, torch.float64) else value.float()
