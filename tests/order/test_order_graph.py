@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
-from stepcut.order.learn import main_places
+from stepcut.order.learn import find_occurrences, main_places
 from stepcut.order.likelihood import Precedence, close_order, contrary_needed, order_likelihood, reduce_order
 from stepcut.order.relations import next_weights
 
@@ -250,6 +250,17 @@ def test_wrong_input_is_refused_in_words() -> None:
     for wrong in (5, [5], [["a", "b"]]):
         with pytest.raises(OptionError, match="durations must have one number per entry of sequences"):
             learn_graph([[0, 1]], durations=wrong)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -1.0, 10**400])
+def test_seconds_and_confidences_that_are_none_are_refused(number: float) -> None:
+    for laid_out in ({"durations": [[1.0, number]] * 4}, {"confidences": [[1.0, number]] * 4}):
+        with pytest.raises(OptionError, match=next(iter(laid_out))):
+            learn_graph([[0, 1]] * 4, **laid_out)
+    with pytest.raises(OptionError, match="confidences holds 1.5"):
+        learn_graph([[0, 1]] * 4, confidences=[[1.5, 1.0]] * 4)
+    with pytest.raises(OptionError, match="rate=0"):
+        find_occurrences([0, 1], 0.0)
     with pytest.raises(OptionError, match=r"step=7 is not in this graph. Choose from \[0, 1\]"):
         learn_graph([[0, 1]]).before(7)
     with pytest.raises(ProcedureError, match="this is no procedure graph"):

@@ -20,6 +20,7 @@ from stepcut.order.likelihood import (
 )
 from stepcut.order.orders import Labels
 from stepcut.order.relations import END, START, Duration, Support
+from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
 
 LONG = 0.5
@@ -56,7 +57,7 @@ def learn_graph(
     done = _checked(sequences)
     steps = sorted({step for sequence in done for step in sequence})
     number = {step: place for place, step in enumerate(steps)}
-    laid_out, sure = _laid_out(done, durations, "durations"), _laid_out(done, confidences, "confidences")
+    laid_out, sure = _laid_out(done, durations, "durations", 1e12), _laid_out(done, confidences, "confidences", 1)
     places = [main_places(sequence, seconds) for sequence, seconds in zip(done, laid_out, strict=True)]
     orders = [[number[sequence[at]] for at in own] for sequence, own in zip(done, places, strict=True)]
     weights = [[row[at] for at in own] for row, own in zip(sure, places, strict=True)]
@@ -104,18 +105,20 @@ def _support(found: Precedence, first: np.ndarray, edge: tuple[int, int]) -> Sup
 
 
 def _laid_out(
-    done: Sequence[Sequence[int]], given: Sequence[Sequence[float]] | None, name: str
+    done: Sequence[Sequence[int]], given: Sequence[Sequence[float]] | None, name: str, most: float
 ) -> Sequence[Sequence[float]]:
     """A number for every segment; where none are given, all are alike."""
     if given is None:
         return [[1.0] * len(sequence) for sequence in done]
     try:
         rows = [[float(number) for number in row] for row in given]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"{name} must have one number per entry of sequences ({error}).") from error
     counts, wanted = [len(row) for row in rows], [len(sequence) for sequence in done]
     if counts != wanted:
         raise OptionError(f"{name} must have one number per entry of sequences; got {counts} for {wanted}.")
+    if wrong := [number for row in rows for number in row if not 0 <= number <= most + 1e-6]:  # sums are rounded
+        raise OptionError(f"{name} holds {wrong[0]}; give numbers from 0 to {most:g}.")
     return rows
 
 
@@ -192,6 +195,7 @@ def find_occurrences(
     >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
     [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
+    as_rate(rate, "rate", 1_000_000)
     found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
     lengths = by_step((step, b - a) for step, a, b in found)
     least = {step: sliver * sum(own) / times_done(own) for step, own in lengths.items()}
