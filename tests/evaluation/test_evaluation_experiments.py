@@ -167,6 +167,17 @@ def test_finished_cells_and_embeddings_are_not_made_again(
         run_experiment("cuts", data, rows=["tcc + subset"], **{**options, "train": {**TINY, "dim": 5}})
 
 
+@pytest.mark.parametrize("damage", [b"", b"{\xff", b"[]", b"5", b"{}"])
+def test_damaged_cells_and_embeddings_are_made_again(data: Path, tmp_path: Path, damage: bytes) -> None:
+    options = {"tasks": ["tea"], "seeds": 1, "steps": 3, "folder": tmp_path, "jobs": 1, "train": TINY}
+    first = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
+    for kind in ("cells", "embeddings"):
+        for path in (tmp_path / kind).iterdir():
+            path.write_bytes(damage)
+    again = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
+    assert [cell["figures"] for cell in again.record["cells"]] == [cell["figures"] for cell in first.record["cells"]]
+
+
 def test_interrupted_work_goes_on(data: Path, tmp_path: Path) -> None:
     class Stop(Exception):
         pass

@@ -12,12 +12,14 @@ import math
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from stepcut.errors import OptionError, choose
@@ -142,13 +144,14 @@ class Work(NamedTuple):
 
 
 def run_cell(work: Work) -> dict[str, Any]:
-    """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call."""
+    """Do the `work` of one cell; its file in `folder/cells` is the answer of the next call, unless it is damaged."""
     cell, material = work.cell, work.material
     kept = work.file("cells", asdict(cell), work.train, work.cut, *own_code(cell))
     path = kept.with_name(f"{cell.key}-{kept.name}.json")
-    if path.exists():
-        record: dict[str, Any] = read_json(path)
-        return record
+    record: dict[str, Any]
+    with suppress(OSError, ValueError, TypeError):
+        if set(record := read_json(path)) == {"cell", "figures", "notes", "seconds"}:
+            return record
     start = time.perf_counter()
     names = [f"step {number}" for number in range(cell.steps)]
     if cell.row in NO_VIDEO:
@@ -217,7 +220,7 @@ def train_embedder(work: Work) -> Path:
     cell, material = work.cell, work.material
     given = {"loss": cell.parts[0], "rate": material.rate, "seed": cell.seed, **work.train}
     path = work.file("embeddings", given).with_suffix(".safetensors")
-    if path.exists():
+    with suppress(OSError, SafetensorError), safe_open(path, "numpy"):  # a damaged file is made again
         return path
     rows, checkpoint = material.read(), path.with_suffix(".checkpoint")
     embedder = build(EMBEDDERS["cnc"], {"device": work.device, **given})
