@@ -70,6 +70,24 @@ def stumble(number: int) -> int:
     return number
 
 
+class Fussy(Exception):
+    """An error that cannot be made again from what it says."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(one + other)
+
+
+def fail_oddly(number: int) -> Any:
+    """Number 1 raises what cannot be pickled, number 2 what cannot be unpickled; 3 gives what cannot be pickled."""
+    if number == 1:
+        error = ValueError("one is odd")
+        error.hook = lambda: None  # type: ignore[attr-defined]
+        raise error
+    if number == 2:
+        raise Fussy("two is ", "odd")
+    return (lambda: None) if number == 3 else number
+
+
 def die_once(item: tuple[int, str]) -> int:
     """Number 1 kills its worker the first time."""
     number, folder = item

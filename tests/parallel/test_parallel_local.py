@@ -5,13 +5,15 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import pytest
-from parallel_kit import cores, deafen, die_once, half_write, slow_square, square, stumble
+from parallel_kit import cores, deafen, die_once, fail_oddly, half_write, slow_square, square, stumble
 
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import open_engine
+from stepcut.parallel.contract import count_cores
 from stepcut.parallel.local import Local
 
 
@@ -48,6 +50,30 @@ def test_a_failure_and_a_death_stop_nobody_else(engine: Local, tmp_path: Path) -
         "begun-2": "x",
         "begun-3": "x",
     }
+
+
+def test_errors_that_cannot_travel_are_told_in_words(engine: Local) -> None:
+    answers: Any = engine.map(fail_oddly, range(5))
+    assert [answers[n] for n in (0, 4)] == [0, 4]
+    for number, said in ((1, "ValueError: one is odd"), (2, "Fussy: two is odd")):
+        assert isinstance(answers[number], RuntimeError)
+        assert said in str(answers[number])
+        assert "in fail_oddly" in answers[number].__notes__[0]
+    assert isinstance(answers[3], RuntimeError)
+
+
+def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine: Local) -> None:
+    with pytest.raises((TypeError, AttributeError, PicklingError)):
+        engine.map(square, [lambda: None])
+    assert not multiprocessing.active_children()
+    assert engine.map(square, [3]) == [9]
+
+
+@pytest.mark.parametrize("said", ["0", "-2", "many", "1.5"])
+def test_a_number_of_cores_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("STEPCUT_CORES", said)
+    with pytest.raises(OptionError, match="STEPCUT_CORES"):
+        count_cores()
 
 
 def test_cancelling_ends_all_workers(engine: Local) -> None:

@@ -6,13 +6,14 @@ Beside it, processes that torchrun or Ray Train started to train together: where
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
-from stepcut.errors import StepcutError
+from stepcut.errors import OptionError, StepcutError
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -66,6 +67,8 @@ def count_cores() -> int:
     `STEPCUT_CORES` says fewer: a worker shares the machine with others.
     """
     if said := os.environ.get("STEPCUT_CORES"):
+        if not re.fullmatch("0*[1-9][0-9]{0,5}", said):
+            raise OptionError(f"STEPCUT_CORES={said!r} in the environment is no number of cores; give one from 1 up.")
         return int(said)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

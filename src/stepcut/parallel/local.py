@@ -6,14 +6,16 @@ import os
 import queue
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from stepcut.errors import OptionError, WorkerDied
+from stepcut.errors import OptionError, WorkerDied, in_words
 from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_cores, share_cores
 
 _MEMORY = 2**30
@@ -106,8 +108,11 @@ class Local:
             try:
                 worker.pipe.send((work, item))
                 return worker
-            except (BrokenPipeError, ConnectionError):  # it died while it had nothing to do
+            except ConnectionError:  # it died while it had nothing to do
                 worker.end()
+            except BaseException:  # the item cannot be sent
+                self._idle.append(worker)
+                raise
 
     def _start(self) -> _Worker:
         # Fresh processes: threads of torch and OpenVINO do not survive a fork.
@@ -130,10 +135,10 @@ def _serve(pipe: connection.Connection) -> None:
             work, item = pipe.recv()
         except EOFError:
             return
-        answer = attempt(work, item)
+        data = _pack(attempt(work, item))
         try:
-            pipe.send(answer)
-        except (BrokenPipeError, ConnectionError):
+            pipe.send_bytes(data)
+        except ConnectionError:
             return
 
 
@@ -141,6 +146,20 @@ def _leave(*_: object) -> None:
     """Go, with half-written files removed on the way; once, though a scheduler and the parent both say so."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
+
+
+def _pack(answer: Any) -> Any:
+    """An answer as it is sent; an error that cannot be, or not be made again there, is told in words."""
+    try:
+        data = ForkingPickler.dumps(answer)
+        if isinstance(answer, Exception):
+            ForkingPickler.loads(data)
+        return data
+    except Exception as error:
+        told = answer if isinstance(answer, Exception) else error
+        words = RuntimeError(in_words(told))
+        words.add_note("in a worker:\n" + "".join(traceback.format_exception(told)))
+        return ForkingPickler.dumps(words)
 
 
 def _leave_with_parent() -> None:
