@@ -121,3 +121,16 @@ def test_preparation_centres_smooths_and_projects() -> None:
     assert np.mean(projected**2) == pytest.approx(1.0, rel=1e-4)
     covariance = projected.T @ projected / 50
     np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e6])
+def test_the_unit_of_the_features_makes_no_difference(unit: float) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    network = VectorEncoder(features=6, components=3, dim=2, hidden=4, smooth=0)
+    network.learn_axes([unit * x])
+    rows = network.store(unit * x, torch.device("cpu"))
+    assert float(rows.square().mean()) == pytest.approx(1, rel=1e-3)
+    network.learn_axes([np.full((40, 6), unit, np.float32)])  # nothing but what single precision rounds
+    assert float(network.store(np.full((40, 6), unit, np.float32), torch.device("cpu")).abs().max()) < 0.5
+    network.learn_axes([0 * x])
+    assert network.axes.isfinite().all()

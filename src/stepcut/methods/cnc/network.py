@@ -166,7 +166,9 @@ class VectorEncoder(Encoder):
         """Take the principal axes of all videos, scaled so that a projected row has mean square 1 a dimension."""
         smooth = [centre_and_smooth(rows, self.rate, self.smooth).astype(np.float64) for rows in features]
         axes, power = strongest_directions(smooth, self.axes.shape[1])
-        self.axes.copy_(torch.from_numpy(axes / np.sqrt(max(power.clip(0).mean(), 1e-12))))
+        # What differs by less than single precision can tell is no difference.
+        least = 1e-12 * np.mean([np.square(rows, dtype=np.float64).mean() for rows in features])
+        self.axes.copy_(torch.from_numpy(axes / np.sqrt(max(power.clip(0).mean(), least) or 1.0)))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
         """A video's rows on the principal axes: (T, components)."""
