@@ -262,6 +262,8 @@ def test_repr_names_the_protocol() -> None:
 
 NO_MATCHING: Any = Protocol("own", lambda _counts, _rows: None, PROTOCOLS["strict"].rate)
 FAR_MATCHING = Protocol("own", lambda _counts, _rows: {99: 99}, PROTOCOLS["strict"].rate)
+TWO_TO_ONE = Protocol("own", lambda _counts, _rows: {1: 1, 2: 1}, PROTOCOLS["framewise"].rate)
+WORD_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matching: ("a", "b", None, 1))
 NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matching: (1, 1))
 
 
@@ -284,6 +286,8 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
         ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names for true steps up to 2; give one for each"),
         ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x' is not allowed; give a whole number"),
         ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0 is not allowed; give a number above 0"),
+        ([[0, 1]], [[1, 1]], {"protocol": TWO_TO_ONE}, "protocol 'own': match gave two columns for one row"),
+        ([[0]], [[1]], {"protocol": WORD_RATES}, r"protocol 'own': rate gave .*it must be Rates\("),
         ([[0]], [[1]], {"protocol": NO_MATCHING}, "protocol 'own': match gave None; .*dict from column to row"),
         ([[0]], [[1]], {"protocol": FAR_MATCHING}, r"protocol 'own': match gave \{99: 99\}; .*dict from column to row"),
         ([[0]], [[1]], {"protocol": NO_RATES}, r"protocol 'own': rate gave \(1, 1\); .*precision, recall, f1, iou"),

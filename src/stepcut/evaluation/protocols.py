@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,16 @@ class Protocol:
         steps, clusters = map(range, counts.shape)
         if not isinstance(matching, dict) or any(k not in clusters or s not in steps for k, s in matching.items()):
             raise OptionError(f"protocol {self.name!r}: match gave {matching!r}; it must be a dict from column to row.")
+        if len(set(matching.values())) < len(matching):
+            what = f"match gave two columns for one row, {matching!r}; a step is matched to one cluster"
+            raise OptionError(f"protocol {self.name!r}: {what}. Keep one of them, or join the clusters beforehand.")
         return matching
 
     def find_rates(self, counts: Counts, matching: Matching) -> Rates:
         """What `rate`, which may be somebody's own, gives for `counts` and a `matching`."""
         figures = self.rate(counts, matching)
-        if not isinstance(figures, tuple) or len(figures) != len(Rates._fields):
+        numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
+        if not numbers or len(figures) != len(Rates._fields):
             wanted = ", ".join(Rates._fields)
             raise OptionError(f"protocol {self.name!r}: rate gave {figures!r}; it must be Rates({wanted}).")
         return figures
