@@ -183,6 +183,13 @@ def test_egoprocel_bad_durations(tmp_path: Path) -> None:
         load("egoprocel", root)
 
 
+def test_egoprocel_durations_that_are_no_table(tmp_path: Path) -> None:
+    root = trees.egoprocel_tree(tmp_path)
+    trees.put(root / "durations.csv", "0001," + "8" * 200_000)
+    with pytest.raises(DataError, match=r"durations\.csv: it does not make sense as a table"):
+        load("egoprocel", root)
+
+
 def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path: Path) -> None:
     root = trees.egoprocel_tree(tmp_path)
     trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,open\n")
@@ -292,6 +299,16 @@ def test_procel(tmp_path: Path) -> None:
     (root / "ProceL_dataset" / "make_coffee" / "data.mat").write_bytes(b"not matlab" * 50)
     with pytest.raises(AnnotationError, match=r"data\.mat: has no grammar and key_steps_time that fit together"):
         load("procel", root)
+
+
+def test_a_damaged_file_of_matlab_is_named(tmp_path: Path) -> None:
+    root = trees.procel_tree(tmp_path)
+    path = root / "ProceL_dataset" / "make_coffee" / "data.mat"
+    whole = path.read_bytes()
+    for end in (0, 1, 100, 130, len(whole) // 2, len(whole) - 1):  # on damage inside scipy may crash
+        path.write_bytes(whole[:end])
+        with pytest.raises(AnnotationError, match=r"data\.mat: has no grammar"):
+            load("procel", root)
 
 
 def test_captaincook4d(tmp_path: Path) -> None:

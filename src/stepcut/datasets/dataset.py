@@ -227,7 +227,10 @@ def read_durations(root: Path) -> dict[str, float]:
     `durations.csv` holds names and seconds; in CaptainCook4D's `index.csv` the column of the seconds is named.
     """
     path = first_of(root, "durations.csv", "index.csv")
-    rows = [] if path is None else list(csv.reader(read_text(path).splitlines()))
+    try:
+        rows = [] if path is None else list(csv.reader(read_text(path).splitlines()))
+    except csv.Error as error:
+        raise DataError(f"{path}: it does not make sense as a table ({error}). Correct it.") from error
     named = bool(rows) and "seconds" in rows[0]
     if path is None or (path.name == "index.csv" and not named):  # which is about something else
         return {}

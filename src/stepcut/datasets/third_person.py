@@ -133,7 +133,9 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
                         timed[name].append(build_segment(start, end, step, path, None))
                     except AnnotationError as error:
                         loaded.problems.append(f"{name}: {error}")
-    except (KeyError, ValueError, TypeError, NotImplementedError) as error:  # the last: a file of MATLAB 7.3
+    except AnnotationError:
+        raise
+    except Exception as error:  # a damaged file makes scipy raise anything, one of MATLAB 7.3 NotImplementedError
         fail(path, f"has no grammar and key_steps_time that fit together ({error!r})", "Copy the file again")
     return steps, timed
 
