@@ -22,7 +22,7 @@ def test_a_segment_that_ends_before_it_starts_is_refused() -> None:
         Segment(3, 2, "stir")
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 10**400])
 def test_a_segment_needs_finite_seconds(bad: float) -> None:
     with pytest.raises(AnnotationError, match="finite"):
         Segment(0, bad, "stir")
@@ -124,7 +124,9 @@ def test_confidence_is_the_mean_over_the_frames_of_a_segment() -> None:
     assert [s.confidence for s in timeline] == [0.75, 0.25]
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "00:00:00.0"), (59.96, "00:01:00.0"), (3723.5, "01:02:03.5")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "00:00:00.0"), (59.96, "00:01:00.0"), (3723.5, "01:02:03.5"), (-1, "-00:00:01.0")]
+)
 def test_clock(seconds: float, text: str) -> None:
     assert clock(seconds) == text
 
@@ -158,6 +160,12 @@ WRONG: list[tuple[Any, str]] = [
 def test_values_of_a_wrong_kind_are_told(ask: Any, told: str) -> None:
     with pytest.raises(OptionError, match=told):
         ask(Timeline([Segment(0, 1, "a")], duration=2))
+
+
+@pytest.mark.parametrize("duration", [math.nan, math.inf, -1.0, 10**400, "long"])
+def test_a_length_that_is_none_is_refused(duration: Any) -> None:
+    with pytest.raises(OptionError, match="duration="):
+        Timeline(duration=duration)
 
 
 def test_steps_may_come_one_by_one() -> None:

@@ -19,6 +19,7 @@ from stepcut.tables import data_frame
 BACKGROUND = -1
 """The label of a frame that belongs to no step."""
 _WIDTH = 1000
+_LONGEST = 1e300  # seconds, which a float can hold
 
 
 def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -55,8 +56,7 @@ class Segment:
     def __post_init__(self) -> None:
         for name in ("start", "end", "confidence"):
             object.__setattr__(self, name, _plain(getattr(self, name)))
-        given: tuple[Any, ...] = (self.start, self.end)
-        seconds = all(isinstance(time, Real) and math.isfinite(time) for time in given)
+        seconds = all(isinstance(time, int | float) and abs(time) <= _LONGEST for time in (self.start, self.end))
         if not seconds or not isinstance(self.step, str):
             what = f"start {self.start!r} and end {self.end!r} must be finite seconds, and the step a name"
             raise AnnotationError(f"segment {self.step!r}: {what}.")
@@ -105,8 +105,10 @@ class Timeline:
         if len(vocabulary) != len(names):
             raise AnnotationError(f"step names must differ from one another; got {names}.")
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
-        check_kind("duration", duration, (Real, type(None)), "the length of the video in seconds")
-        vars(self).update(segments=ordered, duration=_plain(duration), steps=tuple(vocabulary), video=video)
+        length = _plain(duration)
+        if length is not None and not (isinstance(length, int | float) and 0 <= length <= _LONGEST):
+            raise OptionError(f"duration={duration!r} is not allowed; give the length of the video in seconds.")
+        vars(self).update(segments=ordered, duration=length, steps=tuple(vocabulary), video=video)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self.segments)
@@ -294,5 +296,5 @@ def clock(seconds: float) -> str:
     '00:03:12.4'
     """
     tenths = round(seconds * 10)
-    whole, rest = divmod(tenths, 10)
-    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"
+    whole, rest = divmod(abs(tenths), 10)
+    return f"{'-' if tenths < 0 else ''}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"
