@@ -379,6 +379,17 @@ def test_the_command_runs_keeps_and_makes_again(data: Path, tmp_path: Path, caps
     assert "train.iterations=5" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("backbone", ["../../nets/dino.onnx", "timm:resnet18"])
+def test_results_lie_in_the_folder_whatever_the_backbone_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backbone: str
+) -> None:
+    monkeypatch.setattr("stepcut.cli.experiment.run_experiment", lambda **_: fake("main", "toy", ["random"], ["a"]))
+    assert main(["experiment", "main", "--data", "toy", "--backbone", backbone, "--out", str(tmp_path / "out")]) == 0
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.suffix == ".json"
+    assert not set(file.name) & set("/:\\")
+
+
 def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
     train, cut = group_settings(
         {"cut.smoothness": 50, "cut.states": 4, "train.iterations": 3, "loss.weight": 32, "train.components": 4}

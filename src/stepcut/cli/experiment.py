@@ -9,6 +9,7 @@ from stepcut.errors import OptionError, choose
 from stepcut.evaluation.experiments import EXPERIMENTS, Results, run_experiment
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.files.cache import cache_dir
+from stepcut.files.names import safe_name
 from stepcut.methods.cnc.method import group_settings
 
 
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             **said(args, "device", "maps", "as_published"),
         )
         words = [args.name, results.record["data"], *(word for word in (args.features, args.backbone) if word)]
-        path = place / f"{'-'.join(words)}.json"
+        path = place / f"{safe_name('-'.join(words).replace('/', '_'))}.json"
         results.save(path)
         if not args.quiet:
             print(f"results kept in {path}", file=sys.stderr)
