@@ -142,6 +142,19 @@ def test_a_graph_is_compared_after_reduction() -> None:
     assert with_shortcut.rows[0][-1] == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        ([("pour", "stir", "serve")], r"graph holds \('pour', 'stir', 'serve'\)"),
+        ([("pour", "stir"), ("stir", "serve"), ("stir", "pour")], "graph runs in a circle: .*stir"),
+        ([("pour", "pour")], "graph runs in a circle: pour"),
+    ],
+)
+def test_a_graph_that_is_none_is_refused(graph: Any, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        evaluate(truth(2), truth(2), graph=graph)
+
+
 def test_a_task_of_a_data_set_is_a_truth_and_brings_its_graph() -> None:
     videos = [TaskVideo(name, timeline=timeline) for name, timeline in truth().items()]
     task = Task("tea", videos, STEPS, graph=(("pour", "stir"), ("stir", "serve")))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.errors import OptionError, as_items
 from stepcut.evaluation.metrics import edge_rates
 from stepcut.evaluation.score import Score
 from stepcut.files.names import plain
@@ -70,6 +72,22 @@ def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
     found = graph_of_labels(labels, one.rate).edges
     ours = {(plain(one.name(a + 1)), plain(one.name(b + 1))) for a, b in found}
     return 100 * edge_rates(ours, reduce_edges((plain(a), plain(b)) for a, b in edges)).f1
+
+
+def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The edges of a true `graph` that somebody gave, known to be pairs and to run in no circle."""
+    wanted = "pairs of step names, (before, after)"
+    pairs = as_items("graph", graph, (tuple, list), wanted)
+    if wrong := [pair for pair in pairs if len(pair) != 2]:
+        raise OptionError(f"graph holds {wrong[0]!r}; give {wanted}.")
+    edges, order = {(str(before), str(after)) for before, after in pairs}, TopologicalSorter[str]()
+    for before, after in edges:
+        order.add(after, before)
+    try:
+        order.prepare()
+    except CycleError as error:
+        raise OptionError(f"graph runs in a circle: {', '.join(error.args[1])}. Leave out what closes it.") from error
+    return edges
 
 
 def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:

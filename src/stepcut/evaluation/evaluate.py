@@ -15,7 +15,7 @@ import numpy as np
 
 from stepcut.errors import AnnotationError, OptionError, as_items, choose
 from stepcut.evaluation.clock import CLOCK, Pair, plain_names, put_on_one_clock, share_videos
-from stepcut.evaluation.compare import NO_VIDEO, above_clock, baseline, compare_videos, graph_f1
+from stepcut.evaluation.compare import NO_VIDEO, above_clock, baseline, compare_videos, graph_f1, read_edges
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
@@ -137,8 +137,7 @@ def evaluate(
     shared, scored_truth, left_out = share_videos([one.timelines for row in opened.values() for one in row], true)
     own = [graphs.get(name) for name in scored_truth]
     known = own[0] if graph is None and all(one == own[0] for one in own) else graph  # one task has one graph
-    pairs = None if known is None else as_items("graph", known, (tuple, list), "pairs of step names, (before, after)")
-    edges = None if pairs is None else {(str(before), str(after)) for before, after in pairs}
+    edges = None if known is None else read_edges(known)
     timelines = iter(shared)
     found: dict[str, list[Pair]] = {}
     for name, row in opened.items():
