@@ -375,6 +375,13 @@ def test_the_command_runs_keeps_and_makes_again(data: Path, tmp_path: Path, caps
     assert "'updates' has no '='; write it as NAME=VALUE" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "cut.smothness=5"]) == 2
     assert "did you mean 'cut.smoothness'?" in capsys.readouterr().err
+    assert main(["experiment", "main", "--data", "toy", "--set", "smoothness=5"]) == 2
+    assert "did you mean 'cut.smoothness'?" in capsys.readouterr().err
+    for before in (["--data", "toy"], source[2:4]):  # what names steps needs names
+        assert main(["experiment", "steps", *before, "--protocol", "named"]) == 2
+        assert "named" not in capsys.readouterr().err.partition("Choose from")[2]
+    assert main([*source[:4], "--protocol", "legacy"]) == 2
+    assert "framewise-steps" in capsys.readouterr().err
     assert main(["experiment", "main", "--data", "toy", "--set", "train.steps=5"]) == 2
     assert "train.iterations=5" in capsys.readouterr().err
 

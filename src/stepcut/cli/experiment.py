@@ -7,7 +7,7 @@ from pathlib import Path
 from stepcut.cli.common import progress_hook, read_settings, read_value, said, spec_of
 from stepcut.errors import OptionError, choose
 from stepcut.evaluation.experiments import EXPERIMENTS, Results, run_experiment
-from stepcut.evaluation.protocols import find_protocol
+from stepcut.evaluation.experiments.cells import choose_protocol
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import safe_name
 from stepcut.methods.cnc.method import group_settings
@@ -16,7 +16,7 @@ from stepcut.methods.cnc.method import group_settings
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     choose("experiment", args.name, EXPERIMENTS)
-    find_protocol(args.protocol or "strict")  # one that is unknown is told before any work
+    choose_protocol(args.protocol or "strict")  # one that is unknown is told before any work
     if args.from_ is not None:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:

@@ -11,7 +11,7 @@ import json
 import math
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from stepcut.errors import OptionError, choose
 from stepcut.evaluation.clock import CLOCK, put_on_one_clock
 from stepcut.evaluation.compare import NO_VIDEO, baseline, graph_f1
 from stepcut.evaluation.experiments.material import Material
-from stepcut.evaluation.protocols import PROTOCOLS
+from stepcut.evaluation.protocols import PROTOCOLS, find_protocol
 from stepcut.evaluation.score import score
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.methods import METHODS
@@ -94,6 +94,15 @@ EXPERIMENTS: dict[str, Experiment] = {
     name: Experiment(name, **about)
     for name, about in tomllib.loads((Path(__file__).parent / "tables.toml").read_text(encoding="utf-8")).items()
 }
+
+
+SCORED = [name for name in PROTOCOLS if name != "named"]
+"""The protocols by which cells are scored; what is found without labels has no names."""
+
+
+def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
+    """The protocol of this `name`, of those by which cells were `scored`; `legacy` is answered with its new names."""
+    return find_protocol(name).name if name == "legacy" else choose("protocol", name, {each: each for each in scored})
 
 
 def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[str]:
@@ -164,9 +173,7 @@ def run_cell(work: Work) -> dict[str, Any]:
     pair = put_on_one_clock(found, material.truth, all_found=names)
     pred = baseline(cell.row, pair.true, cell.steps, cell.seed) if cell.row in NO_VIDEO else pair.pred
     figures: dict[str, dict[str, float | None]] = {}
-    for protocol in PROTOCOLS:
-        if protocol == "named":  # what is found without labels has no names
-            continue
+    for protocol in SCORED:
         result = score(pred, pair.true, protocol, names=pair.steps, rate=CLOCK, clusters=cell.steps)
         values = result.figures
         if material.task.graph is not None and protocol == "strict":

@@ -15,8 +15,7 @@ from stepcut.colours import colour
 from stepcut.datasets import DATASETS
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.compare import NO_VIDEO, above_clock
-from stepcut.evaluation.experiments.cells import EXPERIMENTS
-from stepcut.evaluation.protocols import find_protocol
+from stepcut.evaluation.experiments.cells import EXPERIMENTS, choose_protocol
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.tables import Cell, Spread, Table
@@ -143,10 +142,7 @@ class Results:
         """The protocol that is wanted, or those of the paper."""
         shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
         scored = {name: name for cell in self.record["cells"] for name in cell["figures"]}
-        for each in shown:
-            find_protocol(each)
-            choose("protocol", each, scored)
-        return shown
+        return [choose_protocol(each, scored) for each in shown]
 
     def _column(self, task: str) -> str:
         """A column of the paper's tables is the mean over the tasks of a part of EgoProceL, or over a data set."""
