@@ -144,3 +144,14 @@ def test_weights_that_make_no_sense(weights: Any) -> None:
 def test_a_start_of_the_wrong_shape() -> None:
     with pytest.raises(FeatureError, match=r"start has shape \(3, 5\); expected is \(2, 5\)"):
         fuzzy_c_means(blobs(20), 2, start=blobs(3))
+
+
+def test_memberships_around_centres_that_do_not_fit() -> None:
+    with pytest.raises(FeatureError, match=r"centres has shape \(3, 4\); expected is \(k, 5\)"):
+        memberships(blobs(20), blobs(3)[:, :4])
+    with pytest.raises(FeatureError, match="centres.*NaN"):
+        memberships(blobs(20), np.full((3, 5), np.nan))
+    with pytest.raises(FeatureError, match="x.*NaN"):
+        memberships(np.full((3, 5), np.nan), blobs(3))
+    with pytest.raises(OptionError, match="m=1 is not allowed"):
+        memberships(blobs(20), blobs(3), 1)

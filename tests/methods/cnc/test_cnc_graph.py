@@ -186,6 +186,9 @@ def test_shapes_that_make_no_sense() -> None:
         energy(np.zeros((3, 2)), [[0, 1]], [1], [0, 2, 0])
     with pytest.raises(FeatureError, match="expected are 3 whole numbers"):
         energy(np.zeros((3, 2)), [[0, 1]], [1], [0.0, 1.0, 0.0])
+    for start in ([0, 2, 0], [0, -1, 0], [0, 1], [0.0, 1.0, 0.0], "abc"):
+        with pytest.raises(FeatureError, match="start has shape .*expected are 3 whole numbers, 0 to 1"):
+            expand(np.zeros((3, 2)), [[0, 1]], [1], start)
 
 
 @pytest.mark.parametrize("weight", [-0.1, np.nan])

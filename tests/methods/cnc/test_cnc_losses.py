@@ -189,3 +189,6 @@ def test_shapes_that_do_not_fit_are_told() -> None:
         losses.cidm(u, t, d[:2])
     with pytest.raises(OptionError, match=r"mask has shape \(3, 2\)"):
         losses.tcc(u, t, torch.ones(3, 2, dtype=torch.bool))
+    for wrong in (0, -1.0, float("nan")):
+        with pytest.raises(OptionError, match="temperature="):
+            losses.tcc(u, t, temperature=wrong)

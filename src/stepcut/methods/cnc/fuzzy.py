@@ -74,6 +74,10 @@ def fuzzy_c_means(
 
 def memberships(x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER, *, overwrite: bool = False) -> Rows:
     """The memberships (T, k) of frames `x` (T, d) around given centres (k, d); `overwrite` may spoil `x`."""
+    x, centres = check_rows(x, "x"), check_rows(centres, "centres")
+    check_number("m", m, 1, above=True)
+    if centres.shape[1:] != x.shape[1:]:
+        raise FeatureError(f"centres has shape {centres.shape}; expected is (k, {x.shape[1]}), as wide as the frames.")
     frames = _Frames(x, overwrite=overwrite)
     return frames.memberships(frames.inward(centres), m)
 

@@ -34,11 +34,7 @@ def energy(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, labels: Array
     0.2
     """
     costs, pairs, strength = _check(unary, weights, links)
-    chosen, (frames, steps) = np.asarray(labels), costs.shape
-    if chosen.shape != (frames,) or chosen.dtype.kind not in "iu" or not 0 <= chosen.min() <= chosen.max() < steps:
-        what = f"labels are {chosen.shape} of {chosen.dtype}, up to {chosen.max(initial=0)}"
-        raise FeatureError(f"{what}; expected are {frames} whole numbers, 0 to {steps - 1}.")
-    return float(_energy(costs, pairs, strength, chosen))
+    return float(_energy(costs, pairs, strength, _check_labels(labels, costs, "labels")))
 
 
 def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
@@ -94,7 +90,7 @@ def expand(unary: ArrayLike, links: ArrayLike, weights: ArrayLike, start: ArrayL
     costs, pairs, strength = _check(unary, weights, links)
     if not np.isfinite(costs).all():
         raise FeatureError("unary holds infinity; alpha-expansion needs finite costs. Use a large number instead.")
-    labels = np.argmin(costs, axis=1) if start is None else np.array(start, dtype=np.int64)
+    labels = np.argmin(costs, axis=1) if start is None else _check_labels(start, costs, "start")
     lowest = _energy(costs, pairs, strength, labels)
     alpha, quiet = 0, 0
     while quiet < costs.shape[1]:  # a full round without a move ends it
@@ -191,6 +187,15 @@ def _energy(
     """The same for arrays that have been checked."""
     data = unary[np.arange(len(unary)), labels].sum(dtype=np.float64)
     return np.float64(data + weights[labels[links[:, 0]] != labels[links[:, 1]]].sum())
+
+
+def _check_labels(given: ArrayLike, unary: Unary, name: str) -> NDArray[np.int64]:
+    """Labels (T,), a step of `unary` (T, K) for each frame; an error calls them `name`."""
+    labels, (frames, steps) = np.asarray(given), unary.shape
+    if labels.shape != (frames,) or labels.dtype.kind not in "iu" or not 0 <= labels.min() <= labels.max() < steps:
+        what = f"{name} has shape {labels.shape} and holds {labels.dtype}"
+        raise FeatureError(f"{what}; expected are {frames} whole numbers, 0 to {steps - 1}.")
+    return labels.astype(np.int64)
 
 
 def _check(

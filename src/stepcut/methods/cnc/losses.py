@@ -40,6 +40,8 @@ def tcc(
 
     `var` is never taken below `variance_floor`.
     """
+    if not temperature > 0:
+        raise OptionError(f"temperature={temperature} is not positive. Choose 0.1, or less for nearest frames alone.")
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask, 2)
         count = len(u)
