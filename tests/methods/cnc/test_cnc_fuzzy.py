@@ -127,7 +127,6 @@ def test_overwrite_gives_the_same_and_without_it_the_input_stays() -> None:
         ({"k": 2, "restarts": 0}, "restarts=0 is not allowed"),
         ({"k": 2, "iterations": 0}, "iterations=0 is not allowed"),
         ({"k": 2, "tolerance": -1}, "tolerance=-1 is not allowed"),
-        ({"k": 2, "device": "cuda"}, "device='cuda': fuzzy c-means .* Leave device out"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:

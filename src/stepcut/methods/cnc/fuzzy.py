@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError
+from stepcut.errors import FeatureError
 from stepcut.features.contract import check_rows
 from stepcut.methods.segmenter import Rows, check_number
 
@@ -39,7 +39,6 @@ def fuzzy_c_means(
     restarts: int = 3,
     iterations: int = 300,
     tolerance: float = 1e-4,
-    device: str = "cpu",
     overwrite: bool = False,
 ) -> tuple[Rows, Rows]:
     """Memberships (T, k), whose rows sum to 1, and centres (k, d) of the frames `x` (T, d).
@@ -47,7 +46,7 @@ def fuzzy_c_means(
     `m` above 1: how fuzzy. Of `restarts` k-means++ starts, drawn by `seed`, the one with the lowest objective is kept;
     `start` (k, d) begins from given centres instead. It ends when no centre moves by more than `tolerance` times the
     spread of the data, or after `iterations`. `weights` (T,) count a frame that many times. `overwrite` may spoil `x`,
-    to save memory. `device` is always "cpu".
+    to save memory.
     """
     x = check_rows(x, "x")
     check_number("k", k, 1, len(x), whole=True)
@@ -61,9 +60,6 @@ def fuzzy_c_means(
     if given.shape != (len(x),) or not np.isfinite(given).all() or given.min() < 0 or given.max() <= 0:
         what = f"weights has shape {given.shape}; expected are {len(x)} finite weights of at least 0, not all of them 0"
         raise FeatureError(f"{what}. Leave it out to weigh all frames alike.")
-    if device != "cpu":
-        what = f"device={device!r}: fuzzy c-means takes seconds on the CPU and runs there"
-        raise OptionError(f"{what}. Leave device out.")
     frames = _Frames(x, weights, overwrite)
     rng = np.random.default_rng(seed)
     starts = [frames.inward(start)] if start is not None else [frames.spread(k, rng) for _ in range(restarts)]
