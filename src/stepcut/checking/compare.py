@@ -14,6 +14,7 @@ import numpy as np
 
 from stepcut.errors import OptionError
 from stepcut.files.figures import FIXED, drawn_with
+from stepcut.order.learn import by_step
 from stepcut.order.likelihood import count_first
 from stepcut.order.orders import counted
 from stepcut.tables import Cell, Table
@@ -98,10 +99,7 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def _spent(timeline: Timeline) -> dict[str, float]:
-    spent: dict[str, float] = {}
-    for segment in timeline:
-        spent[segment.step] = spent.get(segment.step, 0.0) + segment.end - segment.start
-    return spent
+    return {step: sum(spent) for step, spent in by_step((one.step, one.duration) for one in timeline).items()}
 
 
 def _times(timeline: Timeline) -> Counter[str]:

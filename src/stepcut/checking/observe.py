@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.warping import Outline, outline
 from stepcut.errors import OptionError
-from stepcut.order.learn import Occurrence, find_occurrences
+from stepcut.order.learn import Occurrence, by_step, find_occurrences
 from stepcut.order.orders import Labels
 
 Floats = NDArray[np.floating[Any]]
@@ -101,10 +101,7 @@ def smooth(values: Floats, rate: float) -> Floats:
 
 def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
     """Seconds that a video spends on each step it does."""
-    spent: dict[int, float] = {}
-    for one in video:
-        spent[one.step] = spent.get(one.step, 0.0) + one.spent
-    return spent
+    return {step: sum(spent) for step, spent in by_step((one.step, one.spent) for one in video).items()}
 
 
 def some_of(given: Sequence[T], most: int) -> list[T]:

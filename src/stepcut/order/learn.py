@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from stepcut.order.orders import Labels
 from stepcut.order.relations import END, START, Duration, Support
 from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
+
+Step = TypeVar("Step", int, str)
 
 LONG = 0.5
 """A segment counts as long when it takes at least this share of the longest one of its step in the video; where that is
@@ -137,9 +139,9 @@ def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
     return list(found.values())
 
 
-def by_step(segments: Iterable[tuple[int, float]]) -> dict[int, list[float]]:
-    """The lengths of the segments of each step, from all `segments` (step, length)."""
-    lengths: dict[int, list[float]] = {}
+def by_step(segments: Iterable[tuple[Step, float]]) -> dict[Step, list[float]]:
+    """The lengths of the segments of each step, by number or name, from all `segments` (step, length)."""
+    lengths: dict[Step, list[float]] = {}
     for step, length in segments:
         lengths.setdefault(step, []).append(length)
     return lengths
@@ -160,12 +162,8 @@ def _durations(
     done: Sequence[Sequence[int]], durations: Sequence[Sequence[float]], steps: Sequence[int]
 ) -> dict[int, Duration]:
     """Seconds that a video spends on a step, all its segments together: the middle and the usual range."""
-    totals: list[dict[int, float]] = []
-    for sequence, seconds in zip(done, durations, strict=True):
-        totals.append(dict.fromkeys(sequence, 0.0))
-        for step, time in zip(sequence, seconds, strict=True):
-            totals[-1][step] += time
-    return {step: Duration.of([total[step] for total in totals if step in total]) for step in steps}
+    videos = [by_step(zip(sequence, seconds, strict=True)) for sequence, seconds in zip(done, durations, strict=True)]
+    return {step: Duration.of([sum(own[step]) for own in videos if step in own]) for step in steps}
 
 
 class Occurrence(NamedTuple):
