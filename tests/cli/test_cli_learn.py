@@ -61,6 +61,7 @@ def test_segment_without_a_file_prints(kitchen: Path, place: Path, capsys: pytes
     assert "00:00:00.0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_like_takes_the_settings_of_an_earlier_procedure(kitchen: Path, place: Path, tmp_path: Path) -> None:
     words = ["learn", str(kitchen / "videos"), "--like", str(place), "-o", str(tmp_path / "b.proc"), "--quiet"]
     assert main(words) == 0

@@ -95,6 +95,7 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
         sc.learn(films([[0, 1, 2, 3]] * 2), steps=1, names=["a"], recipe=["a"])
 
 
+@pytest.mark.slow
 def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"steps": 3, "fps": 2, "background": 0.0, "cache": tmp_path, **QUICK}
     procedure = sc.learn(kitchen / "videos", **settings)

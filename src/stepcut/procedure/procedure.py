@@ -105,8 +105,9 @@ class Procedure(Record):
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
         if isinstance(made, StepCut) and isinstance(self.method, StepCut):
-            # Labels may be of other steps than those shown; corrections are of these.
-            same = labels is None and len(said.names) == len(self.steps)
+            same = labels is None and len(said.names) == len(
+                self.steps
+            )  # labels may be of other steps than those shown
             made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted
@@ -144,9 +145,8 @@ class Procedure(Record):
         videos = [path for path in self.videos.values() if path is not None]
         given: Any = source if source is not None else self.config.get("source") or videos
         if not given:
-            raise OptionError(
-                "this procedure was learned from arrays, which it does not keep; hand them over as source=..."
-            )
+            what = "this procedure was learned from arrays, which it does not keep"
+            raise OptionError(f"{what}; hand them over as source=...")
         if source is None and not self.trusted and any(is_address(str(one)) for one in as_list(given)):
             what = "it names addresses as where it was learned from, asked only where you name them as source=..."
             raise OptionError(f"{what} (--source), or trust it with trust=True (--trust).")

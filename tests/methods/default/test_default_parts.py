@@ -142,7 +142,7 @@ def test_other_videos_are_embedded_by_what_was_learned_without_one() -> None:
     def embedded(kept: NDArray[np.int64] | None) -> list[NDArray[np.float64]]:
         embed = leave_one_out(videos, labels, replace(LIKE, sigma=sigma), None).of([4, 1, 3]).embed
         assert embed is not None
-        return [embed(0, 1, kept), embed(2, 1, kept)]  # without videos 4 and 3
+        return [embed(4, 1, kept), embed(3, 1, kept)]  # without videos 4 and 3, each a group of its own
 
     half = np.arange(20)
     for kept in (None, half):
