@@ -1,6 +1,6 @@
 """How fast features are extracted, against the limit measured in the same run; and how much memory an hour takes.
 
-    python benchmarks/extract.py                          films made on the spot, and ../shared/data/g1_bottle if there
+    python benchmarks/extract.py                          films made on the spot, and of ../shared/data if that is there
     python benchmarks/extract.py VIDEOS... --device cuda  own videos, on a GPU
     python benchmarks/extract.py --quick                  a minute instead of several
 
@@ -36,7 +36,7 @@ from stepcut.features.video.sample import sample_frames
 
 FPS = 2
 ROOT = Path(__file__).resolve().parent.parent
-BOTTLE = ROOT.parent / "shared" / "data" / "g1_bottle" / "videos"
+BOTTLE, KNOTS = (ROOT.parent / "shared" / "data" / name / "videos" for name in ("g1_bottle", "knot_tying"))
 GOALS = {"cpu": 0.90, "cuda": 0.85}
 MEMORY_GOAL = 1500
 
@@ -66,6 +66,9 @@ def main() -> int:
                 sets["g1_bottle: 640x480 AV1"] = find_videos(BOTTLE)[: 4 if args.quick else None]
         for name, videos in sets.items() if args.only in ("speed", None) else ():
             measure_speed(name, videos, args.device, rounds)
+        if not args.videos and KNOTS.is_dir() and BOTTLE.is_dir() and args.only in ("decode", None):
+            some = [video for place in (KNOTS, BOTTLE) for video in find_videos(place)[: 1 if args.quick else 8]]
+            sets["real pictures: 640x480 H.264"] = film_again(Path(folder, "real"), some, seconds=10)
         if not args.videos:
             sets["made: a key frame a second"] = make_films(Path(folder, "second"), count=2, seconds=20, key=30)
             sets["made: a key frame every 0.1 s"] = make_films(Path(folder, "dense"), count=2, seconds=20, key=3)
@@ -237,6 +240,15 @@ def make_films(
         write_film(film, drift(number, seconds * 30, *size), *size, 30, key)
         films.append(film)
     return films
+
+
+def film_again(folder: Path, videos: Sequence[Path], seconds: int) -> list[Path]:
+    """The beginnings of real videos, written as the made films are."""
+    folder.mkdir()
+    for number, video in enumerate(videos):
+        pictures = (picture for _, picture in sample_frames(video, 30, (480, 640), end=seconds))
+        write_film(folder / f"film{number}.mp4", pictures, 640, 480, 30)
+    return sorted(folder.iterdir())
 
 
 def drift(seed: int, count: int, width: int, height: int) -> Iterator[np.ndarray]:

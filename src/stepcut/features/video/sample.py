@@ -23,6 +23,8 @@ from stepcut.features.video.unreferred import begins_anew, find_teller, leave_ou
 from stepcut.rate import Rate, as_rate
 
 Picture = NDArray[np.uint8]
+Ticks = int | Fraction
+"""A time in units of the timestamps."""
 Size = int | tuple[int, int] | None
 """One side of a square, or height and width; None: as the video has it."""
 PAUSE = Fraction(1, 2)
@@ -128,46 +130,52 @@ def _sample(
             if frames is None:  # no way to get there but from the start
                 container, stream = begin()
         shown: Any = None
-        reached, corrupt = Fraction(0), 0
-        begun: Fraction | None = None
-        timed = _timed(frames or _decode(samples, container, stream, zero), stream, zero)
+        base = stream.time_base or Fraction(1, 90_000)
+        between = 1 / (base * fps)  # ticks from sample to sample
+        begun: Ticks | None = None
+        reached: Ticks = 0
+        due, count, corrupt = number * between, 0, 0
+        timed = _timed(frames or _decode(samples, container, stream, zero), stream, base, zero)
         for count, (time, length, frame) in enumerate(timed, start=1):
             begun = time if begun is None else begun
-            check_length(samples.path, time + length - begun, count)
-            while shown is not None and number < time * fps:
+            while shown is not None and due < time:
+                check_length(samples.path, (time + length - begun) * base, count)
                 if last is not None and number >= last:
                     return
                 yield float(number / fps), scale(shown)
                 number += 1
+                due = number * between
             shown, reached, corrupt = frame, time + length, samples.corrupt
         if shown is None:
             what = f"not a single frame could be decoded (codec {stream.codec_context.name})"
             raise VideoError(f"{samples.path}: {what}. Copy it again, or leave it out.")
+        check_length(samples.path, (reached - (begun or 0)) * base, count)
         if samples.tolerance is not None and shown.pts is not None:  # the last frames may have been left out
-            after = (samples.last - shown.pts) * stream.time_base - length
-            reached += after if 0 < after <= samples.tolerance else 0
-        samples.duration = float(reached)
-        while number < reached * fps and (last is None or number < last):
+            after = samples.last - shown.pts - length
+            reached += after if 0 < after * base <= samples.tolerance else 0
+        samples.duration = float(reached * base)
+        while number * between < reached and (last is None or number < last):
             yield float(number / fps), scale(shown)
             number += 1
-        check_end(samples.path, container, stream, reached, damaged=samples.corrupt > corrupt)
+        check_end(samples.path, container, stream, reached * base, damaged=samples.corrupt > corrupt)
 
 
-def _timed(frames: Iterator[Any], stream: Any, zero: int | None) -> Iterator[tuple[Fraction, Fraction, Any]]:
-    """(time since the first frame, how long it is shown, frame), in the order of showing; `zero`: when time began."""
-    step = 1 / (stated_rate(stream) or Fraction(25))
-    previous: Fraction | None = None
-    due = Fraction(0)  # when the next frame comes if the timestamps say nothing else
+def _timed(frames: Iterator[Any], stream: Any, base: Fraction, zero: int | None) -> Iterator[tuple[Ticks, Ticks, Any]]:
+    """(time since the first frame, how long it is shown, frame), in the order of showing, in ticks of `base` seconds;
+    `zero`: when time began. Whole numbers: while Python works on fractions, no other video is decoded."""
+    step = 1 / ((stated_rate(stream) or Fraction(25)) * base)
+    second, jump = math.floor(1 / base), math.floor(JUMP / base)
+    previous: Ticks | None = None
+    due: Ticks = 0  # when the next frame comes if the timestamps say nothing else
     for frame in frames:
-        base = frame.time_base or stream.time_base
-        length = frame.duration * base if frame.duration and base else step
-        time = due
-        if frame.pts is not None:
-            zero = frame.pts if zero is None else zero
-            time = (frame.pts - zero) * base
-            if previous is not None and not previous - 1 <= time <= due + JUMP:
+        length: Ticks = frame.duration or step
+        time, pts = due, frame.pts
+        if pts is not None:
+            zero = pts if zero is None else zero
+            time = pts - zero
+            if previous is not None and not (previous - time <= second and time - due <= jump):
                 # Two recordings in one file: the second goes on where the first ended.
-                zero, time = frame.pts - round(due / base), due
+                zero, time = pts - round(due), due
             elif previous is not None and time < previous:
                 continue  # a stray frame from the past
         previous, due = time, time + length
