@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from features_films import make_film
 
 BLOCK = """
@@ -51,6 +52,7 @@ print("loaded", heavy)
     assert done.stdout.strip().endswith("loaded []"), done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
     for number in range(2):
         make_film(tmp_path / f"v{number}.mp4", frames=30, rate=10)

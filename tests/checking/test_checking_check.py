@@ -357,6 +357,7 @@ def test_an_exchange_says_more_where_it_could_have_happened_before() -> None:
     assert bread > tea == 0
 
 
+@pytest.mark.slow
 def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
     """Sixteen kitchens, in one of which the tea alone is made before the bread is cut: that is as new when it is left
     out as any exchange, but it is no error, and with the limit that it set few exchanges would be found."""

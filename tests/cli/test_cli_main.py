@@ -200,6 +200,7 @@ sys.exit(stepcut.cli.main.main())
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
     films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -247,6 +247,7 @@ def test_a_webhook_that_answers_byte_by_byte_is_given_up() -> None:
         assert "no whole answer" in post(address, {"ok": True}, patience=0.5)
 
 
+@pytest.mark.slow
 def test_a_service_that_is_stopped_ends_quietly(learned: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "stepcut", "watch", str(tmp_path), "-p", str(learned), "--every", "0.1"]
     old(tmp_path / "broken.mp4")

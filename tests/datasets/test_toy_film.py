@@ -66,6 +66,7 @@ def test_the_same_arguments_give_the_same_bytes_and_others_do_not(kitchen: ToyKi
     assert fingerprint(kitchen.videos[0]) != fingerprint(kitchen.videos[1])
 
 
+@pytest.mark.slow
 def test_a_second_call_does_no_work_and_a_damaged_video_is_filmed_again(tmp_path: Path) -> None:
     first = make_kitchen(tmp_path, videos=2, seed=6, duration=4)
     before = {path: (path.stat().st_mtime_ns, fingerprint(path)) for path in first.videos}

@@ -69,6 +69,7 @@ def test_the_plan_of_steps_crosses_rows_k_and_seeds() -> None:
     assert len({cell.key for cell in cells}) == len(cells)
 
 
+@pytest.mark.slow
 def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path: Path) -> None:
     rows = ["random", "one-cluster", "kmeans", "smooth", "tc3i + procut"]
     results = run_experiment("main", data, seeds=2, steps="true", rows=rows, folder=tmp_path, jobs=1, train=TINY)
@@ -168,6 +169,7 @@ def test_finished_cells_and_embeddings_are_not_made_again(
 
 
 @pytest.mark.parametrize("damage", [b"", b"{\xff", b"[]", b"5", b"{}"])
+@pytest.mark.slow
 def test_damaged_cells_and_embeddings_are_made_again(data: Path, tmp_path: Path, damage: bytes) -> None:
     options = {"tasks": ["tea"], "seeds": 1, "steps": 3, "folder": tmp_path, "jobs": 1, "train": TINY}
     first = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)

@@ -152,6 +152,7 @@ def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path: Pat
     assert (tmp_path / "b" / "c" / "out.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_check_needs_no_cache_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2):
         make_film(tmp_path / f"v{number}.mp4", frames=20, rate=10)

@@ -125,6 +125,7 @@ def test_killing_the_driver(films: Path, tmp_path: Path) -> None:
     kill_and_run_again(films, tmp_path, "local")
 
 
+@pytest.mark.slow
 def test_a_full_disk(films: Path, tmp_path: Path) -> None:
     fill_the_disk(films, tmp_path, "local")
 

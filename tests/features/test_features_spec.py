@@ -39,6 +39,7 @@ def films(tmp_path: Path) -> Path:
     return tmp_path / "films"
 
 
+@pytest.mark.slow
 def test_features_learn_check_at_a_rate_of_the_users_own(films: Path, tmp_path: Path) -> None:
     common = ["--quiet", "--device", "cpu"]
     cache = ["--cache", str(tmp_path / "cache")]

@@ -31,6 +31,7 @@ def test_a_recipe_names_the_steps_in_their_order() -> None:
     assert procedure.suggestions == {}
 
 
+@pytest.mark.slow
 def test_where_the_order_does_not_decide_names_are_offered(tmp_path: Path) -> None:
     videos = films([[0, 1, 2, 3], [0, 2, 1, 3]] * 3)
     (tmp_path / "steps.txt").write_text("pour\nstir\n\nbake\nserve\n")

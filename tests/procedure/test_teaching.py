@@ -548,6 +548,7 @@ def test_the_papers_method_says_that_it_takes_no_labels() -> None:
         sc.learn(VIDEOS, steps=6, method="cnc", labels={ONE: numbers(ONE)})
 
 
+@pytest.mark.slow
 def test_seed_0_beside_like_is_seed_0(files: Path, tmp_path: Path) -> None:
     words = ["learn", str(files), "-k", "6", "--quiet", "--set", "restarts=2"]
     assert main([*words, "--seed", "5", "-o", str(tmp_path / "five.proc")]) == 0

@@ -336,6 +336,7 @@ def test_a_new_video_is_shown_cut_and_checked(learned: Path, kitchen: Path) -> N
         assert page.post("api/edit", {"revision": page.revision, "edit": edit}).status == 422
 
 
+@pytest.mark.slow
 def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitchen: Path) -> None:
     from stepcut.progress import silent
     from stepcut.show.viewer.state import look
