@@ -1,16 +1,20 @@
 """The tables of docs/results.md on what is said without labels: quality, and confidences of segments.
 
     python benchmarks/quality.py DATA [MORE] [--knots DIR] --keep quality.jsonl
+    python benchmarks/quality.py DATA [MORE] --fresh --keep fresh.jsonl
 
 Folders and `--keep` are those of benchmarks/results.py. Beside recipes and knots stand toy kitchens with much noise,
 and videos that have no steps in common. K is the true number of steps (12 where there is none), seed 0; learned on 64
-principal axes with 24 restarts, half of the default.
+principal axes with 24 restarts, half of the default. `--fresh` are tasks on which nothing of the quality was found: a
+third backbone, six recordings of each recipe, other kitchens with less and more noise, rounds, other videos of nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from scipy.stats import spearmanr
 
 from results_data import Kept, Recipe, knots, recipes
 from results_toy import KITCHENS
+from rounds import make_rounds
 from stepcut.datasets.toy import STEPS, toy_features
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
@@ -34,22 +39,37 @@ FIGURES = ("score", "runs", "halves", "shared_beyond_chance", "clock", "regulari
 LEVELS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SMOOTH = 12.0
 """Seconds of the Gaussian that makes smoothed noise."""
+FEW = 6
+"""Recordings of a recipe where there are to be few."""
 
 
-def toys(seeds: Sequence[int] = (4, 5)) -> Iterator[Recipe]:
-    """Made features of toy kitchens, with four times their usual noise."""
+def toys(seeds: Sequence[int] = (4, 5), noise: float = 2.0) -> Iterator[Recipe]:
+    """Made features of toy kitchens, with four times their usual noise if nothing else is said."""
     for name, plan in KITCHENS.items():
         for seed in seeds:
-            rows, timelines = toy_features(videos=8, seed=seed, rate=2.0, noise=2.0, **plan)
+            rows, timelines = toy_features(videos=8, seed=seed, rate=2.0, noise=noise, **plan)
             times = [np.arange(len(one)) / 2 for one in rows]
             true = [line.labels(at) + 1 for line, at in zip(timelines, times, strict=True)]
             yield Recipe("toy", f"{name} {seed}", rows, true, len(STEPS), 2.0)
 
 
-def nonsense(found: Sequence[Recipe]) -> Iterator[Recipe]:
+def fresh(found: Sequence[Recipe], third: Sequence[Recipe]) -> Iterator[Recipe]:
+    """Tasks that nothing was found on: a `third` backbone, six recordings of each of `found`, other made videos."""
+    yield from third
+    for recipe in found:
+        rows, true = recipe.rows[:FEW], recipe.true[:FEW]
+        yield Recipe("", f"six of {recipe.key}", rows, true, len(set(np.concatenate(true)) - {0}))
+    for noise in (1.0, 3.0):
+        for toy in toys((8, 9), noise):
+            yield replace(toy, name=f"{toy.name}, noise {noise}")
+        yield Recipe("", f"rounds, noise {noise}", *make_rounds(4, noise, 8), 6, 2.0)
+    yield from nonsense(found[::-1], seed=8)
+
+
+def nonsense(found: Sequence[Recipe], seed: int = 5) -> Iterator[Recipe]:
     """Videos that share no steps, with the lengths and labels of a recipe; of `found`, the first of clips is taken."""
     clips = [recipe for recipe in found if recipe.backbone == "omnivore"]
-    model, rng = clips[0], np.random.default_rng(5)
+    model, rng = clips[0], np.random.default_rng(seed)
     orders = [rng.permutation(len(rows)) for rows in model.rows]
     noise = [rng.normal(size=(len(rows), 64)) for rows in model.rows]
     smoothed = [gaussian_filter1d(rows, SMOOTH, axis=0) for rows in noise]
@@ -141,13 +161,18 @@ def main() -> None:
     parser.add_argument("more", type=Path, nargs="?", help="recipes that the method was not built on")
     parser.add_argument("--knots", type=Path, help="the folder with videos/ and gestures/")
     parser.add_argument("--times", default="exact", help="of the knots: near or fast")
+    parser.add_argument("--fresh", action="store_true", help="tasks that nothing of the quality was found on")
     parser.add_argument("--keep", type=Path, required=True)
     options = parser.parse_args()
     real = list(recipes(options.data, *([options.more] if options.more else [])))
+    kept = Kept(options.keep)
+    if options.fresh:
+        tasks = fresh(real, list(recipes(options.data, backbones=["slowfast"])))
+        print(quality_table({name_of(task): kept.get(name_of(task), partial(measure, task)) for task in tasks}))
+        return
     made = [*toys(), *nonsense(real)]
     real += [knots(options.knots, times=options.times)] if options.knots else []
-    kept = Kept(options.keep)
-    known = {name_of(task): kept.get(name_of(task), lambda task=task: measure(task)) for task in [*real, *made]}
+    known = {name_of(task): kept.get(name_of(task), partial(measure, task)) for task in [*real, *made]}
     print(f"{quality_table(known)}\n\n{confidence_table(real, known)}")
 
 

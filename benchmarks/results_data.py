@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,11 +57,11 @@ class Recipe:
         return f"{self.backbone} {SHORT[self.name]}"
 
 
-def recipes(*roots: Path) -> Iterator[Recipe]:
-    """The recipes in folders of CaptainCook4D, in the order of the tables."""
+def recipes(*roots: Path, backbones: Iterable[str] = tuple(BACKBONES)) -> Iterator[Recipe]:
+    """The recipes in folders of CaptainCook4D as `backbones` see them, in the order of the tables."""
     for root in roots:
         tasks = [task for task in load("captaincook4d", root) if task.name in SHORT]
-        for backbone in BACKBONES:
+        for backbone in backbones:
             for task in tasks:
                 videos = [video for video in task.with_features(backbone) if video.timeline is not None]
                 rows = [video.read_features(backbone) for video in videos]

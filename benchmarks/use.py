@@ -98,6 +98,7 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
              "exchange": "two steps exchanged"}  # fmt: skip
     rows: list[list[Cell]] = []
     shown = [r for r in results if r["planted"] and not r["how"].startswith("all")]
+    within: list[bool] = []
     for name in dict.fromkeys((r["trial"].task, r["how"]) for r in shown):
         mine = [r for r in results if (r["trial"].task, r["how"]) == name and r["planted"]]
         task = name[0] + (", true cut" if name[1] == "true cut" else "")
@@ -105,11 +106,15 @@ def check_table(results: Sequence[dict[str, Any]]) -> Table:
         for kind, forecast in kinds.items():
             cells.append(100 * _share([hit for r in mine for what, hit in r["planted"] if what == kind]))
             if forecast:
-                cells.append(100 * _share([r["forecast"][forecast] for r in mine if forecast in r["forecast"]]))
+                said = [r for r in mine if forecast in r["forecast"]]
+                low, high = (_share([r["ranges"][forecast][side] for r in said]) for side in (0, 1))
+                within += [low <= float(cells[-1]) / 100 <= high] if said else []
+                cells.append(100 * _share([r["forecast"][forecast] for r in said]))
         rows.append(cells)
     columns = ["task", "videos", "false alarms", "half", "(said)", "third", "step out", "(said)", "exchange", "(said)"]
     return Table(columns, rows, "Check: percent called wrong, 5 % false alarms asked for", [
         "promised is 1 / (videos + 1) where that is more than 5 %; (said): the forecast made at learning.",
+        f"what is found lies in the range that was said, which nine of ten should, in {sum(within)} of {len(within)}.",
     ])  # fmt: skip
 
 

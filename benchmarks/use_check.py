@@ -148,7 +148,7 @@ def judge(trial: Trial) -> list[dict[str, Any]]:
             chosen = drawn[: 3 if "3 labels" in how else None]
             labels = [true_labels(own[n], len(x)) if n in chosen else None for n, x in enumerate(rows)]
             learned = Learned(rows, len(task.steps), labels, before=first)
-        found.append(_nothing(trial, how, len(own)) | {"forecast": learned.expectations.detects, "odd": seen})
+        found.append(_nothing(trial, how, len(own)) | _said(learned) | {"odd": seen})
         truth = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
         matching = np.full(learned.method.steps_ + 1, -2)  # the last one is asked for as -1, background
         for step, true in score(learned.method.labels_, [labels + 1 for labels in truth], "strict").matching.items():
@@ -172,7 +172,7 @@ def _judge_true_cut(
 ) -> dict[str, Any]:
     """Check what was held out where every cut is true; learned from `own`; `before`: what must precede what, (K, K)."""
     learned = TrueCut([true_labels(video) for video in own])
-    found = _nothing(trial, "true cut", len(own)) | {"forecast": learned.expectations.detects}
+    found = _nothing(trial, "true cut", len(own)) | _said(learned)
     for place, video in enumerate(held):
         true = true_labels(video)
         record = _record(learned, task, video, true, np.arange(len(task.steps)), guided=False)
@@ -191,8 +191,14 @@ def _nothing(trial: Trial, how: str, learned: int) -> dict[str, Any]:
         "others": [],
         "learned": learned,
         "forecast": {},
+        "ranges": {},
         "odd": [],
     }
+
+
+def _said(learned: Learned | TrueCut) -> dict[str, Any]:
+    """What the procedure says that a check will find, and between which shares."""
+    return {"forecast": learned.expectations.detects, "ranges": learned.expectations.ranges}
 
 
 def _judge_kitchen(trial: Trial) -> dict[str, Any]:
@@ -204,7 +210,7 @@ def _judge_kitchen(trial: Trial) -> dict[str, Any]:
     found: list[tuple[str, bool]] = []
     for place, (x, timeline) in enumerate(zip(rows[count:], timelines[count:], strict=True)):
         found += planted(learned, x, timeline.labels(np.arange(len(x))), before, place)
-    return _nothing(trial, how, count) | {"planted": found, "forecast": learned.expectations.detects}
+    return _nothing(trial, how, count) | {"planted": found} | _said(learned)
 
 
 def _record(

@@ -66,6 +66,26 @@ def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed: Expectati
     assert two.advice == ""
 
 
+def test_the_forecast_says_how_sure_it_is_and_how_many_videos_would_do(mixed: Expectations) -> None:
+    told = mixed.without(["video12"])
+    for kind, (low, high) in told.ranges.items():  # the interval holds what a share of so many videos does not refute
+        share, n = told.detects[kind], len(set(told.planted[kind].of))
+        assert 0 <= low <= share <= high <= 1
+        for edge in (low, high):
+            far = abs(edge - share) / np.sqrt(edge * (1 - edge) / n) if 0 < edge < 1 else 0.0
+            assert edge in (0.0, 1.0) or far == pytest.approx(1.645, abs=1e-3)
+        assert f"{kind} {share:.0%} ({low:.0%} to {high:.0%})" in told.forecast
+    assert "8% of normal videos" in told.forecast
+    assert "19 videos" in told.forecast
+    rng = np.random.default_rng(3)
+    few, many = (
+        learn_expectations([film(ORDER, rng) for _ in range(count)], 1.0, false_alarms=0.25) for count in (3, 12)
+    )
+    assert many.forecast.endswith("of the time.")  # as few false alarms as are asked for: no more videos are needed
+    kind = "half of the video"
+    assert np.subtract(*many.ranges[kind][::-1]) < np.subtract(*few.ranges[kind][::-1])
+
+
 @pytest.mark.parametrize(
     "new", [half(5), film(ORDER, np.random.default_rng(6)), film(ORDER[1:], np.random.default_rng(7))]
 )
@@ -130,6 +150,7 @@ def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> 
         {"graph": record["graph"] | {"steps": [steps[0] | {"duration": dict.fromkeys(("median", "low", "high"))}]}},
         {"graph": record["graph"] | {"videos": True}},
         {"videos": NAMES[1:]},
+        {"detects": {"half of the video": 1.5}},
         {"planted": {"half of the video": shared | {"of": [13, *shared["of"][1:]]}}},
         {"planted": {"half of the video": shared | {"of": shared["of"][1:]}}},
         {"planted": {"half of the video": {"of": shared["of"]}}},

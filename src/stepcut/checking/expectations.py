@@ -99,7 +99,25 @@ class Expectations:
         """What a check will be able to find with these videos, in one sentence; an estimate from changed videos."""
         if not self.detects:
             return "What a check will find was not measured; learn again, from two videos or more, to know."
-        return f"With {counted(self.normal)}, a check finds about: {self._found} of the time."
+        said = f"With {counted(self.normal)}, a check finds about: {self._found} of the time"
+        if self.promised <= self.false_alarms:
+            return f"{said}."
+        enough = math.ceil(1 / self.false_alarms) - 1  # the fewest n with 1 / (n + 1) no more than what is asked for
+        return (
+            f"{said}, and calls up to {self.promised:.0%} of normal videos wrong; {enough} videos would do for "
+            f"{self.false_alarms:.0%}."
+        )
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Between which shares each of `detects` lies, in nine of ten cases: Wilson's interval, every video counting
+        once, for what is found in one of its changed videos is mostly found in the others.
+        """
+        return {kind: _wilson(share, self._tried(kind)) for kind, share in self.detects.items()}
+
+    def _tried(self, kind: str) -> int:
+        """How many videos were changed so."""
+        return len(set(self.planted[kind].of)) if kind in self.planted else self.normal
 
     @property
     def advice(self) -> str:
@@ -116,7 +134,11 @@ class Expectations:
 
     @property
     def _found(self) -> str:
-        return ", ".join(f"{name} {share:.0%}" for name, share in self.detects.items())
+        between = self.ranges
+        return ", ".join(
+            f"{kind} {share:.0%} ({between[kind][0]:.0%} to {between[kind][1]:.0%})"
+            for kind, share in self.detects.items()
+        )
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able object; `from_json` reads it."""
@@ -178,6 +200,9 @@ class Expectations:
                 raise ValueError("what steps and videos look like has rows of several lengths")
             if not usual.paces.keys() <= set(usual.graph.steps):
                 raise ValueError("paces has a step that the graph has not")
+            detects = {str(kind): float(share) for kind, share in record.get("detects", {}).items()}
+            if not all(0 <= share <= 1 for share in detects.values()):
+                raise ValueError("detects has a number that is no share")
             if names and len(names) != len(amounts.get("length", ())):
                 raise ValueError("videos has not one name for each of its amounts")
             return cls(
@@ -189,7 +214,7 @@ class Expectations:
                 record.get("promised", asked),
                 record["alarmed"],
                 task,
-                dict(record.get("detects", {})),
+                detects,
                 steps_decide=bool(record.get("steps_decide", False)),
                 videos=names,
                 planted={kind: _read_planted(one, amounts) for kind, one in record.get("planted", {}).items()},
@@ -199,6 +224,16 @@ class Expectations:
                 f"the expectations of a procedure cannot be read ({type(error).__name__}: {error}); "
                 "check.json is damaged. Learn the procedure again."
             ) from error
+
+
+def _wilson(share: float, videos: int) -> tuple[float, float]:
+    """The shares between which the true one lies in nine of ten cases, when `share` of so many videos was counted.
+
+    (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+    """
+    z2 = float(ndtri(0.95)) ** 2 / videos
+    middle, half = share + z2 / 2, math.sqrt(z2 * share * (1 - share) + z2**2 / 4)
+    return max(0.0, (middle - half) / (1 + z2)), min(1.0, (middle + half) / (1 + z2))
 
 
 def _read_scale(middle: float, spread: float, videos: int) -> Scale:
