@@ -19,7 +19,7 @@ from stepcut.files.cache import cache_dir
 from stepcut.formats import read_folder, write_folder
 from stepcut.formats.elan import write_tiers
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.lesson import known_rows
+from stepcut.procedure.lesson import find_labelled, known_rows
 from stepcut.procedure.taught import changes, take_back, teach_folder
 from stepcut.timeline import Segment, Timeline
 
@@ -67,8 +67,14 @@ def test_labels_find_their_video_among_equal_names_by_the_folder() -> None:
     said = {"/films/cam2/a.mp4": TRUE[1], "b.mp4": TRUE[2]}
     taught = sc.learn(cameras, labels=said, **QUICK)
     assert set(taught.given) == {"cam2/a", "b"}
-    with pytest.raises(AnnotationError, match="a video that is not here"):
+    with pytest.raises(AnnotationError, match=r"'a\.mp4' may be 'cam1/a' or 'cam2/a'"):
         sc.learn(cameras, labels={"a.mp4": TRUE[1]}, **QUICK)
+
+
+def test_labels_find_their_video_whatever_capitals_suffix_and_folder_they_name() -> None:
+    assert find_labelled(["/Films/A.MOV", "b"], {"a": 4, "B": 4}) == {"/Films/A.MOV": "a", "b": "B"}
+    with pytest.raises(AnnotationError, match="a video that is not here: video='c' is unknown"):
+        find_labelled(["a", "c"], {"a": 4, "B": 4})
 
 
 def numbers(name: str) -> np.ndarray:

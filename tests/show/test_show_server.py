@@ -417,6 +417,8 @@ def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
     assert list(shown.timelines) == ["cam1/a", "cam2/a"]
     rows = Beside("other", {f"/films/{name}.mp4": each for name, each in labels.items()}).rows(shown.document)
     assert [rows[name][0][1] for name in labels] == [1, 2]
+    rows = Beside("other", {f"{name.upper()}.MP4": each for name, each in labels.items()}).rows(shown.document)
+    assert [rows[name][0][1] for name in labels] == [1, 2]
 
 
 def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path) -> None:

@@ -3,8 +3,7 @@
 import argparse
 import json
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from stepcut.errors import OptionError, StepcutError
 from stepcut.features.find import find_videos, name_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.addresses import as_path
-from stepcut.files.names import short_names
+from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
 from stepcut.parallel.contract import Engine, attempt
 from stepcut.procedure.folder import is_procedure
@@ -132,25 +131,13 @@ def ask_procedure(
     return done, bool(errors)
 
 
-def find_films(places: Sequence[str] | None, wanted: Iterable[str] = ()) -> dict[str, str]:
-    """The videos in these folders, by their names, and by those with the folder that tells two of one name apart; a
-    name that two have is an error where it is `wanted`, and else left out."""
-    paths = list({str(Path(str(path)).resolve()): None for path in find_videos(places)}) if places else []
-    pairs = [
-        (name, path) for path, short in zip(paths, short_names(paths), strict=True) for name in {Path(path).stem, short}
-    ]
-    count = Counter(name for name, _ in pairs)
-    if twice := [name for name in wanted if count[name] > 1]:
-        both = " and ".join([path for name, path in pairs if name == twice[0]][:2])
-        raise OptionError(f"--videos: {twice[0]!r} may be {both}. Name the one that is meant, or its folder.")
-    return {name: path for name, path in pairs if count[name] == 1}
-
-
 def find_moved(known: Mapping[str, str | None], places: Sequence[str] | None) -> dict[str, str | None]:
     """Where the `known` videos lie now, by name: in the folders that `--videos` named, or where they were."""
-    films = find_films(places, known)
-    there = {name: films[name] for name in known if name in films}
-    if places and not there:
+    if not places:
+        return dict(known)
+    films = dict.fromkeys(str(Path(str(path)).resolve()) for path in find_videos(places))
+    there = match_videos(known, films, OptionError)
+    if not there:
         raise OptionError(f"--videos {' '.join(places)}: none of its videos ({', '.join(list(known)[:5])}) is there.")
     return {**known, **there}
 

@@ -9,7 +9,7 @@ from stepcut.cli import say
 from stepcut.cli.common import read_timelines, said
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
-from stepcut.files.names import same_video
+from stepcut.files.names import match_videos
 from stepcut.formats import FORMATS, losses, write, write_folder
 from stepcut.formats.kinds import format_to_write
 from stepcut.order.orders import counted
@@ -27,10 +27,10 @@ def run(args: argparse.Namespace) -> int:
     check_place(target, into_folder)
     found = read_timelines(args.source, args.from_, **said(args, "rate", "annotator", "columns"))
     if args.video is not None:
-        alike = [args.video] if args.video in found else [name for name in found if same_video(name, args.video)]
-        if len(alike) != 1:
+        chosen = match_videos([args.video], found).get(args.video)
+        if chosen is None:
             raise OptionError(unknown("video", args.video, found))
-        found = {alike[0]: found[alike[0]]}
+        found = {chosen: found[chosen]}
     if into_folder:
         write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     else:

@@ -5,9 +5,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from stepcut.cli import say
-from stepcut.cli.common import find_films, find_moved, progress_hook, read_timelines
+from stepcut.cli.common import find_moved, progress_hook, read_timelines
 from stepcut.errors import OptionError, unknown
-from stepcut.files.names import short_names
+from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
 from stepcut.procedure.procedure import load
 from stepcut.procedure.storage import read_outline
@@ -17,26 +17,27 @@ from stepcut.show.viewer.state import Beside, Viewer, look
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    folder, videos = folder_here(args.procedure), find_films(args.videos)
+    folder = folder_here(args.procedure)
     ours, theirs = ({"rate": args.rate, "annotator": name} for name in args.annotators or (None, None))
     if folder.exists() and not is_procedure(folder):
-        folder = kept(outline_of(read_timelines(args.procedure, **ours), videos, folder.stem))
+        labels = read_timelines(args.procedure, **ours)
+        folder = kept(outline_of(labels, find_moved(dict.fromkeys(labels), args.videos), folder.stem))
     known = find_moved(read_outline(folder).videos, args.videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
     beside = Beside(Path(args.beside).name, read_timelines(args.beside, **theirs)) if args.beside else None
-    if beside and not set(short_names(list(beside.timelines))) & set(short_names(list(known))):
+    if beside and not match_videos(known, beside.timelines):
         there_too = ", ".join(list(beside.timelines)[:5])
         raise OptionError(f"--beside {args.beside}: its videos ({there_too}) are none of those in {args.procedure}.")
 
     names = [*known, *(video.name for video in checked)]
-    if args.at and args.at.rpartition("@")[0] not in names:
-        raise OptionError(
-            f"--at {args.at!r}: {unknown('video', args.at.rpartition('@')[0], names)} Write VIDEO@SECONDS."
-        )
+    wanted, at, seconds = (args.at or "").rpartition("@")
+    shown = match_videos([wanted], names, OptionError).get(wanted)
+    if args.at and shown is None:
+        raise OptionError(f"--at {args.at!r}: {unknown('video', wanted, names)} Write VIDEO@SECONDS.")
 
     running = Running(Viewer(folder, checked, args.trust, known, beside), args.port, args.host)
-    address = running.address + (f"#{quote(args.at)}" if args.at else "")
+    address = running.address + (f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")
     print(address, flush=True)
     if not args.no_browser:
         open_browser(address)

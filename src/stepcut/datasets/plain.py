@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stepcut.datasets.dataset import Loaded, Shelf, Task, find_videos, first_of
 from stepcut.errors import AnnotationError
-from stepcut.files.names import video_name
+from stepcut.files.names import match_videos, video_name
 from stepcut.formats import read_all
 from stepcut.formats.common import read_json, refusals
 from stepcut.formats.kinds import label_files
@@ -31,6 +31,11 @@ def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tup
     is reported in `loaded`."""
     shelf = Shelf(folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder, loaded))
     timelines = _timelines(folder, loaded, rate)
+    try:
+        matched = match_videos(timelines, {**shelf.videos, **shelf.features})
+        timelines = {matched.get(name, name): timeline for name, timeline in timelines.items()}
+    except AnnotationError as error:
+        loaded.problems.append(f"{folder}: {error}")
     steps = steps or tuple(dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps))
     if timelines:
         loaded.missing += [

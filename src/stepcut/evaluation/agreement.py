@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
-from stepcut.evaluation.clock import merge_names, pair_videos
+from stepcut.evaluation.clock import merge_names
+from stepcut.files.names import match_videos
 from stepcut.methods.segmenter import check_number
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline
@@ -123,7 +124,7 @@ def compare_annotations(
 ) -> tuple[Table, dict[str, Timeline]]:
     """A table with a row for each video that `first` and `second` both have by name and one for all, and the
     disagreements as timelines (`pour | stir`) for any format; two boundaries may differ by `tolerance` seconds."""
-    common = pair_videos(first, second)
+    common = match_videos(first, second)
     if not common:
         what = f"the two have no video in common: {', '.join(list(first)[:3])} and {', '.join(list(second)[:3])}"
         raise AnnotationError(f"{what}. They are matched by name.")

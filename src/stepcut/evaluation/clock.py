@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
 from stepcut.features.find import natural
-from stepcut.files.names import plain, short_names
+from stepcut.files.names import match_videos, plain
 from stepcut.methods.segmenter import check_number
 from stepcut.timeline import Timeline
 
@@ -93,30 +92,18 @@ def put_on_one_clock(
 
 
 def match_names(found: Mapping[str, Timeline], true: Mapping[str, Timeline]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs of names in `found` and `true` of one video (suffix, folder and case aside), and what was left over."""
-    partner = pair_videos(found, true)
-    taken = set(partner.values())
+    """Pairs of names in `found` and `true` of one video, as `match_videos` finds them, and what was left over."""
+    matched = match_videos(true, found)
+    partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
         what = f"no video has both a prediction and a truth: predicted are {_some(found)}"
         raise AnnotationError(f"{what}; the truth is of {_some(true)}. Name each label file after its video.")
     notes = []
     if alone := [name for name in found if name not in partner]:
         notes.append(f"{len(alone)} predicted videos have no truth and were left out: {_some(alone)}.")
-    if alone := [name for name in true if name not in taken]:
+    if alone := [name for name in true if name not in matched]:
         notes.append(f"{len(alone)} true timelines have no prediction and were left out: {_some(alone)}.")
-    return list(partner.items()), notes
-
-
-def pair_videos(one: Mapping[str, Timeline], other: Mapping[str, Timeline]) -> dict[str, str]:
-    """For names in `one` that of the same video in `other`: the same name or, where none has it, one that is alike.
-
-    >>> pair_videos(dict.fromkeys(["cam1/a", "b.mp4"]), dict.fromkeys(["cam1/a", "cam2/a", "B"]))
-    {'cam1/a': 'cam1/a', 'b.mp4': 'B'}
-    """
-    mine, theirs = _by_name(one), _by_name(other)
-    alike = {name: theirs[key] for key, name in mine.items() if key in theirs}
-    pairs = {name: name if name in other else alike.get(name) for name in one}
-    return {a: b for a, b in pairs.items() if b is not None and (a == b or b not in one)}
+    return [(name, partner[name]) for name in found if name in partner], notes
 
 
 def share_videos(
@@ -171,20 +158,6 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
             what = f"{video}: {len(pairs)} pairs of {side} segments overlap ({shared:.1f} s in all)"
             notes.append(f"{what}; the one that starts later was taken.")
     return notes
-
-
-def plain_names(videos: Sequence[str]) -> list[str]:
-    """The names of `videos` as they are compared: suffix, folder and case aside."""
-    return [normalize("NFC", short).casefold() for short in short_names(videos)]
-
-
-def _by_name(timelines: Mapping[str, Timeline]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, key in zip(timelines, plain_names(list(timelines)), strict=True):
-        if key in found:
-            raise AnnotationError(f"two timelines are of one video: {found[key]!r} and {name!r}. Keep one of them.")
-        found[key] = name
-    return found
 
 
 def _some(names: Mapping[str, Timeline] | list[str]) -> str:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from stepcut.errors import AnnotationError, OptionError, as_items, choose
-from stepcut.evaluation.clock import CLOCK, Pair, plain_names, put_on_one_clock, share_videos
+from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock, share_videos
 from stepcut.evaluation.compare import NO_VIDEO, above_clock, baseline, compare_videos, graph_f1, read_edges
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.addresses import as_path
-from stepcut.files.names import short_names
+from stepcut.files.names import match_videos, short_names
 from stepcut.formats import read_folder
 from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.procedure.folder import is_procedure
@@ -186,9 +186,12 @@ def evaluate(
         notes.append(f"{'This' if name == 'ours' else name} is {gap}, a clock that looks at no video.")
     if len(found) > 1:
         two = list(found)[:2]
-        f1 = {name: [each.f1 for each in scores[name][0].per_video] for name in two}
-        by_video = [dict(zip(plain_names(found[name][0].videos), f1[name], strict=True)) for name in two]
-        notes.append(compare_videos(two, by_video))
+        ours, theirs = (
+            {video: each.f1 for video, each in zip(found[name][0].videos, scores[name][0].per_video, strict=True)}
+            for name in two
+        )
+        same = match_videos(theirs, ours)
+        notes.append(compare_videos(two, [ours, {ours: theirs[video] for video, ours in same.items()}]))
     if named:
         notes.append("Baselines name nothing; they are given the names that suit them best.")
     counts = {name: len(row[0].clusters) for name, row in found.items()}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from unicodedata import normalize
 
-from stepcut.errors import AnnotationError, printable
+from stepcut.errors import AnnotationError, StepcutError, printable
 
 VIDEO_SUFFIXES = frozenset((
     ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".mts", ".m2ts", ".vob", ".wmv",
@@ -38,13 +38,50 @@ def video_name(video: str) -> str:
 
 
 def same_video(one: str, other: str) -> bool:
-    """Whether two names may be of one video: as far as both say their folders, they are the same.
+    """Whether two names may be of one video: as far as both say their folders, they are the same, capitals aside.
 
-    >>> same_video("films/a.mp4", "a"), same_video("cam1/a", "cam2/a")
+    >>> same_video("films/a.mp4", "A"), same_video("cam1/a", "cam2/a")
     (True, False)
     """
-    parts = [reversed(_parts(normalize("NFC", video))) for video in (one, other)]
-    return all(a == b for a, b in zip(*parts, strict=False))
+    return all(a == b for a, b in zip(*(reversed(_plain_parts(video)) for video in (one, other)), strict=False))
+
+
+def match_videos(
+    names: Iterable[str], videos: Iterable[str], error: type[StepcutError] = AnnotationError
+) -> dict[str, str]:
+    """Which of `videos` each of `names` means, for those that mean one: the video of that very name, or else the one
+    that differs from it by capitals, suffix and folders alone.
+
+    Folders tell videos of one name apart, as far as both sides say them; where that leaves two, or two names mean one
+    video, an `error` says so.
+
+    >>> match_videos(["cam1/a", "b.mp4", "c"], ["/films/cam1/a.mov", "/films/cam2/a.mov", "old/B"])
+    {'cam1/a': '/films/cam1/a.mov', 'b.mp4': 'old/B'}
+    """
+    ours, theirs = list(dict.fromkeys(names)), list(dict.fromkeys(videos))
+    short = [dict(zip(side, short_names(side), strict=True)) for side in (ours, theirs)]
+    parts = {name: _plain_parts(name) for name in (*ours, *theirs)}
+    near = defaultdict[str, list[str]](list)
+    for video in theirs:
+        near[parts[video][-1]].append(video)
+    taken: dict[str, str] = {}
+    for name in sorted(ours, key=lambda name: (name not in short[1], -len(parts[name]))):  # who says most chooses first
+        alike = [name] if name in short[1] else [each for each in near[parts[name][-1]] if same_video(name, each)]
+        left = [video for video in alike if video not in taken]
+        if alike and not left:
+            what = f"two timelines are of one video: {taken[alike[0]]!r} and {name!r}"
+            raise error(f"{what} are both taken for {alike[0]!r}. Keep one of them, or name its folder, too.")
+        left = [video for video in left if parts[video] == parts[name]] or left
+        if len(left) > 1:
+            what = f"the video {name!r} may be {' or '.join(map(repr, left[:5]))}"
+            raise error(f"{what}. Keep or name the one that is meant, with its folder where that tells them apart.")
+        taken |= dict.fromkeys(left, name)
+    matched = {name: video for video, name in taken.items()}
+    for name in [name for name in ours if name not in matched]:  # in other folders, of which those tell that need be
+        left = [each for each in near[parts[name][-1]] if same_video(short[0][name], short[1][each])]
+        if len(left) == 1 and left[0] not in matched.values():
+            matched[name] = left[0]
+    return {name: matched[name] for name in ours if name in matched}
 
 
 def short_names(videos: Sequence[str]) -> list[str]:
@@ -54,7 +91,7 @@ def short_names(videos: Sequence[str]) -> list[str]:
     ['cam1/a', 'cam2/a', 'b']
     """
     parts = [tuple(_parts(video)) for video in videos]
-    ends = Counter(one[-length:] for one in set(parts) for length in range(1, len(one)))
+    ends = Counter(one[-length:] for one in set(parts) for length in range(1, len(one) + 1))
 
     def shorten(mine: tuple[str, ...]) -> str:
         enough = next((length for length in range(1, len(mine)) if ends[mine[-length:]] == 1), len(mine))
@@ -67,6 +104,11 @@ def _parts(video: str) -> list[str]:
     """The folders of a video, and its name without suffix."""
     folders = [part for part in video.replace("\\", "/").split("/")[:-1] if part]
     return [*folders, video_name(video)]
+
+
+def _plain_parts(video: str) -> list[str]:
+    """The same as they are compared: without capitals, and with accents written in one way."""
+    return [part.casefold() for part in _parts(normalize("NFC", video))]
 
 
 def safe_name(name: str) -> PurePosixPath:

@@ -23,7 +23,7 @@ from pathlib import Path
 from stepcut.errors import AnnotationError, OptionError, as_items, choose, printable, unknown
 from stepcut.files.addresses import path_text
 from stepcut.files.atomic import write_bytes
-from stepcut.files.names import safe_name, same_video, short_names, video_name
+from stepcut.files.names import match_videos, safe_name, short_names, video_name
 from stepcut.formats.capabilities import UNIT, as_written, check_writable, stated_losses, touching
 from stepcut.formats.common import Options, as_columns, frame_rate, refusals, where_present
 from stepcut.formats.kinds import FORMATS, Format, format_to_write, label_files, load
@@ -60,11 +60,10 @@ def read(
     timelines = read_all(path, format, rate, annotator, columns)
     names = [timeline.video for timeline in timelines]
     if video is not None:
-        exact = [timeline for timeline in timelines if timeline.video == str(video)]
-        matches = exact or [timeline for timeline in timelines if same_video(timeline.video, str(video))]
-        if len(matches) != 1:
+        chosen = match_videos([str(video)], names, OptionError).get(str(video))
+        if chosen is None or names.count(chosen) > 1:
             raise OptionError(f"{path}: {unknown('video', video, names)}")
-        return matches[0]
+        return timelines[names.index(chosen)]
     if len(timelines) != 1:
         what = f"it holds {len(names)} videos ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
         raise AnnotationError(f"{path}: {what}. Say which one with video=NAME, or read all with read_folder().")

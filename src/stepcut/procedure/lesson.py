@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.features.contract import Features
-from stepcut.files.names import plain, same_video, spell
+from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder
 from stepcut.methods.contract import OPEN, Labels
 from stepcut.procedure.record import Record
@@ -77,9 +77,7 @@ def number_labels(
     ends     the length of each of those videos, in seconds
     order    the names of the steps in their order, where it is known; left out, the one in which they usually come
     """
-    matched = {find_video(name, samples): one for name, one in given.items()}
-    if len(matched) < len(given):
-        raise AnnotationError(f"the labels {sorted(given)} name one video twice. Keep one of them.")
+    matched = {video: given[name] for name, video in find_labelled(given, samples).items()}
     if all(isinstance(one, Timeline) for one in matched.values()):
         timelines = {name: one for name, one in matched.items() if isinstance(one, Timeline)}
         names = list(order) if order is not None else usual_order(timelines.values())
@@ -114,16 +112,14 @@ def usual_order(timelines: Iterable[Timeline]) -> list[str]:
     return sorted(places, key=lambda name: float(np.median(places[name])))
 
 
-def find_video(name: str, samples: Mapping[str, int]) -> str:
-    """Which of the videos in `samples` is meant: by its name, with or without suffix, and with as many folders as there
-    are."""
-    if name in samples:
-        return name
-    found = [video for video in samples if same_video(video, name)]
-    if len(found) != 1:
-        known = unknown("video", name, samples)
+def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
+    """Which of the videos in `samples` each of `names` means; one that means none is an error."""
+    wanted = list(names)
+    found = match_videos(wanted, samples)
+    if lost := [name for name in wanted if name not in found]:
+        known = unknown("video", lost[0], samples)
         raise AnnotationError(f"a video that is not here: {known} Is it one of another task?")
-    return found[0]
+    return found
 
 
 def find_alike(names: Sequence[str]) -> tuple[str, str] | None:

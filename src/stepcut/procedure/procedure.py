@@ -28,7 +28,7 @@ from stepcut.order.plan import make_plan
 from stepcut.procedure.corrections.operations import correct
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.folder import damaged
-from stepcut.procedure.lesson import Given, find_video, known_rows, lesson
+from stepcut.procedure.lesson import Given, find_labelled, known_rows, lesson
 from stepcut.procedure.record import Record
 from stepcut.procedure.storage import read, save
 from stepcut.progress import Hook, default_hook, silent
@@ -70,7 +70,7 @@ class Procedure(Record):
         if not self.learned_expectations.videos:
             raise OptionError("how far each of its videos strays was not kept by an earlier version; learn it again.")
         for video in videos:
-            edit = {"do": "mistake", "video": find_video(video, self.samples), "holds": holds}
+            edit = {"do": "mistake", "video": find_labelled([video], self.samples)[video], "holds": holds}
             correct(self.document, edit)
             self.corrections = self.corrections.do(edit)
         return self

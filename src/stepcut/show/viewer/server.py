@@ -131,7 +131,7 @@ def kept(shown: Outline) -> Path:
     return folder
 
 
-def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str], title: str) -> Outline:
+def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str) -> Outline:
     """Label files, and `videos` by name, as something to look at and to correct: timelines, and no model."""
     plain = dict(zip(short_names(list(labels)), labels.values(), strict=True))
     for name, timeline in plain.items():

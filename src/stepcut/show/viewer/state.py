@@ -13,7 +13,7 @@ from stepcut.colours import colour, ink
 from stepcut.errors import ProcedureError
 from stepcut.evaluation.agreement import stretches
 from stepcut.files.atomic import read_json
-from stepcut.files.names import short_names, spell
+from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.methods.contract import OPEN
 from stepcut.procedure.corrections.document import Document, Part
@@ -67,10 +67,8 @@ class Beside:
         Steps of one name are the same; the others are paired one to one, those that share most time first.
         """
         steps = [step.name for step in document.steps]
-        named = [timeline.rename(spell(timeline.steps, steps)) for timeline in self.timelines.values()]
-        theirs = dict(zip(short_names(list(self.timelines)), named, strict=True))
-        short = dict(zip(document.parts, short_names(list(document.parts)), strict=True))
-        both = {name: other for name, other in short.items() if other in theirs}
+        theirs = {name: each.rename(spell(each.steps, steps)) for name, each in self.timelines.items()}
+        both = match_videos(document.parts, theirs)
         shared: dict[tuple[str, str], float] = defaultdict(float)
         ours = document.timelines()
         for name, other in both.items():
