@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from features_films import make_film, make_sound, number_of
 
 from stepcut.errors import VideoError
+from stepcut.features.video.matroska import is_whole
 from stepcut.features.video.probe import probe
-from stepcut.features.video.sample import sample_frames
+from stepcut.features.video.sample import Samples, _timed, sample_frames
 
 
 def read_all(path: Path) -> list[int]:
@@ -109,6 +112,83 @@ def test_whole_films_are_not_called_cut_short(tmp_path: Path) -> None:
     for name in ("a.mp4", "a.mkv", "a.avi", "a.webm"):
         codec = {"avi": "mpeg4", "webm": "libvpx"}.get(name[2:], "libx264")
         assert len(read_all(make_film(tmp_path / name, codec=codec))) == 40
+
+
+def state_length(film: Path, seconds: int) -> Path:
+    """Let a Matroska `film` of five seconds state another length, as where its last picture stands for longer."""
+    data = film.read_bytes().replace(b"00:00:05.000000000", b"00:00:%02d.000000000" % seconds)
+    at = data.index(b"\x44\x89\x88") + 3
+    film.write_bytes(data[:at] + struct.pack(">d", 1000 * seconds) + data[at + 8 :])
+    return film
+
+
+def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path: Path) -> None:
+    film = state_length(make_film(tmp_path / "still.mkv", frames=100), 9)
+    numbers = read_all(film)
+    assert numbers == [*range(100), *[99] * 80]
+    assert probe(film).duration == 9
+    with pytest.raises(VideoError, match="cut short or damaged"):
+        read_all(state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99))  # nobody films that
+
+
+@pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.97])
+def test_what_is_cut_is_told_whatever_length_it_states(tmp_path: Path, left: float) -> None:
+    film = state_length(make_film(tmp_path / "cut.mkv", frames=100), 9)
+    film.write_bytes(film.read_bytes()[: int(left * film.stat().st_size)])
+    with pytest.raises(VideoError, match="cut short or damaged"):
+        read_all(film)
+
+
+def test_an_end_that_is_overwritten_is_told(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "zeros.mkv", frames=400, g="20")
+    data = film.read_bytes()
+    middle = len(data) * 3 // 4
+    film.write_bytes(data[:middle] + bytes(len(data) - middle))
+    assert not is_whole(film)
+    with pytest.raises(VideoError, match="cut short or damaged"):
+        read_all(film)
+
+
+def test_an_old_frame_of_a_damaged_film_is_no_second_recording(tmp_path: Path) -> None:
+    film = make_film(tmp_path / "film.mkv", frames=400, bf="3", g="60", preset="medium")
+    data = film.read_bytes()
+    for share in (0.15, 0.4, 0.65):
+        place = int(share * len(data))
+        film.write_bytes(data[:place] + bytes(200) + data[place + 200 :])
+        samples = sample_frames(film, 5, size=8)
+        assert len(list(samples)) == 100
+        assert samples.corrupt > 0
+
+
+@pytest.mark.parametrize(
+    ("times", "restarts", "shown"),
+    [
+        ([0, 1, 2, 3, 0, 4, 1, 5], 0, [0, 1, 2, 3, 4, 5]),  # old frames
+        ([0, 1, 2, 3, 0, 1, 2], 1, [0, 1, 2, 3, 4, 5, 6]),  # two recordings
+        ([0, 1, 30, 2, 3], 0, [0, 1, 2, 3]),  # a damaged time
+        ([0, 1, 30, 31], 0, [0, 1, 30, 31]),  # a pause
+        ([0, 1, 2, 30], 0, [0, 1, 2, 30]),
+        ([0, 1, 900, 901, 902], 0, [0, 1, 2, 3, 4]),  # two recordings, the second with a clock that is ahead
+    ],
+)
+def test_what_times_of_frames_mean(times: list[int], restarts: int, shown: list[int]) -> None:
+    samples = Samples("film.mkv", Fraction(1))
+    samples.restarts = restarts
+    frames = iter([SimpleNamespace(pts=2 * time, duration=2) for time in times])
+    stream = SimpleNamespace(average_rate=1)
+    assert [time for time, _, _ in _timed(samples, frames, stream, Fraction(1, 2), None)] == [2 * s for s in shown]
+
+
+def test_packets_that_begin_anew_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(times: list[int | None]) -> int:
+        packets = [(SimpleNamespace(pts=time, dts=time, duration=1), False) for time in times]
+        monkeypatch.setattr("stepcut.features.video.sample.packets_of", lambda *_: iter(packets))
+        samples = Samples("film.mkv", Fraction(1))
+        assert len(list(samples.watch(None, SimpleNamespace(time_base=Fraction(1))))) == len(times)
+        return samples.restarts
+
+    assert count([0, 1, 2, 3, 4, 0, 1, 2, 3, 0, None, 1]) == 2
+    assert count([0, 1, 2, 30, 3, 4]) == 0  # one damaged time
 
 
 def test_sound_that_outlasts_the_picture_is_fine(tmp_path: Path) -> None:

@@ -19,11 +19,13 @@ from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError
+from stepcut.features.video.matroska import is_whole
 from stepcut.files.addresses import Address
 from stepcut.timeline import clock
 
 JUMP = 600
-"""Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause."""
+"""Seconds: a step in the timestamps larger than this, or backwards by one second, is a splice and not a pause. It is
+one where packets go backwards, too: where frames are damaged, a decoder gives old ones."""
 
 SKIPPED = 1024
 """Bytes between two packets of Matroska that are damage; what begins a cluster or a block takes less than a tenth."""
@@ -229,20 +231,29 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
         raise mendable(Path(path), what, "-c copy -bsf:v setts=N fixed.mp4")
 
 
-def check_end(path: str | os.PathLike[str], container: Any, stream: Any, reached: Fraction, damaged: bool) -> None:
-    """Raise when frames of `path` are missing after the time `reached`, by the length that the `container` states for
-    its `stream`: it is cut short, or its rest is `damaged`."""
+def look_at_end(
+    path: str | os.PathLike[str], container: Any, stream: Any, reached: Fraction, damaged: bool
+) -> tuple[Fraction, VideoError | None]:
+    """When the last frame of `path` ends, and the error to raise after it where frames are missing, by the length that
+    the `container` states for its `stream`: the file is cut short, or what follows the time `reached` is `damaged`.
+
+    In Matroska the last picture may stand for longer than its frame says; then the file is whole, and the stated
+    length, where it is the picture's own, is when it ends.
+    """
     expected, own = stated_duration(container, stream)
     missing = expected - reached if expected is not None else Fraction(0)
     if expected is None or missing <= Fraction(1, 2):
-        return
+        return reached, None
     # In these a damaged place may end the reading without a word, and nothing cuts a film shorter than they state (as
     # edit lists do in mp4). Where the length is that of the whole file, sound may go on after the picture.
-    exact = container.format.name.split(",")[0] in ("matroska", "avi", "flv", "asf")
+    kind = container.format.name.split(",")[0]
     lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
-    if damaged or (exact and lost) or cut_short(Path(path)):
-        what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
-        raise mendable(Path(path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
+    if not (damaged or (lost and kind in ("matroska", "avi", "flv", "asf")) or cut_short(Path(path))):
+        return reached, None
+    if kind == "matroska" and not damaged and missing <= JUMP and is_whole(path):
+        return expected if own else reached, None
+    what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
+    return reached, mendable(Path(path), f"{what}. The file is cut short or damaged", "-c copy fixed.mkv")
 
 
 def stated_rate(stream: Any) -> Fraction | None:

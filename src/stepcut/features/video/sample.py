@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
@@ -17,7 +18,15 @@ from numpy.typing import NDArray
 
 from stepcut.errors import VideoError, choose
 from stepcut.features.spec import TIMES
-from stepcut.features.video.container import JUMP, check_end, check_length, open_video, packets_of, stated_rate, turn_of
+from stepcut.features.video.container import (
+    JUMP,
+    check_length,
+    look_at_end,
+    open_video,
+    packets_of,
+    stated_rate,
+    turn_of,
+)
 from stepcut.features.video.skip import needed, skip_frames
 from stepcut.features.video.unreferred import begins_anew, find_teller, leave_out_unreferred
 from stepcut.rate import Rate, as_rate
@@ -48,14 +57,21 @@ class Samples(Iterator[tuple[float, Picture]]):
         """Seconds from the first frame to the end of the last one; known at the end."""
         self.last = 0
         """The timestamp at which the last packet read so far ends."""
+        self.restarts = 0
+        """How often timestamps of packets began anew, as where two recordings are one file."""
         self._frames: Iterator[tuple[float, Picture]] = iter(())
 
     def __next__(self) -> tuple[float, Picture]:
         return next(self._frames)
 
     def watch(self, container: Any, stream: Any) -> Iterator[Any]:
-        """The packets of a stream; remember where the last one ends, and count the frames of those that are lost."""
+        """The packets of a stream; remember where the last one ends, and count the frames of those that are lost, and
+        the restarts: a second before both of the last two, for the time of one alone may be damaged."""
+        two: deque[int] = deque(maxlen=2)
         for packet, skipped in packets_of(container, stream):
+            if (time := packet.dts if packet.pts is None else packet.pts) is not None:
+                self.restarts += bool(two) and (min(two) - time) * stream.time_base > 1
+                two.append(time)
             if packet.pts is not None:
                 missing = (packet.pts - self.last) * stream.time_base if skipped else 0
                 if missing > PAUSE:
@@ -135,7 +151,7 @@ def _sample(
         begun: Ticks | None = None
         reached: Ticks = 0
         due, count, corrupt = number * between, 0, 0
-        timed = _timed(frames or _decode(samples, container, stream, zero), stream, base, zero)
+        timed = _timed(samples, frames or _decode(samples, container, stream, zero), stream, base, zero)
         for count, (time, length, frame) in enumerate(timed, start=1):
             begun = time if begun is None else begun
             while shown is not None and due < time:
@@ -153,28 +169,41 @@ def _sample(
         if samples.tolerance is not None and shown.pts is not None:  # the last frames may have been left out
             after = samples.last - shown.pts - length
             reached += after if 0 < after * base <= samples.tolerance else 0
-        samples.duration = float(reached * base)
+        end, error = look_at_end(samples.path, container, stream, reached * base, damaged=samples.corrupt > corrupt)
+        reached, samples.duration = end / base, float(end)
         while number * between < reached and (last is None or number < last):
             yield float(number / fps), scale(shown)
             number += 1
-        check_end(samples.path, container, stream, reached * base, damaged=samples.corrupt > corrupt)
+        if error is not None:
+            raise error
 
 
-def _timed(frames: Iterator[Any], stream: Any, base: Fraction, zero: int | None) -> Iterator[tuple[Ticks, Ticks, Any]]:
+def _timed(
+    samples: Samples, frames: Iterator[Any], stream: Any, base: Fraction, zero: int | None
+) -> Iterator[tuple[Ticks, Ticks, Any]]:
     """(time since the first frame, how long it is shown, frame), in the order of showing, in ticks of `base` seconds;
     `zero`: when time began. Whole numbers: while Python works on fractions, no other video is decoded."""
     step = 1 / ((stated_rate(stream) or Fraction(25)) * base)
     second, jump = math.floor(1 / base), math.floor(JUMP / base)
     previous: Ticks | None = None
     due: Ticks = 0  # when the next frame comes if the timestamps say nothing else
-    for frame in frames:
+    splices, following = 0, None
+    while (frame := following or next(frames, None)) is not None:
+        following = None
         length: Ticks = frame.duration or step
         time, pts = due, frame.pts
         if pts is not None:
             zero = pts if zero is None else zero
             time = pts - zero
-            if previous is not None and not (previous - time <= second and time - due <= jump):
+            if previous is not None and time - due > second:
+                following = next(frames, None)
+                if following and following.pts is not None and previous <= following.pts - zero < time - second:
+                    samples.corrupt += 1  # its timestamp is damaged, for the next frame comes before it
+                    continue
+            anew = previous is not None and previous - time > second and samples.restarts > splices
+            if anew or (previous is not None and time - due > jump):
                 # Two recordings in one file: the second goes on where the first ended.
+                splices += anew
                 zero, time = pts - round(due), due
             elif previous is not None and time < previous:
                 continue  # a stray frame from the past
