@@ -22,7 +22,7 @@ class Event:
     """How far one stage of the work is."""
 
     stage: str
-    """What is being done: "features", "train", "cut"."""
+    """What is being done: "features", "steps", "order"."""
     done: float
     total: float | None
     unit: str = ""

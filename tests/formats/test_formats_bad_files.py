@@ -120,6 +120,7 @@ def test_json_that_is_none(name: str, text: str, what: str, tmp_path: Path) -> N
         ("csv", '0,1,"a\nb"\n1,2,\n', "line 3: the label is empty"),  # the line of the file, not of the table
         ("csv", "0,1,a\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
         ("csv", "start,end,label\n0,5,pour, then stir\n", "line 2: .* has more than 3 columns"),
+        ("csv", "0,1,a,0.9\n", r"more than 3 columns\. Quote .*: a first line such as start,end,label,confidence"),
         ("csv", "0,1,a\n1,2,b\x1b[2J\n", "line 2: the step name .* holds control characters"),
         ("egoprocel", "0,1,1 a\n1,2,b\n", r"line 2: 'b' does not begin with the step's number"),
         ("egoprocel", "0,1\n", "line 1: '' does not begin with the step's number"),

@@ -80,7 +80,7 @@ class Report:
     promised: float = 0.0
     """The share that the limit is set for; more than was asked for where the videos were too few to tell."""
     learned: int = 0
-    """How many videos the procedure was learned from."""
+    """How many of the videos that the procedure was learned from count as normal: what is promised rests on these."""
     critical: tuple[str, ...] = ()
     """Critical steps that were not seen: an alarm whatever the score."""
 
@@ -111,7 +111,7 @@ class Report:
 
     @property
     def misordered(self) -> list[Finding]:
-        """Steps done before something that must precede them."""
+        """Steps done before what must precede them, after what they must precede, or far from their usual time."""
         return self._of("misordered")
 
     @property

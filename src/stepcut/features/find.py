@@ -108,7 +108,8 @@ def _is_pattern(path: Path | Address) -> bool:
 
 
 def all_files(path: Path | Address) -> Places:
-    """All files below a folder, those that match a glob, or the file itself; what is hidden is passed over."""
+    """All files below a folder, those that match a glob, or the file itself; hidden folders are passed over, as are
+    procedures. At an address nothing is."""
     pattern = _is_pattern(path)
     if isinstance(path, Address):
         return list(files_below(path, pattern)) if pattern or path.is_dir() else [path]

@@ -94,6 +94,8 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
         segment = _segment(row, columns, path, options)
         if any(cell.strip() for cell in row.cells[width:]):
             advice = "Quote a name that has the delimiter in it, or name all columns in a header"
+            if columns == BARE:
+                advice += ": a first line such as start,end,label,confidence (other columns are passed over)"
             fail(path, f"{row.cells} has more than {width} columns", advice, row.line)
         tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
         found.setdefault(video, {}).setdefault(tier, []).append(segment)
