@@ -381,6 +381,16 @@ def test_folder_of_ones_own(tmp_path: Path) -> None:
     assert [each.name for each in load("folder", tmp_path)] == ["tea"]  # a folder of folders: a task each
 
 
+def test_labels_of_a_folder_find_their_video_whatever_its_capitals(tmp_path: Path) -> None:
+    (tmp_path / "TEA.MP4").write_bytes(b"no film")
+    (tmp_path / "tea.csv").write_text("0,1,pour\n")
+    found = examine("folder", tmp_path)
+    (video,) = found.tasks[0].videos
+    assert (video.name, video.timeline is not None, found.problems) == ("TEA", True, [])
+    (tmp_path / "more.csv").write_text("video,start,end,label\nTea,0,1,pour\n")
+    assert "two timelines are of one video" in "\n".join(examine("folder", tmp_path).problems)
+
+
 def test_folder_of_videos_without_any_labels(tmp_path: Path) -> None:
     trees.put(tmp_path / "a.mp4", "no video")
     found = examine("folder", tmp_path)

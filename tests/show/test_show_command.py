@@ -93,6 +93,17 @@ def test_threads_that_answer_requests_find_what_reads_videos_already_there() -> 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_names_of_videos_may_have_other_capitals_and_a_suffix(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[Running] = []
+    monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
+    (tmp_path / "ONE.csv").write_text("start,end,step\n0,1,pour\n")
+    assert main(["view", str(place), "--at", "One.mp4@5", "--beside", str(tmp_path / "ONE.csv"), "--no-browser"]) == 0
+    assert capsys.readouterr().out.strip().endswith("#one%405")  # as the page calls it
+    assert [len(video["beside"] or ()) for video in shown[0].viewer.state()["videos"]][:2] == [1, 0]
+
+
 def test_labels_alone_are_shown_beside_others(
     tmp_path: Path, kitchen: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
