@@ -4,8 +4,6 @@
 <DataSet egoprocel: EgoProceL, 16 tasks>
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable, Sequence

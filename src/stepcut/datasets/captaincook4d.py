@@ -1,7 +1,5 @@
 """CaptainCook4D: 24 recipes cooked in many kitchens, some with mistakes on purpose; with true task graphs."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

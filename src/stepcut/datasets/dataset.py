@@ -1,15 +1,13 @@
 """DataSet: a data set as a table of facts (`about.toml`); the tasks that every one gives; how videos are found."""
 
-from __future__ import annotations
-
 import csv
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,10 +75,9 @@ class Task:
         """Video name -> true timeline, for the videos that have one."""
         return {video.name: video.timeline for video in self.videos if video.timeline is not None}
 
-    def with_features(self, backbone: str) -> Task:
+    def with_features(self, backbone: str) -> Self:
         """The task with only those videos that have features of this backbone."""
-        videos = [video for video in self.videos if backbone in video.features]
-        return Task(self.name, videos, self.steps, self.graph, self.defects)
+        return replace(self, videos=[video for video in self.videos if backbone in video.features])
 
 
 class TaskInfo(NamedTuple):
@@ -107,7 +104,7 @@ class Loaded:
     problems: list[str] = field(default_factory=list)
     """Each says which file or label makes no sense."""
 
-    def add(self, part: Loaded) -> None:
+    def add(self, part: Self) -> None:
         """Add what was found in a `part` of the data set."""
         self.tasks += part.tasks
         self.missing += part.missing

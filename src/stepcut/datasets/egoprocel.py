@@ -1,7 +1,5 @@
 """EgoProceL: 16 tasks from six sources of egocentric video, in the published annotation tree or as one JSON file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy

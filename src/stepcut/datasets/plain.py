@@ -1,7 +1,5 @@
 """A folder of videos, with or without label files in any format: what most people have; and the toy kitchen's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

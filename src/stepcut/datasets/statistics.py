@@ -1,7 +1,5 @@
 """Statistics of a data set: foreground, missing and repeated steps, counts and hours, per task and in total."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

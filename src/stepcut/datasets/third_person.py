@@ -1,7 +1,5 @@
 """Third-person how-to videos: CrossTask, 18 primary tasks of ordered steps; ProceL, 12 tasks and their grammars."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

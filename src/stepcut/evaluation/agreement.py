@@ -1,7 +1,5 @@
 """How far two annotators, or an annotator and a proposal, agree: Cohen's kappa, boundaries, and where they do not."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two sets of timelines on one clock: found and true labels sampled at the same times, and what is odd about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Comparisons for a table: baselines that look at no video, two rows over videos, a found graph and a true one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics: pure functions of label arrays, orders and graphs, with figures from 0 to 1 (percent comes later)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations

@@ -4,8 +4,6 @@
 frames that were given to no step at all (-1). A matching is a dict from column to row. docs/protocols.md has a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

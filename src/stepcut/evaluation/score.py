@@ -1,7 +1,5 @@
 """score(): how well predicted labels agree with true ones under a named protocol, with the matching."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cached_property

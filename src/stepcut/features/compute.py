@@ -1,7 +1,5 @@
 """Compute the features of one video: a pure function of path, backbone and rate that any process may run."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator

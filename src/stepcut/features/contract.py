@@ -1,7 +1,5 @@
 """What extraction gives to all later stages: the features of a video, checked, or why there are none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Features of what a user hands over: arrays, feature files, or videos, whose features are stored or computed."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Ours are safetensors, written whole and read by memory map. Whatever is given is checked before anything is learned.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Find the videos or feature files that a user means (a folder, files, globs, addresses), and name each."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -3,8 +3,6 @@
 Long videos are split at key frames for several workers; joined, the parts are the very rows of one pass.
 """
 
-from __future__ import annotations
-
 import pickle
 import threading
 from bisect import bisect_right
@@ -15,7 +13,7 @@ from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from stepcut.errors import FeatureError, OptionError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
@@ -75,7 +73,7 @@ class Extraction:
     start: Fraction = Fraction(0)
     end: Fraction | None = None
 
-    def parts(self) -> list[Extraction]:
+    def parts(self) -> list[Self]:
         """Its parts: itself alone where it stays whole."""
         ends: list[Fraction | None] = [*self.cuts[1:], None]
         # Hidden and ending in .part: what is left of a killed run for a day is swept away.

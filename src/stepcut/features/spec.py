@@ -1,13 +1,11 @@
 """FeatureSpec: how features were made. It travels with features and procedures, and nothing else carries this."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, Self
 
 from stepcut.errors import OptionError, choose
 from stepcut.files.addresses import as_path, is_address, path_text
@@ -98,13 +96,13 @@ class FeatureSpec:
         """Whether the backbone is a model file."""
         return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
 
-    def unlike(self, other: FeatureSpec) -> list[str]:
+    def unlike(self, other: Self) -> list[str]:
         """The settings in which `other` differs; files whose digests are known may lie anywhere."""
         files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
         rest = [each.name for each in fields(self) if each.compare and each.name not in ("backbone", "weights")]
         return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
 
-    def opened(self, digest: str) -> FeatureSpec:
+    def opened(self, digest: str) -> Self:
         """The spec with the `digest` of the file that was opened; one that it knew must be the same."""
         if self.digest not in (None, digest):
             what = f"it is another file than the one learned with (SHA-256 {digest}, not {self.digest})"
@@ -122,7 +120,7 @@ class FeatureSpec:
         return {"name": said.pop("backbone"), **said}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any], trust: bool = False) -> FeatureSpec | None:
+    def from_json(cls, said: Mapping[str, Any], trust: bool = False) -> Self | None:
         """The spec that `to_json` or stepcut 0.1.0 (which also kept the device) `said`; None for given features.
         `trust`: whether code that it names may be imported."""
         if said["name"] == VECTORS:
@@ -131,7 +129,7 @@ class FeatureSpec:
         return cls(said["name"], **{name: said[name] for name in names if name in said}, trusted=trust)
 
     @classmethod
-    def from_metadata(cls, metadata: Mapping[str, str]) -> FeatureSpec | None:
+    def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
         """The spec that a feature file carries; None where it says nothing of its backbone."""
         if "spec" in metadata:
             return cls.from_json(json.loads(metadata["spec"]))

@@ -1,7 +1,5 @@
 """Addresses: files on shared storage (s3://, gs://, memory://, whatever fsspec reads) as paths of universal_pathlib."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

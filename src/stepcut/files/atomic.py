@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, and folders that one process holds at a time: all results are written here."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """The cache: where stepcut keeps what can be computed again, and copies of files at addresses, the oldest make room."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Names of videos, files and steps: when two are the same, and how a stranger's name becomes a file."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath

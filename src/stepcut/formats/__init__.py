@@ -8,8 +8,6 @@
 ['butter bread']
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

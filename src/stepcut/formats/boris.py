@@ -1,7 +1,5 @@
 """BORIS: the project file (`.boris`, JSON) and its tables of events; a state event has a start and a stop."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

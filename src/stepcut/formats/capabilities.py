@@ -1,7 +1,5 @@
 """What a format can hold of a timeline, as a small table; from it follow the stated losses and the round-trip tests."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import re

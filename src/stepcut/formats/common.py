@@ -1,7 +1,5 @@
 """What all readers and writers share: options, text in any usual encoding, times, and whose labels are read."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

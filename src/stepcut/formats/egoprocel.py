@@ -1,7 +1,5 @@
 """The CSV of the EgoProceL annotations: start and end in seconds, then number and name (`1 break egg`)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """ELAN `.eaf`: media linked, one tier per annotator (a second where segments overlap), the steps as a vocabulary."""
 
-from __future__ import annotations
-
 import mimetypes
 import os
 import re

@@ -1,7 +1,5 @@
 """The formats by name, and which of them a file has: by its suffix and, where that is not enough, by its content."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A prediction is a region of `<TimelineLabels>`: frames counted from 1, both ends
 of the video travel in the task's own data, so that the export needs nothing else to be read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path

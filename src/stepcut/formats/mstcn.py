@@ -1,7 +1,5 @@
 """MS-TCN: `groundTruth/<video>.txt` with a step per frame, and `mapping.txt` with a number per step."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

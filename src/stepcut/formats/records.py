@@ -5,8 +5,6 @@ with annotated segments, or the results of a method with scores. FiftyOne is `la
 FiftyOneTemporalDetectionDataset, or samples with a field of temporal detections.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path

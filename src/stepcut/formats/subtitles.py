@@ -1,7 +1,5 @@
 """Steps in lines of text: WebVTT and SRT subtitles, which any player shows over the video, and Audacity labels."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Generic CSV and TSV: start, end, step in any common dialect, with or without a header, for one video or many."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Praat TextGrid: interval tiers that tile the time, a tier per annotator; instants stand in a point tier."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """XES event logs (IEEE 1849) for process mining: a trace per video, a start and a complete event per segment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

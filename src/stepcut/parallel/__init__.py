@@ -1,7 +1,5 @@
 """The same work in many processes, here or on a Ray cluster. One verb, `map`; choose where it runs by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

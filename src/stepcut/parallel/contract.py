@@ -3,8 +3,6 @@
 Beside it, processes that torchrun or Ray Train started to train together: where there are none, torch is not loaded.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Work on one machine: worker processes that are replaced when they die, or threads that tell of their progress."""
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

@@ -1,7 +1,5 @@
 """Work on a Ray cluster: every item is a Ray task; what needs a GPU is held by actors that all tasks share."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil
@@ -16,6 +14,18 @@ from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
 from stepcut.parallel.contract import TRIES, Answer, Done, Item, attempt, count_cores, environment, share_cores
 
 _LAST_WORDS = 30.0  # seconds in which a task that was told to stop must be gone
+
+
+class Shared:
+    """An object in these `actors`, for any process of the cluster, which always asks the same one."""
+
+    def __init__(self, actors: list[Any]) -> None:
+        self.actors = actors
+
+    def __call__(self, work: Callable[..., Any], *given: Any) -> Any:
+        """See `Held`."""
+        actor = self.actors[os.getpid() % len(self.actors)]
+        return import_ray().get(actor.use.remote(work, *given))
 
 
 class Ray:
@@ -129,18 +139,6 @@ class Ray:
         except ray.exceptions.RayError as error:
             what = f"a Ray worker could not begin its work ({str(error).strip().splitlines()[-1]})"
             raise WorkerDied(f"{what}. Install the same stepcut and packages on every node.") from error
-
-
-class Shared:
-    """An object in these `actors`, for any process of the cluster, which always asks the same one."""
-
-    def __init__(self, actors: list[Any]) -> None:
-        self.actors = actors
-
-    def __call__(self, work: Callable[..., Any], *given: Any) -> Any:
-        """See `Held`."""
-        actor = self.actors[os.getpid() % len(self.actors)]
-        return import_ray().get(actor.use.remote(work, *given))
 
 
 class _Actor:

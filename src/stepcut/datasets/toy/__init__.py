@@ -6,8 +6,6 @@
 <ToyKitchen 1 video of 6 steps, 0.1 min, ego>
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The camera: scripts to frames to mp4, from the cook's own eyes or from a tripod in the corner."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How a kitchen looks: colours, light and layout of one video, and the large picture the camera moves over."""
 
-from __future__ import annotations
-
 import colorsys
 
 import numpy as np

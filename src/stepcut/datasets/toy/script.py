@@ -1,7 +1,5 @@
 """What happens when: the script of one toy video, drawn from its seed, with the true task graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -5,8 +5,6 @@ then rim), shape (a polygon) and line (its points, then its width). A colour is 
 gives its own meaning; "wood 0.88" is a darker wood.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Experiments: the tables of the paper on any data, ours beside the published ones, kept in one file."""
 
-from __future__ import annotations
-
 from stepcut.evaluation.experiments.cells import EXPERIMENTS
 from stepcut.evaluation.experiments.results import Results
 from stepcut.evaluation.experiments.run import run_experiment

@@ -3,8 +3,6 @@
 A cell is one row, task, K and seed; it can be run on its own. Trained embeddings are kept on disk and shared.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Feature maps made of videos: what they take on the disk, said beforehand, and two ways to take less."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Sequence

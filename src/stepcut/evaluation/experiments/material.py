@@ -1,7 +1,5 @@
 """What an experiment is made of: tasks of a data set or of the toy kitchen, with given features or videos."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

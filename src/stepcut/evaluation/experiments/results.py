@@ -1,13 +1,11 @@
 """Results: one self-contained file, from which the table, its LaTeX and a plot are made again without rerunning."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -57,7 +55,7 @@ class Results:
         write_json(path, self.record)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Results:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read the results file at `path`."""
         try:
             record = read_json(path)

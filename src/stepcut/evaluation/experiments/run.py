@@ -1,7 +1,5 @@
 """run_experiment(): fill all cells of a table, several at once, going on where an earlier run stopped."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Backbones: networks that turn frames into features. Choose one by name, give a file, or hand over your own object."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import sys

@@ -5,8 +5,6 @@ the names of torch's functions. With torch's own it computes, and learns where t
 that stand for operations of OpenVINO it builds a model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable

@@ -3,8 +3,6 @@
 Nothing is fetched unless `weights` says "fetch". Weights are read as tensors only, and no code of a hub is run.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """EfficientNet-Lite0: 1280 numbers per frame; the default backbone, its ImageNet weights come inside a pip package."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ OpenVINO (`rt_info`), under the names of `FeatureSpec` with `stepcut.` before th
 `stepcut.scale`, `stepcut.colour`, `stepcut.output`, `stepcut.clip_frames`, `stepcut.clip_fps`. What is given wins.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Our own networks are built operation by operation, without OpenVINO's model conv
 converter reports usage is kept from being loaded.
 """
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Sequence

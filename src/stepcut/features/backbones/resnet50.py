@@ -5,8 +5,6 @@ Two families of weights share the parameter names but not the network:
   v1    the original paper, Caffe, Keras: in its first 1x1 convolution; BGR in 0..255, minus a mean
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

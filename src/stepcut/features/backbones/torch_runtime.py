@@ -1,7 +1,5 @@
 """Run a network with torch: float32 on a CPU, half precision on CUDA, channels last on both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace

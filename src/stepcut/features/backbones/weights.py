@@ -6,8 +6,6 @@ has two ways to lay out a file: a zip with a member for each storage, and, befor
 storages.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math

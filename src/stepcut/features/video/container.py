@@ -1,7 +1,5 @@
 """Open a video file: choose its picture stream, read how it is turned, and say clearly why a bad file is bad."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

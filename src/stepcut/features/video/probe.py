@@ -1,7 +1,5 @@
 """What a video is: length, frame rate, size as shown, codec."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import suppress

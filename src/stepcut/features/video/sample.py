@@ -1,7 +1,5 @@
 """Sample the frames of a video at regular true times, read from presentation timestamps; a few frames in memory."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import deque

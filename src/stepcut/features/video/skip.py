@@ -1,7 +1,5 @@
 """Decode less: which packets of a video can be left out when a sample may lie a little before its time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

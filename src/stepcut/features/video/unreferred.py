@@ -1,7 +1,5 @@
 """What the first bytes of packets say: whether no other frame refers to theirs, and whether all begins anew with it."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
