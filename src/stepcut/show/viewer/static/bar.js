@@ -21,11 +21,8 @@ export class Bar {
   draw(video, chosen = -1, report = null) {
     this.duration = video.duration || 1;
     this.blocks.replaceChildren(...video.parts.map((part, place) => this.block(part, place === chosen)));
-    this.known.replaceChildren(...(video.known || []).map(([start, end]) => {
-      const mark = el("div", { class: "known", title: "Set or confirmed by hand" });
-      this.lay(mark, start, end);
-      return mark;
-    }));
+    this.known.replaceChildren(...(video.known || []).map(([start, end]) =>
+      this.lay(el("div", { class: "known", title: "Set or confirmed by hand" }), start, end)));
     this.other.hidden = !video.beside;
     this.other.replaceChildren(...(video.beside || []).map((part) => this.otherBlock(part)));
     this.findings.replaceChildren(...listFindings(report).map((finding) => this.finding(finding)));
@@ -42,29 +39,26 @@ export class Bar {
       title: `${step.name}\n${clock(start)} to ${clock(end)}, ${sure}`,
       style: { background: step.colour, color: step.ink },
     });
-    this.lay(block, start, end);
     if (this.names) block.append(...twoEnds(step.name));
-    return block;
+    return this.lay(block, start, end);
   }
 
   otherBlock([start, end, name, background, color]) {
     const title = `${store.data.beside}: ${name}\n${clock(start)} to ${clock(end)}`;
     const block = el("div", { class: "block", dir: "auto", title, style: { background, color } });
-    this.lay(block, start, Math.min(end, this.duration));
     if (this.names) block.append(...twoEnds(name));
-    return block;
+    return this.lay(block, start, Math.min(end, this.duration));
   }
 
   finding(finding) {
-    const length = this.duration / 100;
     const mark = el("div", { class: `finding ${finding.kind}`, title: `${finding.kind}: ${finding.reason}` });
-    this.lay(mark, finding.start, Math.max(finding.end, Math.min(finding.start + length, this.duration)));
-    return mark;
+    return this.lay(mark, finding.start, Math.max(finding.end, Math.min(finding.start + this.duration / 100, this.duration)));
   }
 
   lay(node, start, end) {
     node.style.left = `${(100 * start) / this.duration}%`;
     node.style.width = `${(100 * Math.max(end - start, 0)) / this.duration}%`;
+    return node;
   }
 
   point(time) {

@@ -1,6 +1,6 @@
 // Dialogs: merge a step, export the timelines, the list of keys.
 
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { edit, reach, say, stepOf, store, work } from "./store.js";
 
 const KEYS = [
@@ -16,18 +16,28 @@ const KEYS = [
   ["?", "this list"],
 ];
 
-export function open(title, ...body) {
-  const dialog = el("dialog", { "aria-label": title, onclose: () => dialog.remove() }, el("h2", { text: title }), ...body);
+// A dialog of these nodes, with a row of buttons at its end.
+export function open(title, body, ...buttons) {
+  const dialog = el("dialog", { "aria-label": title, onclose: () => dialog.remove() },
+    el("h2", { text: title }), ...body, el("div", { class: "end" }, ...buttons));
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
 }
 
+// A button that acts and closes its dialog.
+export function closer(text, act = () => {}, props = {}) {
+  const node = button(text, () => {
+    act();
+    node.closest("dialog").close();
+  }, props);
+  return node;
+}
+
 export function showHelp() {
   const rows = KEYS.map(([keys, words]) => el("tr", {}, el("th", { scope: "row" }, el("kbd", { text: keys })), el("td", { text: words })));
-  const dialog = open("Keys", el("div", { class: "scroll" }, el("table", { class: "keys" }, el("tbody", {}, ...rows))),
-    el("div", { class: "end" }, el("button", { text: "Close", type: "button", onclick: () => dialog.close() })));
+  open("Keys", [el("div", { class: "scroll" }, el("table", { class: "keys" }, el("tbody", {}, ...rows)))], closer("Close"));
 }
 
 export function askMerge(number) {
@@ -36,14 +46,9 @@ export function askMerge(number) {
   const into = el("select", { "aria-label": "Merge into" },
     ...others.map((each) => el("option", { value: each.number, text: each.name })),
     el("option", { value: "", text: "background (no step)" }));
-  const go = () => {
-    edit({ do: "merge", step: number, into: into.value === "" ? null : Number(into.value) });
-    dialog.close();
-  };
-  const dialog = open(`Merge “${step.name}”`,
-    el("p", { text: "All its segments, in all videos, become segments of:" }), into,
-    el("div", { class: "end" }, el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }),
-      el("button", { class: "main", text: "Merge", type: "button", onclick: go })));
+  const go = () => edit({ do: "merge", step: number, into: into.value === "" ? null : Number(into.value) });
+  open(`Merge “${step.name}”`, [el("p", { text: "All its segments, in all videos, become segments of:" }), into],
+    closer("Cancel"), closer("Merge", go, { class: "main" }));
 }
 
 export function askExport() {
@@ -63,10 +68,9 @@ export function askExport() {
     }
   };
   const problem = el("p", { class: "bad", role: "alert" });
-  const dialog = open("Export the timelines", el("p", { text: "As they stand now, with your corrections." }),
-    format, frames, problem,
-    el("div", { class: "end" }, el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }),
-      el("button", { class: "main", text: "Export", type: "button", onclick: go })));
+  const words = el("p", { text: "As they stand now, with your corrections." });
+  const dialog = open("Export the timelines", [words, format, frames, problem],
+    closer("Cancel"), button("Export", go, { class: "main" }));
 }
 
 export function askName(title, then) {
@@ -81,9 +85,7 @@ export function askName(title, then) {
     then(field.value.trim());
     dialog.close();
   };
-  const dialog = open(title, field,
-    el("div", { class: "end" }, el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }),
-      el("button", { class: "main", text: "Add", type: "button", onclick: go })));
+  const dialog = open(title, [field], closer("Cancel"), button("Add", go, { class: "main" }));
   field.focus();
 }
 

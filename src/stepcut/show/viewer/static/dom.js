@@ -39,6 +39,10 @@ export function icon(name) {
   return svg;
 }
 
+export function button(text, onclick, props = {}) {
+  return el("button", { type: "button", text, onclick, ...props });
+}
+
 export function iconButton(name, label, onclick, keys = "") {
   const title = keys ? `${label} (${keys})` : label;
   return el("button", { class: "icon", title, "aria-label": label, onclick, type: "button" }, icon(name));

@@ -2,7 +2,7 @@
 
 import { listFindings } from "./bar.js";
 import { check } from "./dialogs.js";
-import { clamp, clock, el, iconButton } from "./dom.js";
+import { button, clamp, clock, el, iconButton } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { Player } from "./player.js";
 import { ask, changed, current, differences, edit, partAt, shines, stepOf, store } from "./store.js";
@@ -21,12 +21,10 @@ const speed = el("select", { "aria-label": "Speed", title: "Speed (< >)", onchan
   ...SPEEDS.map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === 1 })));
 const playing = iconButton("play", "Play", () => togglePlay(), "Space");
 const loop = iconButton("loop", "Loop the segment", () => toggleLoop(), "L");
-const right = el("button", { text: "Right as it is", title: "All of this video is right: it counts as labelled (Y)", type: "button",
-  onclick: () => confirmVideo() });
-const mistake = el("button", { text: "Holds a mistake", type: "button", onclick: () => toggleMistake(),
-  title: "It is not done here as it should be: a check takes this video for a normal one no more (X)" });
-const checking = el("button", { text: "Check", title: "What does this video miss or do out of order? (C)", type: "button",
-  onclick: () => runCheck() });
+const right = button("Right as it is", () => confirmVideo(), { title: "All of this video is right: it counts as labelled (Y)" });
+const mistake = button("Holds a mistake", () => toggleMistake(),
+  { title: "It is not done here as it should be: a check takes this video for a normal one no more (X)" });
+const checking = button("Check", () => runCheck(), { title: "What does this video miss or do out of order? (C)" });
 
 store.loop = false;
 store.rate = 25; // frames a second of the chosen video
@@ -119,11 +117,11 @@ function drawList(video) {
   const held = list.contains(document.activeElement);
   list.replaceChildren(...video.parts.map(([start, end, number], place) => {
     const step = stepOf(number);
-    const button = el("button", { type: "button", class: shines(number) ? "" : "dim", onclick: () => choose(store.video, start) },
+    const line = el("button", { type: "button", class: shines(number) ? "" : "dim", onclick: () => choose(store.video, start) },
       el("span", { class: "swatch", style: { background: step.colour } }), el("span", { class: "what", text: step.name }),
       el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }));
-    if (place === store.part) button.setAttribute("aria-current", "true");
-    return el("li", {}, button);
+    if (place === store.part) line.setAttribute("aria-current", "true");
+    return el("li", {}, line);
   }));
   const chosen = list.querySelector("[aria-current]");
   if (held) chosen?.focus();
@@ -169,16 +167,15 @@ function drawActs(video) {
     ...(of === undefined ? [el("option", { text: "give it to …", value: "-", disabled: true, selected: true })] : []),
     ...store.data.steps.map((step) => el("option", { value: step.number, text: step.name, selected: step.number === of })),
     el("option", { value: "", text: "background (no step)" }));
-  const button = (text, title, onclick) => el("button", { text, title, onclick, type: "button" });
   const words = store.range ? `Stretch ${clock(stretch[0])} – ${clock(stretch[1])}` : "This segment is";
   acts.replaceChildren(el("label", {}, el("span", { text: words }), which), el("div", { class: "buttons" },
     ...(store.range ? [] : [
-      button("Start here", "Move its start to the cursor (I)", () => setEdge("start")),
-      button("End here", "Move its end to the cursor (O)", () => setEdge("end")),
-      button("Split here", "Two segments of the same step, from the cursor on (S)", () => cut()),
-      button("New step", "What follows the cursor becomes a step of its own (N)", () => split(false)),
-      button("New step in all", "The same in all videos, at the same share of the step", () => split(true))]),
-    button("Background", "No step is done here (B)", () => mark(null))));
+      button("Start here", () => setEdge("start"), { title: "Move its start to the cursor (I)" }),
+      button("End here", () => setEdge("end"), { title: "Move its end to the cursor (O)" }),
+      button("Split here", () => cut(), { title: "Two segments of the same step, from the cursor on (S)" }),
+      button("New step", () => split(false), { title: "What follows the cursor becomes a step of its own (N)" }),
+      button("New step in all", () => split(true), { title: "The same in all videos, at the same share of the step" })]),
+    button("Background", () => mark(null), { title: "No step is done here (B)" })));
 }
 
 function chosenStretch() {
@@ -187,10 +184,12 @@ function chosenStretch() {
   return part ? [part[0], part[1]] : null;
 }
 
+// One edit of the video on the stage; nothing where it is one that is only shown.
+const editVideo = (verb, more) => (current().editable ? edit({ do: verb, video: current().name, ...more }) : null);
+
 export function mark(step) {
   const stretch = chosenStretch();
-  if (!stretch || !current().editable) return;
-  edit({ do: "mark", video: current().name, start: stretch[0], end: stretch[1], step }).then(() => {
+  if (stretch) editVideo("mark", { start: stretch[0], end: stretch[1], step })?.then(() => {
     store.range = null;
     store.part = partAt(current(), stretch[0]);
     changed("part");
@@ -200,18 +199,13 @@ export function mark(step) {
 // Two segments where there was one; both keep the step, and the second is chosen.
 export function cut() {
   const time = player.time;
-  if (!current().editable) return;
-  edit({ do: "cut", video: current().name, time }).then((done) => done && choose(store.video, time));
+  editVideo("cut", { time })?.then((done) => done && choose(store.video, time));
 }
 
-export function split(everywhere) {
-  if (current().editable) edit({ do: "split", video: current().name, time: player.time, everywhere });
-}
+export const split = (everywhere) => editVideo("split", { time: player.time, everywhere });
 
 // This video is right as it is: all of it counts as labelled from now on.
-export function confirmVideo() {
-  if (current().editable) edit({ do: "confirm", video: current().name });
-}
+export const confirmVideo = () => editVideo("confirm");
 
 // What this video shows is no measure of what is normal; or it is one again. Earlier checks went by another limit.
 export function toggleMistake() {
@@ -238,15 +232,13 @@ export function nudge(way) {
     const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
     if (!near || !current().editable) return;
     const time = clamp(near.time + way / store.rate, near.low, near.high);
-    await edit({ do: "move", video: current().name, part: near.place, edge: near.edge, time });
+    await editVideo("move", { part: near.place, edge: near.edge, time });
     seek(time);
   });
 }
 
 export function setEdge(edge) {
-  if (store.part >= 0 && current().editable) {
-    edit({ do: "move", video: current().name, part: store.part, edge, time: player.time });
-  }
+  if (store.part >= 0) editVideo("move", { part: store.part, edge, time: player.time });
 }
 
 export async function runCheck() {

@@ -39,12 +39,8 @@ function makeRow(step) {
   only.setAttribute("aria-pressed", store.filter.has(number));
   const all = iconButton("grid", `Play ${name} in all videos`, () => compareStep(number));
   const more = iconButton("more", `Merge ${name}`, () => askMerge(number));
-  field.dataset.key = `name${number}`;
   field.dataset.name = name;
-  colour.dataset.key = `colour${number}`;
-  only.dataset.key = `only${number}`;
-  all.dataset.key = `all${number}`;
-  more.dataset.key = `more${number}`;
+  for (const [key, node] of Object.entries({ name: field, colour, only, all, more })) node.dataset.key = `${key}${number}`;
   return el("li", { class: store.filter.size && !store.filter.has(number) ? "off" : "" },
     colour, el("div", { class: "what" }, field, ...hints(step),
       el("span", { class: "facts" }, el("span", { text: facts(number), title: "In how many videos, and how long, usually" }), ...severity(step))),

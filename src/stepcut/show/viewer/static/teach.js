@@ -1,7 +1,7 @@
 // Learning from corrections: what a person set or confirmed becomes labels, the other videos follow, and it can be taken back.
 
-import { open } from "./dialogs.js";
-import { el } from "./dom.js";
+import { closer, open } from "./dialogs.js";
+import { button, el } from "./dom.js";
 import { choose } from "./stage.js";
 import { load, say, send, store, work } from "./store.js";
 
@@ -16,10 +16,10 @@ export function askTeach() {
     ? `${known} of ${mine.length} videos have stretches that you set or confirmed. They are kept as they are; the steps are learned again from them, and the other videos follow.`
     : "Nothing was corrected or confirmed since it was taught." });
   const next = el("ul", { class: "next" });
-  listNext(next, () => dialog.close());
+  listNext(next);
   const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "Learning" });
   const problem = el("p", { class: "bad", role: "alert" });
-  const go = el("button", { class: "main", text: "Learn", type: "button", disabled: !fresh, onclick: async () => {
+  const go = button("Learn", async () => {
     go.disabled = true;
     bar.hidden = false;
     try {
@@ -32,35 +32,26 @@ export function askTeach() {
       bar.hidden = true;
       go.disabled = false;
     }
-  } });
-  const back = taught ? [el("button", { text: "Take back the last time", type: "button", onclick: () => { takeBack(); dialog.close(); } })] : [];
-  const dialog = open("Learn from corrections", words, next, bar, problem, el("div", { class: "end" }, ...back,
-    el("button", { text: "Cancel", type: "button", onclick: () => dialog.close() }), go));
+  }, { class: "main", disabled: !fresh });
+  const back = taught ? [closer("Take back the last time", takeBack)] : [];
+  const dialog = open("Learn from corrections", [words, next, bar, problem], ...back, closer("Cancel"), go);
 }
 
 // The videos whose labels would help most, with the reason; the list stays empty where that cannot be told.
-async function listNext(list, leave) {
+async function listNext(list) {
   const { videos } = await work("api/suggest", {}, () => {}).catch(() => ({ videos: [] }));
-  list.replaceChildren(...videos.map(([video, reason]) => el("li", {},
-    el("button", { class: "quiet", type: "button", text: video, onclick: () => {
-      leave();
-      choose(store.data.videos.findIndex((each) => each.name === video));
-    } }), el("span", { text: reason }))));
+  list.replaceChildren(...videos.map(([video, reason]) => el("li", {}, goTo(video), el("span", { text: reason }))));
   if (videos.length) list.prepend(el("li", { text: "Correct or confirm next, for these help most:" }));
 }
 
 function showChanges(changes) {
-  const rows = changes.map(({ video, share, labelled }) => el("tr", {},
-    el("td", {}, el("button", { class: "quiet", type: "button", text: video, onclick: () => {
-      dialog.close();
-      choose(store.data.videos.findIndex((each) => each.name === video));
-    } })),
+  const rows = changes.map(({ video, share, labelled }) => el("tr", {}, el("td", {}, goTo(video)),
     el("td", { text: labelled ? "as you said" : share < 0.005 ? "as before" : `${Math.round(100 * share)} % is another step now` })));
-  const dialog = open("What changed", el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows))),
-    el("div", { class: "end" },
-      el("button", { text: "Take it back", type: "button", onclick: () => { takeBack(); dialog.close(); } }),
-      el("button", { class: "main", text: "Keep", type: "button", onclick: () => dialog.close() })));
+  open("What changed", [el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows)))],
+    closer("Take it back", takeBack), closer("Keep", undefined, { class: "main" }));
   say("Learned from your corrections");
 }
 
+// Leaves the dialog for a video.
+const goTo = (name) => closer(name, () => choose(store.data.videos.findIndex((each) => each.name === name)), { class: "quiet" });
 const takeBack = () => send("back", {});

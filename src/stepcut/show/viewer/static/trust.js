@@ -1,15 +1,16 @@
 // How far to trust the steps, and which of them join when fewer are wanted: a person picks the grain.
 
-import { open } from "./dialogs.js";
+import { closer, open } from "./dialogs.js";
 import { el } from "./dom.js";
 import { edit, stepOf, store } from "./store.js";
 
 export function showTrust() {
   const { quality, hierarchy } = store.data;
   const body = [el("p", { class: quality.grade === "good" ? "good" : "bad", text: `${quality.grade}: ${quality.reason}` })];
-  const close = el("button", { text: "Close", type: "button", onclick: () => dialog.close() });
-  const join = el("button", { class: "main", text: "Join these", type: "button", disabled: true, onclick: () => { joinGroups(); dialog.close(); } });
   let groups = [];
+  const join = closer("Join these", () => {
+    for (const [into, ...others] of groups) others.forEach((step) => edit({ do: "merge", step, into }));
+  }, { class: "main", disabled: true });
   if (hierarchy) {
     const steps = store.data.steps.map((step) => step.number);
     const list = el("ul", { class: "groups" });
@@ -32,10 +33,7 @@ export function showTrust() {
     if (parts) body.push(el("p", { text: `With one step more, “${parts.name}” would part in two.` }));
     draw();
   }
-  function joinGroups() {
-    for (const [into, ...others] of groups) others.forEach((step) => edit({ do: "merge", step, into }));
-  }
-  const dialog = open("How far to trust it", ...body, el("div", { class: "end" }, close, ...(hierarchy ? [join] : [])));
+  open("How far to trust it", body, closer("Close"), ...(hierarchy ? [join] : []));
 }
 
 // The steps that stand in so many groups, by the merges of the tree; steps that a person added stay alone.
