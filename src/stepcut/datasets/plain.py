@@ -36,9 +36,8 @@ def read_task(folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tup
         loaded.problems.append(f"{folder}: {error}")
     steps = steps or tuple(dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps))
     if timelines:
-        loaded.missing += [
-            f"{shelf.videos[n]}: a video without a label file." for n in shelf.videos if n not in timelines
-        ]
+        bare = [path for name, path in shelf.videos.items() if name not in timelines]
+        loaded.missing += [f"{path}: a video without a label file." for path in bare]
     if shelf.videos or shelf.features:
         strays = [name for name in timelines if name not in shelf.videos and name not in shelf.features]
         loaded.problems += [f"{folder}: the label file of {name!r} matches no video." for name in strays]

@@ -153,10 +153,8 @@ def write(
     if len(timelines) != 1 and not chosen.many:
         what = f"format {chosen.name!r} holds one video and {len(timelines)} were given"
         raise OptionError(f"{place}: {what}. Write a folder instead: write_folder(), stepcut convert IN FOLDER.")
-    videos = [each.video for each in timelines]
-    if len(set(videos)) != len(videos):
-        twice = next(video for video in videos if videos.count(video) > 1)
-        raise AnnotationError(f"{place}: two timelines are of the video {twice!r}. Name the videos apart.")
+    if twice := [video for video, count in Counter(each.video for each in timelines).items() if count > 1]:
+        raise AnnotationError(f"{place}: two timelines are of the video {twice[0]!r}. Name the videos apart.")
     check_writable(timelines, chosen.capabilities, chosen.name)
     written = [as_written(each, chosen.capabilities) for each in timelines]
     with _keeping(place), _keeping(place.with_suffix(chosen.beside)) if chosen.beside else nullcontext():

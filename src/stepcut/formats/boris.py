@@ -130,11 +130,8 @@ def read_events(rows: Sequence[Row], path: Path, options: Options = NONE) -> lis
     videos: dict[tuple[str, str], list[Segment]] = {}
     events: dict[tuple[str, Films], list[Event]] = {}
     states: dict[tuple[str, Films], list[Segment]] = {}
-
-    def cell(row: Row, name: str) -> str:
-        return row.cell(columns, name, path) if name in columns else ""
-
-    named = [(row, cell(row, "observation_id"), cell(row, "subject")) for row in rows[place + 1 :]]
+    rows = rows[place + 1 :]
+    named = [(row, row.cell(columns, "observation_id", path), row.cell(columns, "subject", path)) for row in rows]
     chosen, subjects = _wanted({each[1] for each in named}, {each[2] for each in named}, path, options)
     for row, observation, subject in named:
         if observation not in chosen:
@@ -178,7 +175,7 @@ def _films(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Film
     Of a table that does not say so, the `video` of the row alone.
     """
     wanted = (OFFSET, "source", "media_duration_(s)")
-    offset, played, lengths = (row.cell(columns, name, path) if name in columns else "" for name in wanted)
+    offset, played, lengths = (row.cell(columns, name, path) for name in wanted)
     files, begin = re.sub("^player ?#1:", "", played.split("|")[0]).split(";"), seconds(offset) or 0.0
     if video not in files:
         return ((video, begin),)

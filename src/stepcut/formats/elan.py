@@ -48,14 +48,14 @@ def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) ->
     write_tiers(path, {options.annotator or PROPOSAL: timeline})
 
 
-def read_tiers(path: Path, content: str | None = None) -> dict[str, Timeline]:
+def read_tiers(path: Path) -> dict[str, Timeline]:
     """Annotator -> timeline, for all tiers of the file at `path` that depend on no other.
 
     The steps are those of the vocabulary of the tier's type. The annotator is the tier's own attribute or, where
     that is empty, the tier's name; a copy of the proposal may keep its attribute, so there the name tells, too, and so
-    it does where an annotator has several tiers. `content`: the text of the file, where it is read already.
+    it does where an annotator has several tiers.
     """
-    root = _parse(path, read_text(path) if content is None else content)
+    root = _parse(path, read_text(path))
     return _timelines(root, _tiers(root, path), path)
 
 
@@ -149,9 +149,8 @@ def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
         lines.append("</TIER>")
     lines.append(TYPE)
     for i, step in enumerate(steps):
-        lines.append(
-            f'<CV_ENTRY_ML CVE_ID="step_{i}"><CVE_VALUE LANG_REF="und">{escape(step)}</CVE_VALUE></CV_ENTRY_ML>'
-        )
+        value = f'<CVE_VALUE LANG_REF="und">{escape(step)}</CVE_VALUE>'
+        lines.append(f'<CV_ENTRY_ML CVE_ID="step_{i}">{value}</CV_ENTRY_ML>')
     lines.append("</CONTROLLED_VOCABULARY>\n</ANNOTATION_DOCUMENT>\n")
     write_text(path, "\n".join(lines))
 

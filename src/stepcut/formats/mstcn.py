@@ -25,13 +25,12 @@ def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
     mapping = find_mapping(path)
     steps = read_mapping(mapping) if mapping else list(dict.fromkeys(f for f in frames if f and f not in NOTHING))
     place = {step: k for k, step in enumerate(steps)}
-    numbers = np.empty(len(frames), dtype=np.int64)
     for line, frame in enumerate(frames, start=1):
         if not frame:
             fail(path, "the line is empty; every frame has a step", f"Write {NOTHING[0]!r} for none", line)
         if frame not in NOTHING and frame not in place:
             fail(path, f"the step {frame!r} is not in {mapping}", "Add it there, or correct the name", line)
-        numbers[line - 1] = BACKGROUND if frame in NOTHING else place[frame]
+    numbers = [BACKGROUND if frame in NOTHING else place[frame] for frame in frames]
     return [Timeline.from_labels(numbers, float(rate), steps, video=path.stem)]
 
 
@@ -78,7 +77,5 @@ def read_numbered_names(path: Path) -> list[tuple[int, str]]:
 
 def find_mapping(path: Path) -> Path | None:
     """The `mapping.txt` beside the file of frames at `path`, or one folder up."""
-    for folder in (path.parent, path.parent.parent):
-        if (folder / "mapping.txt").is_file():
-            return folder / "mapping.txt"
-    return None
+    places = (path.parent / "mapping.txt", path.parent.parent / "mapping.txt")
+    return next((place for place in places if place.is_file()), None)

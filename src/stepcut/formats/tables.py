@@ -61,7 +61,10 @@ class Row:
     cells: list[str]
 
     def cell(self, columns: Mapping[str, int], name: str, path: Path) -> str:
-        """What stands in the column `name`, by its place in `columns`; a line of `path` without it is refused."""
+        """What stands in the column `name`, by its place in `columns`, where there is one; a line of `path` that is too
+        short for it is refused."""
+        if name not in columns:
+            return ""
         if columns[name] >= len(self.cells):
             fail(path, f"{self.cells} has too few columns: {name} is absent", "Complete the line", self.line)
         return self.cells[columns[name]].strip()
@@ -95,8 +98,7 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
             if columns == BARE:
                 advice += ": a first line such as start,end,label,confidence (other columns are passed over)"
             fail(path, f"{row.cells} has more than {width} columns", advice, row.line)
-        tier = row.cell(columns, "annotator", path) if "annotator" in columns else ""
-        found.setdefault(video, {}).setdefault(tier, []).append(segment)
+        found.setdefault(video, {}).setdefault(row.cell(columns, "annotator", path), []).append(segment)
     tiers = [{name: Timeline(each, video=video) for name, each in found[video].items()} for video in found]
     return where_present(tiers, lambda each: each[choose_tier(each, options, path)])
 

@@ -21,8 +21,7 @@ thing, place, x about that place, y. `wares`, `skins`, `handles`: the colours th
 
 
 def _hsv(h: float, s: float, v: float) -> Colour:
-    r, g, b = (round(255 * c) for c in colorsys.hsv_to_rgb(h % 1, s, v))
-    return (r, g, b)
+    return tuple(round(255 * c) for c in colorsys.hsv_to_rgb(h % 1, s, v))
 
 
 class Look:
@@ -141,8 +140,7 @@ def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
 
 
 def _one_of(colours: list[list[int]], rng: np.random.Generator) -> Colour:
-    r, g, b = colours[int(rng.integers(len(colours)))]
-    return (r, g, b)
+    return tuple(colours[int(rng.integers(len(colours)))])
 
 
 def _any(rng: np.random.Generator) -> Colour:

@@ -20,7 +20,8 @@ from stepcut.jit import compiled_later
 
 Pixels = NDArray[np.uint8]
 ONE, HALF, FULL = np.float32(1), np.float32(0.5), np.float32(1 / 255)
-Colour = tuple[int, int, int]
+Colour = tuple[int, ...]
+"""Red, green and blue, 0 to 255."""
 Point = tuple[float, float]
 Sprite = tuple[Pixels, Point]
 """A picture (h, w, 4), and the point by which it is held."""
@@ -28,8 +29,7 @@ Sprite = tuple[Pixels, Point]
 
 def shade(colour: Colour, by: float) -> Colour:
     """Darker (`by` < 1) or lighter (`by` > 1)."""
-    r, g, b = (max(0, min(255, round(c * by if by <= 1 else c + (255 - c) * (by - 1)))) for c in colour)
-    return (r, g, b)
+    return tuple(max(0, min(255, round(c * by if by <= 1 else c + (255 - c) * (by - 1)))) for c in colour)
 
 
 class Canvas:
@@ -100,7 +100,7 @@ def draw(canvas: Canvas, thing: str, colours: Mapping[str, Colour], x: float = 0
     palette = {**COLOURS, **colours}
     for kind, paint, at, *more in read_things()[thing]["shapes"]:
         name, _, light = paint.partition(" ") if isinstance(paint, str) else ("", "", "")
-        fill = palette[name] if name else (paint[0], paint[1], paint[2])
+        fill = palette[name] if name else tuple(paint)
         fill = shade(fill, float(light)) if light else fill
         if kind == "disc":
             canvas.disc(x + at[0], y + at[1], at[2], at[3], fill, *more)
@@ -134,8 +134,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
     """What the cook holds when no step is going on: a phone, or some thing that no other video has."""
 
     def any_colour() -> Colour:
-        r, g, b = rng.integers(20, 250, 3).tolist()
-        return (r, g, b)
+        return tuple(rng.integers(20, 250, 3).tolist())
 
     c = Canvas(260, 300)
     if act == "phone":

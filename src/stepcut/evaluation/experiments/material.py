@@ -186,7 +186,7 @@ def _load(roots: Sequence[str | os.PathLike[str]], views: bool) -> tuple[str, di
     cmu = {view: [task for task in found if TASKS[task.name].part == "CMU-MMAC"] for view, found in seen.items()}
     if not any(video.path or video.features for found in cmu.values() for task in found for video in task):
         raise DataError(f"{root}: the cameras differ in what they see, so videos or features of CMU-MMAC are needed.")
-    return str(DATASETS[name].name), cmu
+    return name, cmu
 
 
 def _which(data: str) -> tuple[str, str]:

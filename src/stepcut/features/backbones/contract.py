@@ -108,10 +108,10 @@ def fold(weights: Mapping[str, Any], conv: str, norm: str, eps: float) -> tuple[
 
     gamma (W x - mu) / sqrt(var + eps) + beta  =  (W s) x + (beta - mu s),  s = gamma / sqrt(var + eps)
     """
-    part = {name: np.asarray(weights[f"{norm}.{name}"], np.float64) for name in ("weight", "bias")}
-    mu, var = (np.asarray(weights[f"{norm}.running_{name}"], np.float64) for name in ("mean", "var"))
-    s = part["weight"] / np.sqrt(var + eps)
-    bias = part["bias"] - mu * s
+    parts = (f"{norm}.{part}" for part in ("weight", "bias", "running_mean", "running_var"))
+    gamma, beta, mu, var = (np.asarray(weights[part], np.float64) for part in parts)
+    s = gamma / np.sqrt(var + eps)
+    bias = beta - mu * s
     if f"{conv}.bias" in weights:  # Keras and Caffe keep a bias before the batch norm
         bias = bias + np.asarray(weights[f"{conv}.bias"], np.float64) * s
     w = np.asarray(weights[f"{conv}.weight"], np.float64)

@@ -64,9 +64,8 @@ def complete(spec: FeatureSpec, described: Described) -> tuple[FeatureSpec, tupl
     given: dict[str, Any] = {name: described.metadata.get(f"stepcut.{name}") for name in SETTINGS}
     full = replace(spec, **{name: value for name, value in given.items() if getattr(spec, name) is None})
     shape, file = described.input, Path(spec.backbone).name
-    channel = next(
-        (axis for axis in ((1, 3) if len(shape) == 4 else (2, 1, 4)) if shape[axis : axis + 1] == (3,)), None
-    )
+    usual = (1, 3) if len(shape) == 4 else (2, 1, 4)
+    channel = next((axis for axis in usual if shape[axis : axis + 1] == (3,)), None)
     if len(shape) not in (4, 5) or channel is None:
         wanted = "frames (n, 3, H, W) or (n, H, W, 3), or clips (n, t, 3, H, W) or (n, 3, t, H, W)"
         raise OptionError(f"{file}: its input has shape {shape}; a backbone takes {wanted}. Export that part of it.")
