@@ -346,6 +346,9 @@ def test_an_empty_folder_and_a_file_that_is_no_result(data: Path, tmp_path: Path
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(DataError, match="cannot be read as results .not a results file of this version"):
         Results.load(tmp_path / "other.json")
+    (tmp_path / "part.json").write_text('{"format": "stepcut experiment 1", "experiment": "steps", "data": "toy"}')
+    with pytest.raises(DataError, match="it lacks cells, features, notes, seeds, steps, tasks, versions"):
+        Results.load(tmp_path / "part.json")
     with pytest.raises(DataError, match="cannot be read as results"):
         Results.load(tmp_path / "absent.json")
 

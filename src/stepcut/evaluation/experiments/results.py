@@ -19,6 +19,8 @@ from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.tables import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
+PARTS = {"experiment", "data", "features", "steps", "seeds", "versions", "tasks", "cells", "notes"}
+"""What a table is made of again; the rest of the file may be absent."""
 NOTES = 4
 """So many notes on the data stand beneath a table; the results file has them all."""
 
@@ -61,6 +63,8 @@ class Results:
             record = read_json(path)
             if not isinstance(record, dict) or record.get("format") != FORMAT:
                 raise ValueError(f"not a results file of this version, {FORMAT}")
+            if absent := sorted(PARTS - record.keys()):
+                raise ValueError(f"it lacks {', '.join(absent)}")
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: it cannot be read as results ({error}). Run the experiment again.") from error
         return cls(record)
