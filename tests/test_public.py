@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import stepcut
-from stepcut.datasets.toy import toy_features
+from stepcut.datasets import load as load_tasks
+from stepcut.datasets.toy import make_kitchen, toy_features, write_script
 from stepcut.errors import FeatureError, OptionError
+from stepcut.evaluation import score
+from stepcut.evaluation.experiments import run_experiment
 from stepcut.formats import losses, read_folder, write_folder
 
 
@@ -103,6 +106,15 @@ def calls(proc: stepcut.Procedure) -> dict[str, Callable[[Any], object]]:
         "duration": lambda odd: stepcut.Timeline([], duration=odd or "5"),
         "labels": lambda odd: stepcut.Timeline.from_labels(odd, 1, ["pour"]),
         "rate": lambda odd: stepcut.Timeline.from_labels([0, 0], odd, ["pour"]),
+        "names: score": lambda odd: score([[0, 1]], [[1, 2]], names=odd or 5),
+        "pred": lambda odd: score([[[0], [1, 2]], odd], [[1, 2], [1]]),
+        "root": lambda odd: load_tasks("folder", odd),
+        "data": lambda odd: run_experiment("main", odd or []),
+        "path: make_kitchen": lambda odd: make_kitchen(odd),
+        "flaw": lambda odd: write_script(flaw=odd or 5),
+        "video: write_script": lambda odd: write_script(video=odd),
+        "seed: toy_features": lambda odd: toy_features(seed=odd),
+        "noise": lambda odd: toy_features(noise=odd),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from stepcut.datasets import captaincook4d, egoprocel, plain, third_person
 from stepcut.datasets.dataset import DATASETS, DataSet, Loaded, Task, TaskInfo, TaskVideo
-from stepcut.errors import DataError, choose
+from stepcut.errors import DataError, as_items, choose
 
 log = logging.getLogger("stepcut")
 
@@ -48,7 +48,8 @@ def load(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> 
 def examine(name: str, root: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     """As `load`, with the same `name`, `root` and `options`, together with what is missing and what makes no sense."""
     data_set = choose("data set", name, DATASETS)
-    roots = [Path(each).expanduser() for each in ([root] if isinstance(root, str | Path) else root)]
+    given = [root] if isinstance(root, str | Path) else root
+    roots = [Path(each).expanduser() for each in as_items("root", given, (str, Path), "a folder, or several")]
     loaded = Loaded()
     for place in roots:
         if not place.is_dir() and name != "toy":  # whose reader says how to film one there

@@ -246,7 +246,7 @@ def score(
     if clusters is not None:
         check_number("clusters", clusters, 0, whole=True)
     last = max(int(t.max()) for t in actual) if actual else 0
-    if names is not None and len(names) < last:
+    if names is not None and len(as_items("names", names, str, "the name of each true step")) < last:
         raise OptionError(f"{len(names)} names for true steps up to {last}; give one for each.")
     if not any(t.any() for t in actual):
         raise OptionError("true holds background only, so there is nothing to score; number the true steps from 1.")
@@ -255,7 +255,11 @@ def score(
 
 def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
     wanted = "a list with one array of labels per video"
-    arrays = [np.asarray(video) for video in as_items(what, labels, object, wanted)]
+    videos = as_items(what, labels, object, wanted)
+    try:
+        arrays = [np.asarray(video) for video in videos]
+    except ValueError as error:  # rows of several lengths
+        raise OptionError(f"{what} is no list of arrays ({error}); give {wanted}.") from error
     for i, array in enumerate(arrays):
         numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
         if not numbers or array.min() < lowest:

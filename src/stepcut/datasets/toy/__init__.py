@@ -8,6 +8,7 @@
 
 import os
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from stepcut.datasets.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Script, write_script
-from stepcut.errors import DataError, choose
+from stepcut.errors import DataError, check_kind, choose
+from stepcut.files.addresses import path_text
 from stepcut.files.atomic import read_json, write_json
 from stepcut.formats import write
-from stepcut.methods.segmenter import check_number
+from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
 
@@ -79,7 +81,7 @@ def make_kitchen(
     choose("view", view, VIEWS)
     check_number("videos", videos, 1, MOST_VIDEOS, whole=True)
     scripts = [write_script(seed, video, **plan) for video in range(videos)]
-    root = Path(folder)
+    root = Path(path_text(folder))
     settings: dict[str, Any] = {"edition": EDITION, "videos": videos, "seed": seed, "view": view, **DEFAULTS, **plan}
     there = read_json(root / "kitchen.json") if (root / "kitchen.json").is_file() else settings
     if differing := [f"{key}={there.get(key)!r}" for key, value in settings.items() if there.get(key) != value]:
@@ -123,8 +125,11 @@ def toy_features(
     True
     """
     check_number("videos", videos, 1, MOST_VIDEOS, whole=True)
+    check_number("seed", seed, 0, SEEDS, whole=True)
     check_number("dim", dim, 1, whole=True)
     check_number("rate", rate, 0, 1000, above=True)
+    for name, weight in {"noise": noise, "offset": offset, "drift": drift}.items():
+        check_kind(name, weight, Real, "a number")
     prototypes = np.random.default_rng([seed, 5]).standard_normal((len(STEPS), dim)) / np.sqrt(dim)
     rows, timelines = [], []
     for video in range(videos):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.errors import OptionError, choose, unknown
+from stepcut.errors import OptionError, check_kind, choose, unknown
 from stepcut.methods.segmenter import SEEDS, check_number
 from stepcut.timeline import Segment, Timeline
 
@@ -94,6 +94,7 @@ def write_script(
     ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
     """
     check_number("seed", seed, 0, SEEDS, whole=True)
+    check_number("video", video, 0, whole=True)
     check_number("duration", duration, 4, 3600)
     check_number("background", background, 0, 0.9)
     for name, share in {"skip": skip, "repeat": repeat, "shuffle": shuffle}.items():
@@ -152,6 +153,7 @@ def _parse(flaw: str | None) -> tuple[str, str]:
     """`"skip:add jam"` to `("skip", "add jam")`."""
     if flaw is None:
         return "", ""
+    check_kind("flaw", flaw, str, "a mistake and a step, such as skip:add jam")
     kind, _, step = flaw.partition(":")
     choose("flaw", kind, {"skip": 0, "swap": 0, "repeat": 0})
     allowed = [b for b in STEPS if kind != "swap" or any(b == after for _, after in EDGES)]

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import DataError, OptionError, choose
+from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.evaluation.experiments.cells import EXPERIMENTS, Work, choose_rows, plan, run_cell, train_embedder
 from stepcut.evaluation.experiments.maps import MAPS, make_maps, state_cost
@@ -82,6 +82,10 @@ def run_experiment(
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
         raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
     choose("maps", maps, MAPS)
+    wanted = "the folder of a data set (or several), NAME:DIR, or toy"
+    roots = as_items("data", [data] if isinstance(data, str | os.PathLike) else data, (str, os.PathLike), wanted)
+    if not roots:
+        raise OptionError(f"data={data!r} names nothing; give {wanted}.")
     chosen = choose_rows(experiment, rows)
     # A worker may have another working folder.
     place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
@@ -89,7 +93,6 @@ def run_experiment(
     # On this machine, one process with all cores sees videos fastest.
     there = (engine, jobs) if on_cluster else (None, None)
     with open_engine(*there, address) as cluster:
-        roots = [data] if isinstance(data, str | os.PathLike) else list(data)
         data_name, found = find_tasks(roots, tasks, experiment.views, place, toy or {}, progress)
         kind = choose_features(features, spec, fps, [task for _, task in found])
         if cost := state_cost(kind, maps, [task for _, task in found], place):
