@@ -353,6 +353,12 @@ def test_an_empty_folder_and_a_file_that_is_no_result(data: Path, tmp_path: Path
         Results.load(tmp_path / "absent.json")
 
 
+@pytest.mark.parametrize("word", ["--jobs", "--workers"])
+def test_no_worker_is_told_before_any_work(word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "main", "--data", str(tmp_path / "absent"), word, "0"]) == 2
+    assert "jobs=0 is not allowed" in capsys.readouterr().err
+
+
 def test_a_row_that_was_not_run_is_named() -> None:
     with pytest.raises(OptionError, match="no cell of row 'smooth'"):
         fake("main", "toy", ["random"], ["a"]).mean("smooth")

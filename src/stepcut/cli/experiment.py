@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         results = run_experiment(
             steps=args.steps if args.steps == "true" else read_value(args.steps),
             folder=place,
-            jobs=args.jobs or args.workers,
+            jobs=args.workers if args.jobs is None else args.jobs,
             train=train,
             cut=cut,
             toy=read_settings(args.toy or []),

@@ -81,6 +81,8 @@ def run_experiment(
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
         raise OptionError(f"steps={steps!r} is not allowed; give a whole number of at least 1, or 'true'.")
+    if jobs is not None:
+        check_number("jobs", jobs, 1, whole=True)
     choose("maps", maps, MAPS)
     wanted = "the folder of a data set (or several), NAME:DIR, or toy"
     roots = as_items("data", [data] if isinstance(data, str | os.PathLike) else data, (str, os.PathLike), wanted)
@@ -181,7 +183,6 @@ def _device(device: str) -> str:
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
     """How many cells run at once: at most the cores, and what memory holds at six copies of the rows each."""
     if jobs is not None:
-        check_number("jobs", jobs, 1, whole=True)
         return jobs
     largest = max(sum(path.stat().st_size for path in material.features.values()) for material in materials)
     return max(1, min(count_cores(), int(free_memory() / (6 * largest + 2**29))))
