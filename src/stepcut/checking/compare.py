@@ -14,9 +14,8 @@ import numpy as np
 
 from stepcut.errors import OptionError
 from stepcut.files.figures import FIXED, drawn_with
-from stepcut.order.learn import by_step
 from stepcut.order.likelihood import count_first
-from stepcut.order.orders import counted
+from stepcut.order.orders import counted, grouped
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Timeline
 
@@ -99,7 +98,7 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def _spent(timeline: Timeline) -> dict[str, float]:
-    return {step: sum(spent) for step, spent in by_step((one.step, one.duration) for one in timeline).items()}
+    return {step: sum(spent) for step, spent in grouped((one.step, one.duration) for one in timeline).items()}
 
 
 def _times(timeline: Timeline) -> Counter[str]:

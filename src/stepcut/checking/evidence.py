@@ -1,7 +1,6 @@
 """Evidence: every way in which one video differs from what is usual, each with the chance of it in a normal video."""
 
 import math
-from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ from stepcut.checking.observe import Floats, Observed, mean_times, time_spent
 from stepcut.checking.severity import Severity
 from stepcut.checking.usual import Scale, Usual, new_stretches
 from stepcut.checking.warping import ALONE, Beside, lay_beside
-from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import Occurrence, first_times
+from stepcut.order.orders import grouped
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
 """What a report tells apart."""
@@ -179,9 +178,9 @@ def _missed(video: Observed, first: dict[int, Occurrence], usual: Usual, wishes:
 def _fewer(video: Sequence[Occurrence], usual: Usual, wishes: Severity) -> list[Sign]:
     """A step that is done, but less often than is usual; which of its times is missing is not known."""
     signs = []
-    for step, times in Counter(one.step for one in video).items():
+    for step, done in grouped((one.step, one) for one in video).items():
+        times = len(done)
         if step in usual.paces and step not in wishes.optional and times < usual.graph.usual_times(step):
-            done = [one for one in video if one.step == step]
             chance = usual.fewer(step, times)
             signs.append(Sign("missed", chance, done[0].start, done[-1].end, step, how="fewer", measure=times))
     return signs
@@ -212,7 +211,9 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
         own, how = (early, "early") if sum(early.values()) >= sum(late.values()) else (late, "late")
         most = max([*early.values(), *late.values()])
         rarest = {other: nats for other, nats in own.items() if nats > most - 1e-9} or own
-        others = _nearest(usual.graph, rarest, how)
+        # Those next to it in the graph: the others follow from them.
+        beyond = usual.graph.after if how == "early" else usual.graph.before
+        others = tuple(other for other in sorted(rarest) if not (beyond(other) & rarest.keys()))
         pairs = [pair for pair, nats in swaps.items() if step in pair and nats > most - 1e-9]
         possible = max(usual.exchangeable.get(pair, 1.0) for pair in pairs)
         start, end = first[step].start, first[step].end
@@ -221,19 +222,13 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
     return signs
 
 
-def _nearest(graph: ProcedureGraph, swapped: dict[int, float], how: str) -> tuple[int, ...]:
-    """Of the steps that one was exchanged with, those next to it in the graph: the others follow from them."""
-    beyond = graph.after if how == "early" else graph.before
-    return tuple(step for step in sorted(swapped) if not (beyond(step) & swapped.keys()))
-
-
 def _extra(video: Sequence[Occurrence], usual: Usual) -> list[Sign]:
     """A step done more often than most videos do it; dated to the first time too many."""
     signs = []
-    for step, times in Counter(one.step for one in video).items():
+    for step, done in grouped((one.step, one) for one in video).items():
+        times = len(done)
         if times > 1 and step in usual.paces:
-            most = max(count for count in [1, *usual.graph.times[step]] if count < times)
-            again = [one for one in video if one.step == step][most]
+            again = done[max(count for count in [1, *usual.graph.times[step]] if count < times)]
             chance = usual.repeated(step, times)
             signs.append(Sign("extra", chance, again.start, again.end, step, measure=times))
     return signs

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from stepcut.checking.warping import Outline, outline
 from stepcut.errors import OptionError
-from stepcut.order.learn import Occurrence, by_step, find_occurrences
-from stepcut.order.orders import Labels
+from stepcut.order.learn import Occurrence, find_occurrences
+from stepcut.order.orders import Labels, grouped
 
 Floats = NDArray[np.floating[Any]]
 T = TypeVar("T")
@@ -101,7 +101,7 @@ def smooth(values: Floats, rate: float) -> Floats:
 
 def time_spent(video: Sequence[Occurrence]) -> dict[int, float]:
     """Seconds that a video spends on each step it does."""
-    return {step: sum(spent) for step, spent in by_step((one.step, one.spent) for one in video).items()}
+    return {step: sum(spent) for step, spent in grouped((one.step, one.spent) for one in video).items()}
 
 
 def some_of(given: Sequence[T], most: int) -> list[T]:

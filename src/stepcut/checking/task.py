@@ -23,6 +23,7 @@ import numpy as np
 from stepcut.checking.observe import Floats, Observed
 from stepcut.checking.usual import Scale
 from stepcut.methods.arithmetic import squared_distances, unit
+from stepcut.order.orders import grouped
 
 RARE = 0.01
 """The share of videos of this task that may be taken for another."""
@@ -99,10 +100,7 @@ def learn_task(
 
 def _centres(videos: Sequence[Observed]) -> Floats:
     """(K, p): every video counts once in the mean of each step it does."""
-    found: dict[int, list[Floats]] = {}
-    for video in videos:
-        for step, row in (video.prototypes or {}).items():
-            found.setdefault(step, []).append(row)
+    found = grouped(pair for video in videos for pair in (video.prototypes or {}).items())
     return np.array([np.mean(rows, axis=0) for rows in found.values()]) if found else np.zeros((0, 0))
 
 

@@ -27,6 +27,7 @@ from stepcut.checking.observe import Observed, mean_times, some_of, time_spent
 from stepcut.checking.warping import Outline, lay_beside
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import first_times, graph_of_occurrences
+from stepcut.order.orders import grouped
 
 PRIOR = 2.0
 """How many videos the pooled spread of durations counts for."""
@@ -129,10 +130,7 @@ class Usual:
 def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
     """What is usual in these videos; without `order` the graph has no edges, which `measure` does not need."""
     graph = graph_of_occurrences([video.occurrences for video in videos], order=order)
-    logs: dict[int, list[float]] = {}
-    for video in videos:
-        for step, seconds in time_spent(video.occurrences).items():
-            logs.setdefault(step, []).append(math.log(seconds))
+    spent = [pair for video in videos for pair in time_spent(video.occurrences).items()]
     first, often = graph.first, {step: graph.usual_times(step) for step in graph.steps}
     again = [step for step, times in often.items() if times > 1]
     pairs = [(first.get((a, b), 0), first.get((b, a), 0)) for a in graph.steps for b in graph.steps if a < b]
@@ -144,21 +142,18 @@ def learn_usual(videos: Sequence[Observed], order: bool = True) -> Usual:
     }
     times = [mean_times(video) for video in videos]
     clear = [video.clarity for video in videos if video.clarity is not None]
-    peaks = {}
-    for step in graph.steps:
-        sure = [v.peaks[step] for v, own in zip(videos, times, strict=True) if v.peaks is not None and step in own]
-        if sure:
-            peaks[step] = tuple(sorted(map(float, sure)))
+    seen = [(video.peaks, own) for video, own in zip(videos, times, strict=True) if video.peaks is not None]
+    peaks = grouped((step, float(sure[step])) for sure, own in seen for step in own)
     novelty = [video.novelty for video in videos if video.novelty is not None and len(video.novelty)]
     new = float(np.quantile(np.concatenate(novelty), 0.99)) if novelty else math.inf
     longest = [max((b - a for a, b in new_stretches(video, new)), default=0.0) for video in videos]
     outlines = some_of([video.outline for video in videos if video.outline is not None], MOST)
     return Usual(
         graph=graph,
-        paces=_paces(logs),
+        paces=_paces(grouped((step, math.log(seconds)) for step, seconds in spent)),
         length=_pace([math.log(video.seconds) for video in videos if video.seconds > 0], LENGTH_SPREAD**2),
         never=never,
-        peaks=peaks,
+        peaks={step: tuple(sorted(sure)) for step, sure in peaks.items()},
         times={step: float(np.median([one[step] for one in times if step in one])) for step in graph.steps},
         new=new,
         stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
@@ -180,10 +175,8 @@ def new_stretches(video: Observed, limit: float) -> list[tuple[float, float]]:
 
 def _unlike(outlines: Sequence[Outline]) -> dict[int, Scale]:
     """How far each video is apart from the others, where they do each step."""
-    logs: dict[int, list[float]] = {}
-    for place, own in enumerate(outlines):
-        for step, apart in lay_beside(own, [*outlines[:place], *outlines[place + 1 :]]).steps.items():
-            logs.setdefault(step, []).append(math.log(max(apart, 1e-3)))
+    others = [lay_beside(own, [*outlines[:place], *outlines[place + 1 :]]) for place, own in enumerate(outlines)]
+    logs = grouped((step, math.log(max(apart, 1e-3))) for laid in others for step, apart in laid.steps.items())
     return _paces({step: own for step, own in logs.items() if len(own) > 1})
 
 

@@ -79,11 +79,10 @@ def find_split(labels: Sequence[Labels], finer: Sequence[Labels], count: int) ->
     """Of `count` steps, the one that parts most evenly in a finer segmentation of the same videos."""
     coarse, fine = np.concatenate(labels), np.concatenate(finer)
     both = (coarse >= 0) & (fine >= 0)
-    counts = np.zeros((count, int(fine.max(initial=0)) + 1))
+    counts = np.zeros((count, max(int(fine.max(initial=0)) + 1, 2)))
     np.add.at(counts, (coarse[both], fine[both]), 1)
     ranked = np.sort(counts, axis=1)[:, ::-1]
-    second = ranked[:, 1] if ranked.shape[1] > 1 else np.zeros(count)
-    return int((second / np.maximum(ranked.sum(axis=1), 1)).argmax())
+    return int((ranked[:, 1] / np.maximum(ranked.sum(axis=1), 1)).argmax())
 
 
 def build_hierarchy(embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels], steps: Sequence[str]) -> Hierarchy:

@@ -1,9 +1,9 @@
 """From the steps of all videos to what must precede what, and from labels to what was done when."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,10 @@ from stepcut.order.likelihood import (
     no_precedence,
     reduce_order,
 )
-from stepcut.order.orders import Labels
+from stepcut.order.orders import Labels, grouped
 from stepcut.order.relations import END, START, Duration, Support
 from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
-
-Step = TypeVar("Step", int, str)
 
 LONG = 0.5
 """A segment counts as long when it takes at least this share of the longest one of its step in the video; where that is
@@ -69,6 +67,8 @@ def learn_graph(
     edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(found.closed)).tolist()}
     support = {(a, b): _support(found, first, (number[a], number[b])) for a, b in edges}
     counts = [Counter(sequence) for sequence in done]
+    lengths = [grouped(zip(sequence, seconds, strict=True)) for sequence, seconds in zip(done, laid_out, strict=True)]
+    spent = {step: [sum(own[step]) for own in lengths if step in own] for step in steps}
     return ProcedureGraph(
         steps=tuple(steps),
         edges=edges,
@@ -78,7 +78,7 @@ def learn_graph(
         times={step: tuple(sorted(count[step] for count in counts if step in count)) for step in steps},
         transitions=dict(Counter(pair for path in done for pair in pairwise([START, *path, END]))),
         first={(steps[a], steps[b]): int(first[a, b]) for a, b in np.argwhere(first > 0).tolist()},
-        durations=_durations(done, laid_out, steps) if durations is not None else {},
+        durations={} if durations is None else {step: Duration.of(seconds) for step, seconds in spent.items()},
         names=tuple(names),
         undecided={(steps[a], steps[b]) for a, b in np.argwhere(np.triu(found.undecided)).tolist()},
     )
@@ -130,21 +130,13 @@ def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
     >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
     [1, 2, 3]
     """
-    lengths = by_step(zip(sequence, seconds, strict=True))
+    lengths = grouped(zip(sequence, seconds, strict=True))
     least = {step: LONG * max(own) / times_done(own) for step, own in lengths.items()}
     found: dict[int, int] = {}
     for place, (step, time) in enumerate(zip(sequence, seconds, strict=True)):
         if time >= least[step]:
             found.setdefault(step, place)
     return list(found.values())
-
-
-def by_step(segments: Iterable[tuple[Step, float]]) -> dict[Step, list[float]]:
-    """The lengths of the segments of each step, by number or name, from all `segments` (step, length)."""
-    lengths: dict[Step, list[float]] = {}
-    for step, length in segments:
-        lengths.setdefault(step, []).append(length)
-    return lengths
 
 
 def times_done(lengths: Sequence[float]) -> int:
@@ -156,14 +148,6 @@ def times_done(lengths: Sequence[float]) -> int:
     """
     squares = sum(length**2 for length in lengths)
     return max(1, int(sum(lengths) ** 2 / squares + 1e-9)) if squares > 0 else 1
-
-
-def _durations(
-    done: Sequence[Sequence[int]], durations: Sequence[Sequence[float]], steps: Sequence[int]
-) -> dict[int, Duration]:
-    """Seconds that a video spends on a step, all its segments together: the middle and the usual range."""
-    videos = [by_step(zip(sequence, seconds, strict=True)) for sequence, seconds in zip(done, durations, strict=True)]
-    return {step: Duration.of([sum(own[step]) for own in videos if step in own]) for step in steps}
 
 
 class Occurrence(NamedTuple):
@@ -195,7 +179,7 @@ def find_occurrences(
     """
     as_rate(rate, "rate", 1_000_000)
     found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
-    lengths = by_step((step, b - a) for step, a, b in found)
+    lengths = grouped((step, b - a) for step, a, b in found)
     least = {step: sliver * sum(own) / times_done(own) for step, own in lengths.items()}
     kept = [(step, a, b) for step, a, b in found if b - a >= least[step]]
     merged = []

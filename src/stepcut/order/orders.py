@@ -1,10 +1,10 @@
 """Orders: in which order one video does its steps, and which orders the videos of a task share, ranked."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from stepcut.files.names import spell
 from stepcut.timeline import BACKGROUND
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
+Key = TypeVar("Key", bound=Hashable)
+T = TypeVar("T")
 
 
 def video_order(labels: Labels) -> list[int]:
@@ -106,10 +108,20 @@ def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = ()) 
        1 video  stir → pour
                 (b.mp4)
     """
-    groups: dict[tuple[int, ...], list[str]] = {}
-    for video, order in orders.items():
-        groups.setdefault(tuple(int(step) for step in order), []).append(video)
+    groups = grouped((tuple(int(step) for step in order), video) for video, order in orders.items())
     return Orders(sorted(groups.items(), key=lambda group: -len(group[1])), tuple(names))
+
+
+def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
+    """The second of all `pairs` by the first, in the order in which they come.
+
+    >>> grouped([("pour", 3.0), ("stir", 1.0), ("pour", 2.0)])
+    {'pour': [3.0, 2.0], 'stir': [1.0]}
+    """
+    groups: dict[Key, list[T]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def name_of(step: int, names: Sequence[str]) -> str:

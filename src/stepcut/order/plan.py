@@ -47,7 +47,6 @@ def identifier(step: int) -> str:
 
 
 def _step(graph: ProcedureGraph, step: int, steps: Sequence[str]) -> dict[str, Any]:
-    times = graph.times[step]
     return {
         "id": identifier(step),
         "step": step,
@@ -63,7 +62,7 @@ def _step(graph: ProcedureGraph, step: int, steps: Sequence[str]) -> dict[str, A
         ],
         "optional": step in graph.optional,
         "done_in": graph.occurs[step],
-        "times": {"usual": times[(len(times) - 1) // 2], "most": times[-1]},
+        "times": {"usual": graph.usual_times(step), "most": graph.times[step][-1]},
         "duration": graph.durations[step]._asdict() if step in graph.durations else None,
     }
 

@@ -14,6 +14,7 @@ from stepcut.features.contract import Features
 from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder
 from stepcut.methods.contract import OPEN, Labels
+from stepcut.order.orders import grouped
 from stepcut.procedure.record import Record
 from stepcut.procedure.words import Words, middles, say_anew, whole_words
 from stepcut.timeline import Timeline
@@ -105,10 +106,8 @@ def usual_order(timelines: Iterable[Timeline]) -> list[str]:
     >>> usual_order([Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)])
     ['pour', 'stir']
     """
-    places: dict[str, list[float]] = {}
-    for timeline in timelines:
-        for segment in timeline:
-            places.setdefault(segment.step, []).append((segment.start + segment.end) / 2 / max(timeline.end, 1e-9))
+    segments = [(one, max(timeline.end, 1e-9)) for timeline in timelines for one in timeline]
+    places = grouped((one.step, (one.start + one.end) / 2 / whole) for one, whole in segments)
     return sorted(places, key=lambda name: float(np.median(places[name])))
 
 

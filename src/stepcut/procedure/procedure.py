@@ -105,9 +105,8 @@ class Procedure(Record):
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
         if isinstance(made, StepCut) and isinstance(self.method, StepCut):
-            same = labels is None and len(said.names) == len(
-                self.steps
-            )  # labels may be of other steps than those shown
+            # Labels may be of other steps than those shown.
+            same = labels is None and len(said.names) == len(self.steps)
             made.start_from(self.method, [before[one.name] for one in features] if same else None)
         taught = Procedure.grown(fit(features, made, config, None, said, before, progress=progress))
         taught.trusted = self.trusted

@@ -28,7 +28,6 @@ def tcc(
     mask: Tensor | None = None,
     temperature: float = 0.1,
     variance_weight: float = 0.001,
-    variance_floor: float = VARIANCE_FLOOR,
 ) -> Tensor:
     """Temporal cycle consistency: a frame that goes to another video and back should land where it started.
 
@@ -38,7 +37,7 @@ def tcc(
         beta_k  = softmax_k(-|v~ - u_k|^2 / (d temperature))      mu = sum_k beta_k t_k
         var     = sum_k beta_k (t_k - mu)^2                       L_i = (t_i - mu)^2 / var + variance_weight log var
 
-    `var` is never taken below `variance_floor`.
+    `var` is never taken below `VARIANCE_FLOOR`.
     """
     if not temperature > 0:
         raise OptionError(f"temperature={temperature} is not positive. Choose 0.1, or less for nearest frames alone.")
@@ -59,7 +58,7 @@ def tcc(
         nearest = alpha @ second
         beta = torch.softmax((2 * nearest @ first.mT - _take(norms, a)[:, None]) * scale, dim=2)
         mu = (beta @ t[a][:, :, None])[:, :, 0]
-        var = (beta * (t[a][:, None] - mu[:, :, None]).square()).sum(2).clamp_min(variance_floor)
+        var = (beta * (t[a][:, None] - mu[:, :, None]).square()).sum(2).clamp_min(VARIANCE_FLOOR)
         each = (t[a] - mu).square() / var + variance_weight * var.log()  # (P, T)
         frames = real[a] & real.any(1)[b][:, None]
         return _mean_of_means(each, frames)
