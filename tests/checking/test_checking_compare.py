@@ -45,6 +45,13 @@ def test_holm_corrects_and_keeps_the_order() -> None:
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
+def test_steps_that_are_not_asked_for_do_not_count() -> None:
+    experts, novices = group([[0, 1, 2, 3]] * 3, 20, 5), group([[3, 1, 0, 2]] * 3, 20, 6)
+    table = compare_groups(experts, novices, [STEPS[1], STEPS[2]])
+    assert {row[1] for row in table.rows} == {"(whole video)", "(order)", STEPS[1], STEPS[2]}
+    assert next(row for row in table.rows if row[1] == "(order)")[2:4] == [0.0, 0.0]  # these two keep their order
+
+
 def test_too_few_videos_are_told() -> None:
     with pytest.raises(OptionError, match="group A has 1 video;"):
         compare_groups(group([[0]], 20, 1), group([[0], [0]], 20, 2), STEPS)

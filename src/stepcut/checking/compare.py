@@ -25,7 +25,8 @@ COLUMNS = ("what", "step", "A", "B", "effect", "p", "p corrected")
 
 
 def compare_groups(first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]) -> Table:
-    """What differs between the timelines of two groups of videos, in all and in each of `steps`, the surest first."""
+    """What differs between the timelines of two groups of videos, in all and in each of `steps`, the surest first;
+    other steps do not count."""
     for name, group in {"A": first, "B": second}.items():
         if len(group) < 2:
             raise OptionError(f"group {name} has {counted(len(group))}; two groups are compared by two each or more.")
@@ -126,7 +127,10 @@ def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool])
 def _exchanged(first: Sequence[Timeline], second: Sequence[Timeline], steps: Sequence[str]) -> list[list[float]]:
     """Per video of both groups: the share of pairs of steps in the other order than in most videos of both."""
     number = {step: place for place, step in enumerate(steps)}
-    orders = [[[number[s] for s in dict.fromkeys(segment.step for segment in t)] for t in g] for g in (first, second)]
+    orders = [
+        [[number[step] for step in dict.fromkeys(timeline.sequence()) if step in number] for timeline in group]
+        for group in (first, second)
+    ]
     counts = count_first([order for group in orders for order in group], len(steps))
     return [
         [float(np.mean([counts[a, b] < counts[b, a] for a, b in combinations(order, 2)] or [0.0])) for order in group]
