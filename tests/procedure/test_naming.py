@@ -77,7 +77,13 @@ def test_lines_of_a_recipe() -> None:
 
 @pytest.mark.parametrize(
     ("lines", "words"),
-    [([], "no step"), (["a", "A "], "twice"), (["a; soon"], "neither a duration"), (["; 3 s"], "has no name")],
+    [
+        ([], "no step"),
+        (["a", "A "], "twice"),
+        (["a; soon"], "neither a duration"),
+        (["; 3 s"], "has no name"),
+        (["a", f"b; {'9' * 400} s"], "line 2: no step takes '9999"),
+    ],
 )
 def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
     with pytest.raises(AnnotationError, match=words):

@@ -34,6 +34,8 @@ NOTHING = 1e6
 Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
 """From pictures (H, W, 3) of one step to words for it, the best first: a user's own image-text model."""
 
+SHORTEST, LONGEST = 1e-9, 1e9
+"""Seconds that a step of a recipe may take, beside 0, which says nothing."""
 WORDS, PICTURES = 2, 3
 """How many words are offered for a step, and how many pictures of it a namer is shown."""
 
@@ -80,6 +82,8 @@ def _line(number: int, line: str) -> Ingredient:
             seconds = float(clock[2]) * unit
             if clock[1]:  # 1:30 and 1:30 min are a minute and a half, 1:30 h are an hour and a half
                 seconds = (60 * float(clock[1]) + float(clock[2])) * max(unit / 60, 1.0)
+            if seconds and not SHORTEST <= seconds <= LONGEST:
+                raise AnnotationError(f"recipe, line {number}: no step takes {mark[:40]!r}; write 40 s, 1:30 or 2 min.")
         else:
             raise AnnotationError(
                 f"recipe, line {number}: {mark!r} is neither a duration (40 s, 1:30, 2 min) nor 'any time'."
