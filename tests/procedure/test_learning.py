@@ -96,6 +96,8 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos: list[np.ndarray]
         ({"restart": 1}, "setting='restart' is unknown; did you mean 'restarts'"),
         ({**PAPER, "segmenter": "procutt"}, "segmenter='procutt' is unknown; did you mean 'procut'"),
         ({"method": "cnc", "steps": "auto"}, "method 'cnc' needs a number"),
+        ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "method 'cnc' needs a number"),
+        ({"namer": "blip"}, "namer='blip' is no function"),
         ({"names": ["a"]}, "1 names for steps=4"),
         ({"names": ["a", "b"], "steps": (2, 3)}, r"2 names, but steps=\(2, 3\); say how many"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),

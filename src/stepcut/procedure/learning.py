@@ -108,6 +108,8 @@ def learn(
     check_settings(part, seed, options)
     if known is not None and (names is not None or said is not None):
         raise OptionError("a recipe was given beside names or labels; give one of them.")
+    if namer is not None and not callable(namer):
+        raise OptionError(f"namer={namer!r} is no function; give one from a list of pictures to words.")
     own = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
     spec = as_spec(backbone, fps=fps, weights=weights, layer=layer, family=family)
     with open_engine(engine, workers, address) as where, first_process_first():

@@ -96,7 +96,7 @@ class CnC(Method):
         if not isinstance(self.segmenter, str):
             check_part("segmenter", self.segmenter, self.segmenter, VERBS_OF_A_CUT, SEGMENTERS)
             own = copy.copy(cast(Segmenter, self.segmenter))  # it stays as it was given, and cuts what it is asked to
-            own.steps, own.rate = int(cast(int, self.steps)), self.rate
+            own.steps, own.rate = as_whole_count(self.steps, "cnc"), self.rate
             return own
         maker = find("segmenter", self.segmenter, SEGMENTERS)
         check_part("segmenter", self.segmenter, maker, VERBS_OF_A_CUT, SEGMENTERS)
