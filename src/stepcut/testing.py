@@ -1,18 +1,14 @@
 """Whether a method of one's own keeps the contract: `check_method(MyMethod(steps=3))`."""
 
 import json
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.methods import METHODS
-from stepcut.methods.contract import VERBS, Method
+from stepcut.methods.contract import VERBS, Array, Method
 from stepcut.parallel.contract import attempt
 from stepcut.plugins import check_part
-
-Array = NDArray[Any]
 
 
 def check_method(method: Method, videos: list[Array] | None = None) -> list[str]:

@@ -17,8 +17,6 @@ learned from, in each as if it were new), `choice_` (how K was chosen), `chosen_
 as they were chosen) and `curve_` (the loss of training). `__init__` only stores settings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import NotLearned, OptionError
+from stepcut.errors import OptionError
 from stepcut.methods.contract import Array, Labels, Method, as_whole_count, kept_settings, part
-from stepcut.methods.segmenter import check_shares
+from stepcut.methods.segmenter import check_fitted, check_shares
 from stepcut.progress import Hook, silent
 
 
@@ -54,8 +54,7 @@ class BaseMethod(Method):
 
     def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
         """`shares` of every video."""
-        if not hasattr(self, "steps_"):
-            raise NotLearned("this method has not been fitted; call fit(features) first.")
+        check_fitted(self, "steps_")
         return [check_shares(self.shares(rows), len(rows), self.steps, self) for rows in features]
 
     def predict(self, features: Sequence[Array]) -> list[Labels]:

@@ -206,6 +206,12 @@ def check_shares(shares: Any, frames: int, steps: int, whose: object) -> NDArray
     return array
 
 
+def check_fitted(method: object, learned: str) -> None:
+    """Refuse a method without what `fit` learns, an attribute of the name `learned`."""
+    if not hasattr(method, learned):
+        raise NotLearned("this method has not been fitted; call fit(features) first.")
+
+
 def fingerprint(rows: NDArray[Any]) -> tuple[int, bytes]:
     """What sorts videos by their content."""
     digest = hashlib.blake2b(digest_size=16)

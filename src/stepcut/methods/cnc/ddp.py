@@ -6,8 +6,6 @@ videos in different processes, so a loss of one's own share only would be anothe
 In one process nothing of this happens.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

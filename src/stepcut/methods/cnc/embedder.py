@@ -1,7 +1,5 @@
 """Embedder: learn, from features alone, an embedding in which the same step of different videos lies close together."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -11,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -108,7 +106,7 @@ class Embedder:
         features: Sequence[NDArray[Any]],
         progress: Hook = silent,
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Embedder:
+    ) -> Self:
         """Learn from a list of `(T, d)` vectors or `(T, C, h, w)` maps, one per video.
 
         With `checkpoint`, an interrupted run goes on where it stopped when called again.
@@ -179,7 +177,7 @@ class Embedder:
         return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
 
     @classmethod
-    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Embedder:
+    def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Self:
         """The embedder that gave these `settings()` and this `state()`."""
         given = dict(settings)
         if "steps" in given:  # its name in version 0.1.0

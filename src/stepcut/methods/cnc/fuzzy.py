@@ -9,8 +9,6 @@ c_k = sum_i w_i u_ik^m x_i / sum_i w_i u_ik^m.
 With m near 1 the powers overflow, so memberships are a softmax of -log(d) / (m - 1).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ take alpha, all at once and optimally, a minimum cut. The source's side keeps, t
 the labels until a full round brings nothing; the result is then at most twice the lowest energy there is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

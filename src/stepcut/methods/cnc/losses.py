@@ -6,8 +6,6 @@ All return a scalar, count every video (or ordered pair of videos) the same, and
 They compute in float32 (float64 for float64) also inside autocast.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 import torch

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import NotLearned, OptionError, unknown
+from stepcut.errors import OptionError, unknown
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.contract import Array, Curve, Labels, Method, as_whole_count, build, part, plain_numbers
-from stepcut.methods.segmenter import Segmenter, check_limits, check_number
+from stepcut.methods.segmenter import Segmenter, check_fitted, check_limits, check_number
 from stepcut.methods.segmenters import SEGMENTERS
 from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
 from stepcut.progress import Hook, silent
@@ -114,7 +114,7 @@ class CnC(Method):
 
     def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
         """Where each frame lies, (T, dim) per video."""
-        self._check_learned()
+        check_fitted(self, "embedder_")
         return self.embedder_.transform(features)
 
     def memberships(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
@@ -133,7 +133,7 @@ class CnC(Method):
     @property
     def curve_(self) -> Curve:
         """The loss and its parts after every iteration of training."""
-        self._check_learned()
+        check_fitted(self, "embedder_")
         return self.embedder_.curve_
 
     def settings(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class CnC(Method):
 
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
-        self._check_learned()
+        check_fitted(self, "embedder_")
         curve = self.embedder_.curve_
         return {
             "embedder": _json_array({"settings": self.embedder_.settings(), "curve": curve.names}),
@@ -177,10 +177,6 @@ class CnC(Method):
         method.centres_, method.scale_ = state["centres"], float(state["scale"])
         method.steps_ = len(method.centres_)
         return method
-
-    def _check_learned(self) -> None:
-        if not hasattr(self, "embedder_"):
-            raise NotLearned("this method has not been fitted; call fit(features) first.")
 
 
 def group_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

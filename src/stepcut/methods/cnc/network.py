@@ -3,8 +3,6 @@
 Both take a frame with its context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and give `(N, dim)` embeddings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, cast

@@ -3,8 +3,6 @@
 E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t != x_s]
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which frames an iteration sees, and the context that goes with a frame: the same in training and in use."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple

@@ -11,8 +11,6 @@ In float64 throughout. On a CPU one compiled loop does the work; on a GPU torch 
 cells do not depend on one another, and reads nothing back, so that a training step can be recorded.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from stepcut.errors import OptionError
 from stepcut.jit import compiled_later
-
-Floats = NDArray[np.float64]
+from stepcut.methods.arithmetic import Floats
 
 
 def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) -> Tensor:

@@ -4,8 +4,6 @@ A checkpoint holds weights, optimiser and random state in one safetensors file, 
 iteration is recorded once and played back: one launch instead of some hundreds.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

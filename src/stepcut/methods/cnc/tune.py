@@ -1,10 +1,8 @@
 """Training end to end from frames: a backbone whose weights learn, under the paper's embedder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -53,7 +51,7 @@ class TunableBackbone(nn.Module):
         return {**about, "mean": list(self.graph.mean), "scale": list(self.graph.scale)}
 
     @classmethod
-    def restore(cls, settings: Mapping[str, Any]) -> TunableBackbone:
+    def restore(cls, settings: Mapping[str, Any]) -> Self:
         """The backbone that gave these `settings()`, with weights of 0."""
         convs = {n: (np.zeros(s, np.float32), np.zeros(s[0], np.float32)) for n, s in settings["shapes"].items()}
         forward, mean, scale = FORWARDS[settings["name"]], tuple(settings["mean"]), tuple(settings["scale"])

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import NotLearned, OptionError
+from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import Floats, as_vectors
 from stepcut.methods.contract import OPEN, Array, Choice, Curve, Labels, LeftOut, Online, StepCount, as_step_count, part
 from stepcut.methods.default import teaching
@@ -18,7 +18,7 @@ from stepcut.methods.default.restarts import Search, choose_sigma
 from stepcut.methods.default.slow_features import DIRECTIONS, centre, principal_directions, smooth
 from stepcut.methods.default.step_count import RESTARTS, choose_count, usual_count
 from stepcut.methods.default.taught import Taught
-from stepcut.methods.segmenter import SEEDS, check_limits, check_videos, fingerprint, limited
+from stepcut.methods.segmenter import SEEDS, check_fitted, check_limits, check_videos, fingerprint, limited
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import BACKGROUND
 
@@ -229,7 +229,7 @@ class StepCut:
 
     def online(self) -> Online:
         """Memberships frame by frame, from the past alone."""
-        self._check_learned()
+        check_fitted(self, "found_")
         return self.model.online(self.mean_, self.length_)
 
     @property
@@ -238,7 +238,7 @@ class StepCut:
         return self.taught_ or self.found_
 
     def _centred(self, features: Sequence[Array]) -> list[Floats]:
-        self._check_learned()
+        check_fitted(self, "found_")
         videos = check_videos(features, len(self.mean_), kinds=(2, 4))
         return [centre(as_vectors(video)) for video in videos]
 
@@ -254,7 +254,7 @@ class StepCut:
 
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
-        self._check_learned()
+        check_fitted(self, "found_")
         return {
             **self.found_.state(),
             **{name: np.asarray(getattr(self, name)) for name in ("mean_", "length_", "scale_")},
@@ -278,7 +278,3 @@ class StepCut:
         method.taught_ = Taught.restore(state, method.background)
         method.labels_ = [labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())]
         return method
-
-    def _check_learned(self) -> None:
-        if not hasattr(self, "found_"):
-            raise NotLearned("this method has not been fitted; call fit(features) first.")
