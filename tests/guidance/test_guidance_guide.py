@@ -246,6 +246,9 @@ def test_wrong_input_is_refused_in_words(tiny_task: Kitchen) -> None:
     runner.push(1.0, np.ones(4) / 4)
     with pytest.raises(OptionError, match=r"time=1.0 s after 1 s; times must be finite and grow"):
         runner.push(1.0, np.ones(4) / 4)
+    for endless in (math.nan, math.inf, 10**400):
+        with pytest.raises(OptionError, match="times must be finite and grow"):
+            runner.push(endless, np.ones(4) / 4)
     with pytest.raises(FeatureError, match="the feature row at 2 s holds a number that is not finite"):
         runner.push(2.0, np.full(4, np.nan))
 

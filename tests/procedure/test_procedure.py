@@ -84,6 +84,7 @@ def test_renaming_by_number_and_by_name_reaches_everything(procedure: sc.Procedu
     ("names", "sentence"),
     [
         ({9: "x"}, r"step=9 is unknown.*number from 0 to 5"),
+        ({True: "x"}, "step=True is unknown"),
         ({"step 11": "x"}, "did you mean 'step 1'"),
         ({0: "step 1"}, "names must differ"),
     ],

@@ -143,7 +143,11 @@ class Guide:
         `skipped` and `alerts` are what the source has to say; they are passed on with the state.
         """
         check_kind("time", time, Real, "seconds")
-        if not math.isfinite(time) or time <= self.time:
+        try:
+            finite = math.isfinite(time)
+        except OverflowError:  # a whole number that no float holds
+            finite = False
+        if not finite or time <= self.time:
             raise OptionError(f"time={time!r} s after {self.time:g} s; times must be finite and grow.")
         row = np.array(row)  # a copy: whoever gave it may use the array again for the next one
         if self.shape not in (None, row.shape):

@@ -133,7 +133,7 @@ def number_of(step: int | str, steps: Sequence[str]) -> int:
     """The number of a `step` of these `steps`, given by number or by name, whatever its capitals."""
     if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
         return steps.index(name)
-    if isinstance(step, int | np.integer) and 0 <= step < len(steps):
+    if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):
         return int(step)
     raise OptionError(unknown("step", step, steps) + f" Or give a number from 0 to {len(steps) - 1}.")
 
