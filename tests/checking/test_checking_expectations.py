@@ -141,6 +141,8 @@ def test_the_file_keeps_the_videos_and_what_was_planted(mixed: Expectations) -> 
     earlier = {key: value for key, value in record.items() if key not in ("videos", "planted")}
     old = Expectations.from_json(earlier)
     assert (old.oddest, old.advice, old.detects) == ([], "", mixed.detects)
+    without = Expectations.from_json(record | {"planted": {kind: {"of": []} for kind in record["planted"]}})
+    assert without.ranges == old.ranges
     shared = record["planted"]["half of the video"]
     steps = record["graph"]["steps"]
     for damaged in (

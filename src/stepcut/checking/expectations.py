@@ -113,11 +113,8 @@ class Expectations:
         """Between which shares each of `detects` lies, in nine of ten cases: Wilson's interval, every video counting
         once, for what is found in one of its changed videos is mostly found in the others.
         """
-        return {kind: _wilson(share, self._tried(kind)) for kind, share in self.detects.items()}
-
-    def _tried(self, kind: str) -> int:
-        """How many videos were changed so."""
-        return len(set(self.planted[kind].of)) if kind in self.planted else self.normal
+        changed = {kind: len(set(planted.of)) for kind, planted in self.planted.items()}
+        return {kind: _wilson(share, changed.get(kind) or self.normal) for kind, share in self.detects.items()}
 
     @property
     def advice(self) -> str:
