@@ -3,24 +3,22 @@
 All keep the contract of `segmenter.py`.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.methods.baselines.asot import Asot
 from stepcut.methods.baselines.kmeans import KMeans, Subset
 from stepcut.methods.cnc.procut import ProCut
+from stepcut.methods.contract import Array
 from stepcut.methods.segmenter import Labels, Rows, Segmenter, equal_parts, fingerprint, one_hot
 
 
 class Baseline(Segmenter):
     """A segmenter that learns nothing; its memberships are all or nothing."""
 
-    def _learn(self, videos: list[NDArray[Any]]) -> None:
+    def _learn(self, videos: list[Array]) -> None:
         """There is nothing to learn."""
 
-    def _memberships(self, rows: NDArray[Any]) -> Rows:
+    def _memberships(self, rows: Array) -> Rows:
         return one_hot(self._cut(rows), self.steps)
 
 
@@ -30,7 +28,7 @@ class Random(Baseline):
     The seed and the video's own content decide, so a video gets the same labels wherever it stands in the list.
     """
 
-    def _cut(self, rows: NDArray[Any]) -> Labels:
+    def _cut(self, rows: Array) -> Labels:
         content = int.from_bytes(fingerprint(rows.astype(np.float32))[1])
         return np.random.default_rng([self.seed, content]).integers(self.steps, size=len(rows))
 
@@ -38,14 +36,14 @@ class Random(Baseline):
 class Uniform(Baseline):
     """Every video is cut into `steps` parts of equal length: a clock. A claim is a claim above this row."""
 
-    def _cut(self, rows: NDArray[Any]) -> Labels:
+    def _cut(self, rows: Array) -> Labels:
         return equal_parts(len(rows), self.steps)
 
 
 class OneCluster(Baseline):
     """Every frame gets step 0."""
 
-    def _cut(self, rows: NDArray[Any]) -> Labels:
+    def _cut(self, rows: Array) -> Labels:
         return np.zeros(len(rows), dtype=np.int64)
 
 

@@ -25,11 +25,7 @@ def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> di
         "start": [identifier(step) for step in graph.sources],
         "end": [identifier(step) for step in graph.sinks],
         "alternatives": [
-            {
-                "order": [identifier(step) for step in order],
-                "videos": len(videos),
-                "keeps": _keeps(graph, order),
-            }
+            {"order": [identifier(step) for step in order], "videos": len(videos), "keeps": _keeps(graph, order)}
             for order, videos in orders
         ],
     }

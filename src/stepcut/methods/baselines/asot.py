@@ -9,13 +9,12 @@ cut; `lam` pulls towards steps of equal length, weakly, so rare steps survive an
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import unit
+from stepcut.methods.arithmetic import Floats, unit
 from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost, find_means
+from stepcut.methods.contract import Array
 from stepcut.methods.segmenter import Rows, limited
 
 ITERATIONS = 25
@@ -38,10 +37,10 @@ class Asot(CentreSegmenter):
     balance: float = limited(0.1, 0)
     restarts: int = limited(10, 1, 10_000, whole=True)
 
-    def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
+    def _find_centres(self, videos: list[Array]) -> Rows:
         return find_means(self._stack(videos), self.steps, self.seed, self.restarts)
 
-    def _memberships(self, rows: NDArray[Any]) -> Rows:
+    def _memberships(self, rows: Array) -> Rows:
         cost = 1 - self._prepare(rows) @ unit(self.centres_).T
         if self.prior > 0:
             cost = cost + self.prior * clock_cost(*cost.shape)
@@ -49,7 +48,7 @@ class Asot(CentreSegmenter):
 
 
 def transport(
-    cost: NDArray[Any], radius: float = 0.04, alpha: float = 0.3, entropy: float = 0.07, balance: float = 0.1
+    cost: Array, radius: float = 0.04, alpha: float = 0.3, entropy: float = 0.07, balance: float = 0.1
 ) -> Rows:
     """The plan (T, K), rows sum to 1, that ASOT's iteration reaches from the costs (T, K)."""
     frames, steps = cost.shape
@@ -74,7 +73,7 @@ def transport(
     return plan.astype(np.float32)
 
 
-def around(plan: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
+def around(plan: Floats, reach: int) -> Floats:
     """The sum over frames 1 to `reach` away on either side, in O(T K): (T, K)."""
     frames = len(plan)
     sums = np.concatenate([np.zeros((1, plan.shape[1])), np.cumsum(plan, axis=0)])

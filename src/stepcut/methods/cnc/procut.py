@@ -4,14 +4,12 @@ E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t !
 """
 
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from stepcut.errors import choose
 from stepcut.methods.baselines.kmeans import CentreSegmenter, clock_cost
 from stepcut.methods.cnc.fuzzy import FUZZIFIER, fuzzy_c_means, memberships
 from stepcut.methods.cnc.graph import chain, expand, window_links
+from stepcut.methods.contract import Array
 from stepcut.methods.segmenter import Labels, Rows, limited
 
 SMOOTHNESS = 2.0
@@ -44,16 +42,16 @@ class ProCut(CentreSegmenter):
         super().check_settings()
         choose("solver", self.solver, dict.fromkeys(("exact", "expansion")))
 
-    def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
+    def _find_centres(self, videos: list[Array]) -> Rows:
         rows = self._stack(videos)
         return fuzzy_c_means(rows, self.steps, self.m, self.seed, restarts=self.restarts, overwrite=True)[1]
 
-    def _memberships(self, rows: NDArray[Any]) -> Rows:
+    def _memberships(self, rows: Array) -> Rows:
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
-    def _cut(self, rows: NDArray[Any]) -> Labels:
+    def _cut(self, rows: Array) -> Labels:
         """The labels of lowest energy: exactly on the chain, by alpha-expansion from there with a wider window."""
-        cost: NDArray[Any] = 1 - self._memberships(rows)
+        cost: Array = 1 - self._memberships(rows)
         if self.prior > 0:
             cost = cost + self.prior * clock_cost(*cost.shape)
         # One second has `rate` frames, so this many seconds of certainty cost smoothness * rate.
