@@ -1,6 +1,5 @@
 """BaseMethod: a method of one's own needs `learn` and `shares`; everything else of the contract is here."""
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,7 +66,7 @@ class BaseMethod(Method):
 
     def settings(self) -> dict[str, Any]:
         """What `__init__` was given."""
-        return kept_settings(self, list(inspect.signature(type(self)).parameters))
+        return kept_settings(self)
 
     def state(self) -> dict[str, Array]:
         """Everything learned: the arrays whose names end in `_`, and the labels of the videos learned from."""

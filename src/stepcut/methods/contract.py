@@ -226,8 +226,9 @@ def as_learned(kept: Array) -> Any:
     return wide if wide.ndim else wide.item()
 
 
-def kept_settings(method: object, names: Sequence[str]) -> dict[str, Any]:
-    """What the `__init__` of a part of somebody's own was given: its attributes of these names."""
+def kept_settings(method: object) -> dict[str, Any]:
+    """What the `__init__` of a part, perhaps of somebody's own, was given: its attributes of the same names."""
+    names = list(inspect.signature(type(method)).parameters)
     for name in names:
         if not hasattr(method, name):
             raise OptionError(

@@ -10,7 +10,6 @@
 """
 
 import hashlib
-import inspect
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -113,8 +112,8 @@ class Segmenter(ABC):
 
     def settings(self) -> dict[str, Any]:
         """The settings, as `__init__` takes them and JSON can hold them."""
-        values = kept_settings(self, list(inspect.signature(type(self)).parameters))
-        return {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
+        kept = kept_settings(self).items()
+        return {name: float(value) if isinstance(value, Fraction) else value for name, value in kept}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What was learned, as arrays."""
