@@ -44,17 +44,29 @@ def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task: Kitchen) 
     assert sum(chance for _, chance in states[-1].next) < 0.1  # nothing is left
 
 
-def test_it_counts_rounds_and_says_when_they_end() -> None:
-    rng, order = np.random.default_rng(0), [0, *[1, 2] * 8, 3]
+@pytest.mark.parametrize("rounds", [2, 8])
+def test_it_counts_rounds_and_says_when_they_end(rounds: int) -> None:
+    rng, order = np.random.default_rng(0), [0, *[1, 2] * rounds, 3]
     videos = [film(order, rng) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
     runner = Guide(Echo, 1.0, expectations, STEPS)
     labels = film(order, rng)
     states = walk(runner, shares(labels))
-    assert runner.counts.tolist() == [1, 8, 8, 1]
+    assert runner.counts.tolist() == [1, rounds, rounds, 1]
     ends = [at for at in np.flatnonzero(np.diff(labels)) if labels[at] == 2]
-    assert [states[at].next[0][0] for at in ends] == [1] * 7 + [3]
+    assert [states[at].next[0][0] for at in ends] == [1] * (rounds - 1) + [3]
     assert all(state.alerts == () for state in states)
+
+
+def test_the_end_waits_for_the_last_round() -> None:
+    rng = np.random.default_rng(0)
+    videos = [film([0, 1, 2, 1, 2], rng) for _ in range(12)]
+    expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
+    labels = film([0, 1, 2, 1, 2], rng)
+    states = walk(Guide(Echo, 1.0, expectations, STEPS[:3]), shares(labels)[:, :3])
+    first, last = (at for at in [*np.flatnonzero(np.diff(labels)), len(labels) - 1] if labels[at] == 2)
+    assert sum(chance for _, chance in states[first].next) > 0.9
+    assert sum(chance for _, chance in states[last].next) < 0.1
 
 
 def test_the_past_alone_decides(tiny_task: Kitchen) -> None:

@@ -229,6 +229,17 @@ def test_rounds_end_after_as_many_as_are_usual() -> None:
     assert graph.next([0, *[1, 2] * 9])[0][0] == 3  # more often than ever
 
 
+def test_what_follows_two_rounds_waits_for_the_second_as_does_the_end() -> None:
+    for end in ([], [3]):
+        graph = learn_graph([[0, *[1, 2] * 2, *end]] * 12)
+        again = dict(graph.next([0, 1, 2]))
+        assert again[1] > 0.9, "one round is not two"
+        assert dict(graph.next([0, *[1, 2] * 2])).get(1, 0) < 0.1
+        assert ProcedureGraph.from_json(graph.to_json()) == graph
+    varied = learn_graph([[0, *[1, 2] * rounds, 3] for rounds in (1, 2) for _ in range(6)])
+    assert dict(varied.next([0, 1, 2]))[3] > 0.4, "half of the videos go on after one"
+
+
 def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
     graph = learn_graph([[0, 1, 2, 3]] * 12)
     sure, doubtful = (next_weights(graph, [0], True, least) for least in (0.0, 0.05))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepcut.errors import OptionError
-from stepcut.order import find_occurrences, graph_of_labels, rank_orders, sequence, video_order
+from stepcut.order import find_occurrences, graph_of_labels, orders_of_labels, rank_orders, sequence, video_order
 
 label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
@@ -38,6 +38,21 @@ def test_a_step_split_in_two_stands_at_its_mean_time() -> None:
 
 def test_steps_of_one_mean_time_stand_by_their_number() -> None:
     assert video_order([0, 1, 0, 1, 0]) == [0, 1]
+
+
+def test_of_rounds_the_first_times_count_and_not_how_long_each_took() -> None:
+    rng, rounds, once = np.random.default_rng(0), [0, *[1, 2, 3] * 3, 4], [0, 1, 2, 3, 4]
+    films = {f"{n}": np.repeat(rounds, rng.integers(3, 9, len(rounds))).tolist() for n in range(12)}
+    found = orders_of_labels(films, rate=2.0, names=["a", "b", "c", "d", "e"])
+    assert [order for order, _ in found] == [(0, 1, 2, 3, 4)]
+    assert repr(found) == "<Orders 1 distinct, of 12 videos, by when each step is first done>"
+    assert len(rank_orders({name: video_order(labels) for name, labels in films.items()})) > 1
+
+    films = {f"{n}": np.repeat(once, rng.integers(3, 9, len(once))).tolist() for n in range(3)}
+    films["back"] = [0] * 4 + [1] * 2 + [2] * 4 + [1] * 6  # one video alone: by mean times, as in the paper
+    found = orders_of_labels(films, rate=2.0)
+    assert [order for order, _ in found] == [(0, 1, 2, 3, 4), (0, 2, 1)]
+    assert not found.by_first
 
 
 def test_labels_that_are_no_row_are_refused() -> None:

@@ -292,7 +292,8 @@ class Guide:
 
     def _upcoming(self) -> list[tuple[int, float]]:
         """What may come after the current step."""
-        done = [step for step in self.done if step != self.now for _ in range(self.counts[step])] + [self.now]
+        done = [step for step in self.done for _ in range(self.counts[step])]
+        done += [] if self.done[-1:] == [self.now] else [self.now]  # as if it were over: it may not count as done yet
         weights = next_weights(self.graph, done, ordered=True, least=OVERLOOKED)
         total = sum(weight for step, weight in weights.items() if step != self.now)
         likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]

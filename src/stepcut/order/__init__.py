@@ -1,11 +1,11 @@
 """Orders: in which order each video does the steps, which orders are common, and what must precede what."""
 
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.learn import Occurrence, find_occurrences, graph_of_labels, learn_graph
+from stepcut.order.learn import Occurrence, find_occurrences, graph_of_labels, learn_graph, orders_of_labels
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
 from stepcut.order.relations import Duration, Support
 
 __all__ = [
     "Duration", "Occurrence", "Orders", "ProcedureGraph", "Support", "find_occurrences", "graph_of_labels",
-    "learn_graph", "rank_orders", "sequence", "video_order",
+    "learn_graph", "orders_of_labels", "rank_orders", "sequence", "video_order",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
+from statistics import median_low
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from stepcut.order.likelihood import (
     no_precedence,
     reduce_order,
 )
-from stepcut.order.orders import Labels, grouped
+from stepcut.order.orders import Labels, Orders, grouped, rank_orders, video_order
 from stepcut.order.relations import END, START, Duration, Support
 from stepcut.rate import as_rate
 from stepcut.timeline import BACKGROUND, runs
@@ -81,7 +82,26 @@ def learn_graph(
         durations={} if durations is None else {step: Duration.of(seconds) for step, seconds in spent.items()},
         names=tuple(names),
         undecided={(steps[a], steps[b]) for a, b in np.argwhere(np.triu(found.undecided)).tolist()},
+        ahead=_ahead(done, places, [(steps[a], steps[b]) for a, b in np.argwhere(found.closed).tolist()]),
     )
+
+
+def _ahead(
+    done: Sequence[Sequence[int]], places: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Of `pairs` (a, b), in how many videos a was done 0, 1, 2 ... times before b first was; only where some did it
+    more than once. `done` are the steps of each video, `places` where in them each is first done."""
+    found: dict[tuple[int, int], Counter[int]] = {pair: Counter() for pair in pairs}
+    for sequence, own in zip(done, places, strict=True):
+        before = {sequence[place]: Counter(sequence[:place]) for place in own}
+        for (a, b), counts in found.items():
+            if b in before:
+                counts[before[b][a]] += 1
+    return {
+        pair: tuple(counts[times] for times in range(max(counts) + 1))
+        for pair, counts in found.items()
+        if max(counts, default=0) > 1
+    }
 
 
 def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -195,6 +215,20 @@ def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
     """When a `video` first does each step in earnest, in the order of time: what the graph is learned from."""
     places = main_places([one.step for one in video], [one.spent for one in video])
     return {video[place].step: video[place] for place in places}
+
+
+def orders_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> Orders:
+    """The orders of the `labels` of videos, `{name: (T,) step numbers}`, `rate` a second, with `names`, ranked.
+
+    A step stands by its mean time, as in the paper (`video_order`). Where a step is usually done more than once, all
+    stand by when they are first done, as in the graph: of actions that come in rounds the mean times lie so near each
+    other that how long each took would decide.
+    """
+    videos = {name: find_occurrences(numbers, rate) for name, numbers in labels.items()}
+    times = grouped(pair for video in videos.values() for pair in Counter(one.step for one in video).items())
+    if all(median_low(counts) == 1 for counts in times.values()):
+        return rank_orders({name: video_order(numbers) for name, numbers in labels.items()}, names)
+    return rank_orders({name: list(first_times(video)) for name, video in videos.items()}, names, by_first=True)
 
 
 def graph_of_labels(labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()) -> ProcedureGraph:

@@ -55,6 +55,8 @@ class Orders:
     ranked: list[tuple[tuple[int, ...], list[str]]]
     names: tuple[str, ...] = ()
     """Step names by number; where there is none, the number is shown."""
+    by_first: bool = False
+    """Whether steps stand by when they are first done, and not by their mean times."""
 
     def to_json(self) -> list[dict[str, Any]]:
         """A list of objects with the steps of an order by number, and its videos."""
@@ -70,7 +72,8 @@ class Orders:
         return self.ranked[place]
 
     def __repr__(self) -> str:
-        return f"<Orders {len(self.ranked)} distinct, of {sum(len(videos) for _, videos in self.ranked)} videos>"
+        how = ", by when each step is first done" if self.by_first else ""
+        return f"<Orders {len(self.ranked)} distinct, of {sum(len(videos) for _, videos in self.ranked)} videos{how}>"
 
     def __str__(self) -> str:
         lines = [repr(self)]
@@ -96,10 +99,11 @@ class Orders:
         return " → ".join(write(name_of(step, self.names)) for step in order) or "(no step)"
 
 
-def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = ()) -> Orders:
+def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False) -> Orders:
     """Group the orders of the videos (`{video: order}`) and rank them by how many videos follow each.
 
-    Orders with the same number of videos stand as in the mapping: the one met first comes first.
+    Orders with the same number of videos stand as in the mapping: the one met first comes first. `names` are those of
+    the steps, and `by_first` says that the orders go by when each step is first done.
 
     >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, names=["pour", "stir"]))
     <Orders 2 distinct, of 3 videos>
@@ -109,7 +113,7 @@ def rank_orders(orders: Mapping[str, Sequence[int]], names: Sequence[str] = ()) 
                 (b.mp4)
     """
     groups = grouped((tuple(int(step) for step in order), video) for video, order in orders.items())
-    return Orders(sorted(groups.items(), key=lambda group: -len(group[1])), tuple(names))
+    return Orders(sorted(groups.items(), key=lambda group: -len(group[1])), tuple(names), by_first)
 
 
 def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:

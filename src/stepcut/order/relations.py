@@ -4,10 +4,11 @@ What comes next: for a step x after the last step y, with n(y, x) how often x fo
 
     weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
 
-where readiness is small as long as a precondition is not met (as small as videos without it are rare), and small for
-a step that is done n times already (as small as those that do it once more are rare among videos that do it n times).
-The weight of "nothing follows" is made the same way: it is ready when every step that is usually done was done. Weights
-divided by their sum are the probabilities.
+where readiness is small as long as a precondition is not met (as small as videos without it are rare, and where it was
+done n times, as videos that went on then are rare among those that did it n times before x), and small for a step that
+is done n times already (as small as those that do it once more are rare among videos that do it n times). The weight of
+"nothing follows" is made the same way: it is ready when every step was done as often as is usual. Weights divided by
+their sum are the probabilities.
 """
 
 from collections import Counter
@@ -89,6 +90,9 @@ class Relations:
     names: tuple[str, ...] = ()
     undecided: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of which these videos cannot tell whether one must precede the other."""
+    ahead: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False)
+    """In how many videos the one step was done 0, 1, 2 ... times before the other was first done, where it must precede
+    it and some video did it more than once by then."""
 
     @property
     def optional(self) -> set[int]:
@@ -167,6 +171,7 @@ class Relations:
             "first": [[a, b, count] for (a, b), count in sorted(self.first.items())],
             "names": list(self.names),
             "undecided": sorted(map(list, self.undecided)),
+            "ahead": [[a, b, list(counts)] for (a, b), counts in sorted(self.ahead.items())],
         }
 
     @classmethod
@@ -196,6 +201,7 @@ class Relations:
                 },
                 names=tuple(map(str, record["names"])),
                 undecided={(_count(a), _count(b)) for a, b in record.get("undecided", ())},
+                ahead={(_count(a), _count(b)): tuple(map(_count, n)) for a, b, n in record.get("ahead", ())},
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ProcedureError(
@@ -251,18 +257,31 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
     """How ready a `step` of a `graph` is, from 0 to 1: what unmet preconditions and repetition allow; `done`: how often
     each was done."""
     if step == END:
-        missing = [graph.occurs[other] / graph.videos for other in graph.steps if other not in done]
-        return min((smoothed(1 - share, graph.videos) for share in missing), default=1.0)
+        return min((_stopped(_how_often(graph, other), done.get(other, 0)) for other in graph.steps), default=1.0)
     if step in done:
         # Of the videos that do it as often as that, those that do it once more.
         as_often = sum(times >= done[step] for times in graph.times[step])
         return sum(times > done[step] for times in graph.times[step]) / (as_often + 1)
     ready = 1.0
-    for other in graph.before(step) - done.keys():
-        # Of the videos that do the step, those that had not done `other` before it.
+    for other in graph.before(step):
+        # Of the videos that do the step, those that had not done `other` before it, or not more often than that.
         without = graph.occurs[step] - graph.first.get((other, step), 0)
-        ready = min(ready, smoothed(without / graph.occurs[step], graph.occurs[step]))
+        counts = graph.ahead.get((other, step), ()) if other in done else (without, graph.occurs[step] - without)
+        ready = min(ready, _stopped(counts, done.get(other, 0)))
     return ready
+
+
+def _how_often(graph: Relations, step: int) -> list[int]:
+    """In how many videos of a `graph` a `step` is done 0, 1, 2 ... times."""
+    counts = Counter(graph.times[step])
+    return [graph.videos - graph.occurs[step], *(counts[times] for times in range(1, max(counts) + 1))]
+
+
+def _stopped(counts: Sequence[int], times: int) -> float:
+    """Of the videos that do something at least so many `times`, the share that does it no more often; `counts`: how
+    many videos do it 0, 1, 2 ... times. It is 1 where none does it more often."""
+    more, as_often = sum(counts[times + 1 :]), sum(counts[times:])
+    return smoothed(1 - more / as_often, as_often) if more else 1.0
 
 
 def smoothed(share: float, count: int) -> float:

@@ -16,7 +16,7 @@ from stepcut.features.contract import Features
 from stepcut.methods.contract import Labels, Method
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.quality import Quality, not_measured
-from stepcut.order import Orders, ProcedureGraph, graph_of_labels, rank_orders, video_order
+from stepcut.order import Orders, ProcedureGraph, graph_of_labels, orders_of_labels, rank_orders, video_order
 from stepcut.procedure.corrections.document import Document, Stretches, document_of, is_unnamed
 from stepcut.procedure.corrections.log import Corrections
 from stepcut.procedure.words import middles, stretches_of
@@ -176,8 +176,11 @@ class Record(Outline):
 
     @property
     def orders(self) -> Orders:
-        """The orders in which people do the steps: distinct ones, the most followed first."""
-        return rank_orders({name: video_order(labels) for name, labels in self.labels.items()}, names=self.steps)
+        """The orders in which people do the steps: distinct ones, the most followed first. By mean times; where steps
+        come again, by when each is first done, but for the paper's method."""
+        if self.config.get("method") == "cnc":
+            return rank_orders({name: video_order(labels) for name, labels in self.labels.items()}, names=self.steps)
+        return orders_of_labels(self.labels, float(self.rate), self.steps)
 
     @property
     def graph(self) -> ProcedureGraph:

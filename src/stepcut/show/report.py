@@ -84,8 +84,9 @@ def _in_words(procedure: Procedure, shown: ProcedureGraph) -> str:
     words = [
         f"{len(procedure.steps)} {'step was' if len(procedure.steps) == 1 else 'steps were'} {how} in "
         f"{counted(len(procedure.timelines))}, {duration(total)} in all.",
-        "All videos do them in the same order." if len(orders) == 1 else f"The videos do them in {len(orders)} orders.",
+        "All videos do them in the same order" if len(orders) == 1 else f"The videos do them in {len(orders)} orders",
     ]
+    words[-1] += " (by when each is first done, for some come again)." if orders.by_first else "."
     again = [shown.name(step) for step in sorted(shown.repeated)]
     words += [f"Left out by some: {', '.join(partly)}."] if partly else []
     words += [f"Done more than once by some: {', '.join(again)}."] if again else []
