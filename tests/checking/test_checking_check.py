@@ -374,6 +374,20 @@ def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
         assert not procedure.check(exchanged).ok
 
 
+def test_a_step_that_no_video_is_found_to_do_is_shown_and_may_be_critical(rng: np.random.Generator) -> None:
+    few = learn_expectations([film([0, 2, 3], rng) for _ in range(12)], 1.0)
+    report = check_labels(film([0, 2, 3], rng), 1.0, few, names=STEPS)
+    assert report.ok
+    assert [(one.step, one.seen, one.share_of_videos) for one in report.steps][1] == (1, "not seen", 0.0)
+    assert len(report.steps) == len(STEPS)
+    assert check_labels(film([0, 1, 2, 3], rng), 1.0, few, names=STEPS).steps[1].seen == "seen"
+    alarm = check_labels(
+        film([0, 2, 3], rng), 1.0, replace(few, severity=Severity(critical=frozenset({1}))), names=STEPS
+    )
+    assert not alarm.ok
+    assert alarm.missed[0].reason == "spread jam was not done, and is critical; 0 of 12 videos do it"
+
+
 def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Generator) -> None:
     def report(order: list[int], **wishes: list[int | str]) -> Report:
         expectations = replace(tiny_task.expectations, severity=parse_severity(wishes, STEPS))

@@ -112,7 +112,7 @@ def test_a_new_video_from_a_feature_file(procedure: sc.Procedure, tmp_path: Path
 
 
 def test_features_of_another_width_are_refused(procedure: sc.Procedure) -> None:
-    with pytest.raises(FeatureError, match=r"a row has shape \[3\]; this procedure was learned from \[12\]"):
+    with pytest.raises(FeatureError, match=r"a row has shape \[3\]; this procedure was learned from \[12\]. Make them"):
         procedure.segment(np.zeros((4, 3)))
     with pytest.raises(FeatureError, match=r"a row has shape \(3,\); this procedure was learned from \(12,\)"):
         procedure.guide().push(0.0, np.zeros(3))
@@ -172,7 +172,7 @@ def test_no_such_procedure(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_procedure_cannot_be_loaded(tmp_path: Path) -> None:
-    with pytest.raises(ProcedureError, match="not a procedure"):
+    with pytest.raises(ProcedureError, match=r"not a procedure.*Give the folder that its -o named"):
         sc.load(tmp_path)
 
 

@@ -44,6 +44,9 @@ def check_labels(
     length = shown.seconds if seconds is None else seconds
     steps = _steps(shown, expectations, names, length)
     critical = tuple(one.name for one in steps if one.step in expectations.severity.critical and one.seen == "not seen")
+    told = {sign.step for sign in signs if sign.kind == "missed"}
+    absent = [one.step for one in steps if one.name in critical and one.step not in told]  # in no video learned from
+    signs += [Sign("missed", 1.0, 0.0, shown.seconds, step) for step in absent]
     loud: list[Sign] = []
     if score > 1 or critical or distance > 1:
         exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
@@ -90,14 +93,15 @@ def _apart(sign: Sign, along: Floats, seconds: float) -> float:
 
 
 def _steps(shown: Observed, expectations: Expectations, names: Sequence[str], length: float) -> list[StepSeen]:
+    """What was seen of every step, also of those that the cut finds in none of the videos learned from."""
     usual, found = expectations.usual, []
-    for step in usual.graph.steps:
+    for step in sorted({*usual.graph.steps, *range(len(names)), *expectations.severity.critical}):
         times = tuple((min(one.start, length), min(one.end, length)) for one in shown.occurrences if one.step == step)
         alike = likeness(shown, step, usual)
         seen = "seen" if times else "not seen"
-        if shown.peaks is not None and (alike < DIM if times else alike > CLEAR):
+        if shown.peaks is not None and usual.peaks.get(step) and (alike < DIM if times else alike > CLEAR):
             seen = "doubtful"
-        share = usual.graph.occurs[step] / usual.graph.videos
+        share = usual.graph.occurs.get(step, 0) / usual.graph.videos
         found.append(StepSeen(step, name_of(step, names), seen, times, share))
     return found
 
@@ -126,7 +130,7 @@ def _reason(sign: Sign, shown: Observed, expectations: Expectations, name: str, 
         return f"{name} was done {often}; {more} of {counted(graph.videos)} do it more often"
     if sign.kind == "missed":
         critical = ", and is critical" if sign.step in expectations.severity.critical else ""
-        reason = f"{name} was not done{critical}; {graph.occurs[sign.step]} of {counted(graph.videos)} do it"
+        reason = f"{name} was not done{critical}; {graph.occurs.get(sign.step, 0)} of {counted(graph.videos)} do it"
         later = [d.step for d in shown.occurrences if d.start == sign.end and d.step in graph.after(sign.step)]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":

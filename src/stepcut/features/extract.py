@@ -198,7 +198,9 @@ def read_like(
         raise FeatureError(f"{features.name}: {what}. Make them anew: stepcut features VIDEO -o DIR --fps {rate}")
     seen, known = list(features.rows.shape[1:]), list(shape)
     if seen != known:
-        raise FeatureError(f"{features.name}: a row has shape {seen}; this procedure was learned from {known}.")
+        what = "Make them as those were" if spec is None else f"Give the video itself, or features by {spec.backbone}"
+        known_from = f"this procedure was learned from {known}"
+        raise FeatureError(f"{features.name}: a row has shape {seen}; {known_from}. {what}.")
     if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
         both = [{"times": "exact", **one.to_json(), "backbone": one.backbone} for one in (features.spec, spec)]
         made, learned = (", ".join(f"{name}={one.get(name, 'as usual')}" for name in unlike) for one in both)

@@ -120,7 +120,8 @@ def read_config(path: AnyPath) -> dict[str, Any]:
         place = shlex.quote(str(folder))
         raise ProcedureError(f"{folder}: there is no such procedure. Make one with stepcut learn VIDEOS... -o {place}")
     if not is_procedure(folder):
-        raise ProcedureError(f"{folder}: this is not a procedure: it has no config.json written by stepcut learn.")
+        why = "it has no config.json written by stepcut learn. Give the folder that its -o named"
+        raise ProcedureError(f"{folder}: this is not a procedure: {why}.")
     config: dict[str, Any] = read_json(folder / "config.json")
     if not isinstance(config["format"], int) or config["format"] > FORMAT:
         raise ProcedureError(
