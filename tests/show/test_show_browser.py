@@ -16,6 +16,7 @@ from show_kit import parts_of
 import stepcut as sc
 from stepcut.formats import read_all
 from stepcut.procedure.edits import Edits
+from stepcut.show.viewer.server import Running
 
 pytestmark = pytest.mark.browser
 
@@ -231,6 +232,54 @@ def test_a_boundary_moved_by_keys_is_saved_before_the_next_key_acts(page: Any, p
     assert parts_of(Edits(place)) == [(2.0, 3.0, 1), (4.5, 6.0, 2)]
 
 
+def test_a_boundary_is_dragged_while_the_video_plays(page: Any, place: Path) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    box = page.locator("[data-key='0end']").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.keyboard.press("Space")
+    page.mouse.move(x - 20, y, steps=4)
+    until(page, "document.querySelector('#stage video').currentTime > 2.2")  # in the next segment: all is drawn again
+    page.mouse.move(x + 60, y, steps=4)
+    page.mouse.up()
+    wait_saved(page, "Saved: move a boundary")
+    wide = page.locator(".wide").bounding_box()["width"]  # six seconds
+    assert parts_of(Edits(place))[0][1] == pytest.approx(2.0 + 60 * 6 / wide, abs=0.1)
+
+
+def test_keys_in_quick_succession_act_on_what_the_one_before_left(page: Any, place: Path) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    press = "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
+    page.evaluate(f"['ArrowRight', 's', '.', 'o'].forEach({press})")  # split at 1 s; the second half ends a frame later
+    wait_saved(page, "Saved: move a boundary")
+    (_, first, _), (start, end, _), *_ = parts_of(Edits(place))
+    assert first == start == 1.0
+    assert 1.0 < end < 1.2
+
+
+def test_what_was_just_done_is_saved_when_the_page_is_left(page: Any, served: Served, place: Path) -> None:
+    name_of(page, 0).fill("cut")
+    page.goto(served.running.address)
+    page.wait_for_selector("body.ready")
+    until(page, "document.querySelector('#steps .name').value === 'cut'")
+    page.locator("[data-key='0end']").focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    page.reload()
+    page.wait_for_selector("body.ready")
+    assert [edit["do"] for edit in Edits(place).corrections.done] == ["rename", "move"]
+
+
+def test_a_video_that_is_not_there_shows_no_picture_of_another(page: Any, served: Served) -> None:
+    until(page, "document.querySelector('#stage video').readyState >= 1")
+    served.viewer.paths[1] = None
+    page.reload()
+    page.wait_for_selector("body.ready")
+    page.keyboard.press("PageDown")
+    until(page, "document.querySelector('#stage .note').textContent.includes('not here')")
+    assert not page.locator("#stage video").get_attribute("poster")
+
+
 def test_a_stretch_that_was_begun_in_another_video_is_begun_anew(page: Any) -> None:
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("m")
@@ -300,6 +349,13 @@ def test_a_server_that_is_gone_is_told(browser: Any, place: Path) -> None:
     tab.locator("#export").click()
     tab.locator("dialog button.main").click()
     until(tab, "document.querySelector('dialog .bad').textContent.includes('does not answer')")
+    port = int(served.host.rpartition(":")[2])
+    again = Running(served.viewer, port).start()  # at the same place, and with another token
+    tab.keyboard.press("Escape")
+    name_of(tab, 0).fill("cut")
+    name_of(tab, 0).press("Enter")
+    wait_saved(tab, "Use the address that stepcut view printed. Nothing was done.")
+    again.close()
     tab.close()
 
 

@@ -65,6 +65,7 @@ function wire() {
     if (event.key === "Enter") chooseNext((video) => video.parts.filter((part) => matches(stepOf(part[2]).name)));
     if (event.key === "Escape") $("search").blur();
   });
+  window.addEventListener("pagehide", () => document.activeElement?.blur()); // a name half typed, a boundary just moved: saved
   addIcons();
 }
 

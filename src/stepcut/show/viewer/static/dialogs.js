@@ -1,7 +1,7 @@
 // Dialogs: merge a step, export the timelines, the list of keys.
 
 import { button, el } from "./dom.js";
-import { edit, reach, say, stepOf, store, work } from "./store.js";
+import { edit, reach, refusal, say, stepOf, store, work } from "./store.js";
 
 const KEYS = [
   ["Space", "play or pause"], ["← →", "one second back or on; with Shift, five"], [", .", "one frame back or on"],
@@ -91,7 +91,7 @@ export function askName(title, then) {
 
 async function save(address) {
   const answer = await reach(address);
-  if (!answer.ok) throw new Error((await answer.json()).error);
+  if (!answer.ok) throw new Error((await refusal(answer)).error);
   const named = /filename\*=utf-8''(.*)$/.exec(answer.headers.get("content-disposition") || "");
   const name = named ? decodeURIComponent(named[1]) : "timelines";
   const url = URL.createObjectURL(await answer.blob());

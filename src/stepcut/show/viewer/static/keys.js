@@ -5,7 +5,7 @@ import { askExport, showHelp } from "./dialogs.js";
 import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import * as stage from "./stage.js";
-import { changed, current, differences, redo, say, store, undo } from "./store.js";
+import { changed, current, differences, redo, say, settled, store, undo } from "./store.js";
 
 const KEYS = {
   " ": () => stage.togglePlay(),
@@ -36,16 +36,14 @@ function letterOf({ key, code }) {
 }
 
 export function listen() {
-  document.addEventListener("keydown", async (event) => {
+  document.addEventListener("keydown", (event) => {
     if (document.querySelector("dialog[open]")) return;
     const { target } = event;
     const key = letterOf(event);
     const typing = target.matches("input, select, textarea");
     if ((event.ctrlKey || event.metaKey) && !typing && ["z", "y"].includes(key)) {
       event.preventDefault();
-      if (store.pending) await store.pending();
-      if (key === "y" || event.shiftKey) redo();
-      else undo();
+      inTurn(key === "y" || event.shiftKey ? redo : undo);
       return;
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -57,9 +55,15 @@ export function listen() {
     const act = /^[1-9]$/.test(key) ? () => giveTo(Number(key) - 1) : KEYS[key];
     if (!act) return;
     event.preventDefault();
-    if (store.pending) await store.pending();
-    act(event);
+    inTurn(() => act(event));
   });
+}
+
+let last = Promise.resolve();
+
+// Keys act one after another, each on what the edits before it left: S, then O ends the half that S chose.
+function inTurn(act) {
+  last = last.catch(() => {}).then(() => store.pending?.()).then(settled).then(act);
 }
 
 function otherVideo(way) {

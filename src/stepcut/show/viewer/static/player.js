@@ -26,11 +26,11 @@ export class Player {
     const playing = this.place >= 0 && !this.video.paused;
     Object.assign(this, { place, start: time, copied: false });
     this.tell(there ? "" : "The video itself is not here. Started with --videos DIR, the viewer looks for it in that folder.");
+    this.video.poster = there ? `poster/${place}` : ""; // of a video that is not here no picture is shown, least of all another's
     if (!there) {
       this.load("");
       return;
     }
-    this.video.poster = `poster/${place}`;
     this.load(`video/${place}`);
     if (playing) this.play();
   }

@@ -224,17 +224,12 @@ export function toBoundary(way) {
   if (to !== undefined) seek(to);
 }
 
-let nudged = Promise.resolve();
-
-// Move the boundary at the cursor by one frame, and the cursor with it; each time from where it came to the time before.
+// Move the boundary at the cursor by one frame, and the cursor with it.
 export function nudge(way) {
-  nudged = nudged.then(async () => {
-    const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
-    if (!near || !current().editable) return;
-    const time = clamp(near.time + way / store.rate, near.low, near.high);
-    await editVideo("move", { part: near.place, edge: near.edge, time });
-    seek(time);
-  });
+  const near = boundaries(current()).find((one) => Math.abs(one.time - player.time) < 1 / store.rate);
+  if (!near || !current().editable) return;
+  const time = clamp(near.time + way / store.rate, near.low, near.high);
+  editVideo("move", { part: near.place, edge: near.edge, time }).then(() => seek(time));
 }
 
 export function setEdge(edge) {

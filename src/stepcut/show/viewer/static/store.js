@@ -71,11 +71,21 @@ export async function reach(path, options) {
 
 export async function ask(path, body) {
   const options = body === undefined ? {} :
-    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), keepalive: true }; // sent, though the page is left
   const answer = await reach(path, options);
-  const value = await answer.json().catch(() => ({ error: `the server said ${answer.status}` }));
-  if (!answer.ok && !value.state) throw new Error(value.error || `the server said ${answer.status}`);
+  const value = answer.ok ? await answer.json() : await refusal(answer);
+  if (!answer.ok && !value.state) throw new Error(value.error);
   return value;
+}
+
+// What an answer says that is no yes; a page of a viewer that was started again meanwhile hears it as plain text.
+export async function refusal(answer) {
+  const text = await answer.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { error: answer.status === 403 ? `${text} Nothing was done.` : `the server said ${answer.status}` };
+  }
 }
 
 // Start slow work on the server and wait for it; `tell` hears the share that is done.
@@ -104,6 +114,7 @@ function take(data) {
 }
 
 let waiting = Promise.resolve();
+export const settled = () => waiting; // when every edit so far is answered
 
 // Edits go one after another: each names the revision that the one before it made.
 export function send(verb, body) {

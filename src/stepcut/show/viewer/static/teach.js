@@ -29,12 +29,15 @@ export function askTeach() {
       showChanges(job.changes);
     } catch (error) {
       problem.textContent = error.message;
+      say(error.message, true); // the question may have been closed meanwhile
       bar.hidden = true;
       go.disabled = false;
     }
   }, { class: "main", disabled: !fresh });
   const back = taught ? [closer("Take back the last time", takeBack)] : [];
-  const dialog = open("Learn from corrections", [words, next, bar, problem], ...back, closer("Cancel"), go);
+  const cancel = closer("Cancel");
+  const dialog = open("Learn from corrections", [words, next, bar, problem], ...back, cancel, go);
+  (fresh ? go : cancel).focus(); // Enter must not take back what was learned
 }
 
 // The videos whose labels would help most, with the reason; the list stays empty where that cannot be told.

@@ -34,7 +34,8 @@ export class Track {
     const held = document.activeElement?.closest?.(".handle")?.dataset.key;
     this.bar.draw(video, store.part, report);
     this.drawRuler();
-    this.handles.replaceChildren(...(video.editable ? boundaries(video).map((one) => this.handle(video, one)) : []));
+    // A boundary that is being dragged stays in hand, as when the playing video comes to its next segment.
+    if (!this.dragged) this.handles.replaceChildren(...(video.editable ? boundaries(video).map((one) => this.handle(video, one)) : []));
     this.range.hidden = !store.range;
     if (store.range) this.bar.lay(this.range, ...store.range);
     if (held) this.handles.querySelector(`[data-key="${held}"]`)?.focus();
@@ -136,11 +137,16 @@ export class Track {
       this.dragged = true;
       const move = (here) => { preview(this.timeAt(here)); this.onseek(now); };
       node.addEventListener("pointermove", move);
-      node.addEventListener("pointerup", () => {
+      const end = ({ type }) => {
         node.removeEventListener("pointermove", move);
-        setTimeout(() => { this.dragged = false; }, 0);
-        commit();
-      }, { once: true });
+        const moved = type === "pointerup" && Math.abs(now - time) > 0.0005;
+        if (moved) commit();
+        setTimeout(() => {
+          this.dragged = false;
+          if (!moved) changed("part"); // show again what stands
+        }, 0);
+      };
+      for (const event of ["pointerup", "pointercancel"]) node.addEventListener(event, end, { once: true });
     });
     return node;
   }
