@@ -19,7 +19,7 @@ from stepcut.files.cache import cache_dir
 from stepcut.formats import read_folder, write_folder
 from stepcut.formats.elan import write_tiers
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.lesson import find_labelled, known_rows
+from stepcut.procedure.lesson import find_labelled, known_rows, lesson
 from stepcut.procedure.taught import changes, take_back, teach_folder
 from stepcut.timeline import Segment, Timeline
 
@@ -173,9 +173,12 @@ def test_labels_from_files_on_the_command_line(files: Path, tmp_path: Path, caps
     assert main([*words, "--set", "restarts=2"]) == 0
     assert set(sc.load(tmp_path / "l.proc").steps) == NAMES
     assert main(["learn", str(files), "-k", "6", "-o", str(tmp_path / "p.proc"), "--quiet", "--set", "restarts=2"]) == 0
+    Edits(tmp_path / "p.proc").do({"do": "rename", "step": 5, "name": "a word of mine"})
     capsys.readouterr()
     assert main(["teach", str(tmp_path / "p.proc"), str(tmp_path / "labels"), "-o", str(tmp_path / "p2.proc")]) == 0
-    assert "2 labelled videos and 3 others" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "2 labelled videos and 3 others" in out
+    assert "no step any more, since the labels do not name it: a word of mine\n" in out
     assert set(sc.load(tmp_path / "p2.proc").steps) == NAMES
     assert sc.load(tmp_path / "p.proc").steps[0] == "step 0"
 
@@ -438,6 +441,18 @@ def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
     found = {name: np.array(taught.steps)[numbers] for name, numbers in taught.labels.items()}
     same = [np.mean(found[name] == np.array(named.steps)[numbers]) for name, numbers in named.labels.items()]
     assert np.mean(same) > 0.8
+
+
+def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> None:
+    Edits(place).do({"do": "rename", "names": {str(k): f"name {k}" for k in range(6)}})
+    record = sc.load(place)
+    labels = {n: Timeline([Segment(0, 9, "name 1"), Segment(9, t.end, "name_0")]) for n, t in record.timelines.items()}
+    one = {ONE: labels[ONE]}
+    assert lesson(record, one, None).names == ["name 1", "name 0", *(f"name {k}" for k in range(2, 6))]
+    assert lesson(record, one, 3).names == ["name 1", "name 0", "name 2"]
+    assert lesson(record, labels, None).names == ["name 1", "name 0"]  # somebody has spoken of all there is
+    other = {ONE: labels[ONE].rename({"name 1": "cut", "name_0": "eat"})}
+    assert lesson(record, other, None).names == ["cut", "eat"]
 
 
 @pytest.mark.parametrize(

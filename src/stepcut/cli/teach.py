@@ -7,6 +7,7 @@ from stepcut.cli.common import progress_hook
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
+from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.procedure import load
 from stepcut.procedure.taught import changes, take_back, teach_folder
 
@@ -40,6 +41,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"\n{taught}; what is another step now:")
     for name, share in sorted(changes(before, after).items(), key=lambda item: -item[1]):
         print(f"  {share:5.0%}  {name}{'  (labelled)' if name in after.given else ''}")
+    gone = [name for name in before.steps if name not in after.steps and not is_unnamed(name)]
+    if gone:
+        print(f"no step any more, since the labels do not name it: {', '.join(gone)}")
     for name, reason in after.suggest_why():
         print(f"label next:  {name} ({reason})")
     kept = args.output or args.procedure

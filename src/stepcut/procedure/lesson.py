@@ -15,6 +15,7 @@ from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder
 from stepcut.methods.contract import OPEN, Labels
 from stepcut.order.orders import grouped
+from stepcut.procedure.corrections.document import is_unnamed
 from stepcut.procedure.record import Record
 from stepcut.procedure.words import Words, middles, say_anew, whole_words
 from stepcut.timeline import Timeline
@@ -226,8 +227,10 @@ def lesson(record: Record, given: Given | None, steps: int | None) -> StepLabels
             f"({', '.join(old_names[:5])}). Are these the labels of another task?"
         )
     translate = np.array([*(names.index(step) if step in names else OPEN for step in shown), OPEN, -1])
-    moved = {name: translate[one] for name, one in before.items()}
-    return _whole(StepLabels(_over(moved, fresh.rows), names, words | fresh.words), steps, record.rate)
+    together = _over({name: translate[one] for name, one in before.items()}, fresh.rows)
+    room = None if steps is None else max(steps - len(names), 0)
+    stay = [name for name in _named(record, together) if name not in names][:room] if said & set(shown) else []
+    return _whole(StepLabels(together, [*names, *stay], words | fresh.words), steps, record.rate)
 
 
 def known_rows(record: Record) -> dict[str, Labels]:
@@ -244,6 +247,15 @@ def known_rows(record: Record) -> dict[str, Labels]:
         if (said != OPEN).any():
             known[name] = said
     return known
+
+
+def _named(record: Record, rows: Mapping[str, Labels]) -> list[str]:
+    """The steps to which a person gave a name, and which are shown for long enough where `rows` say nothing."""
+    shown = record.labels
+    silent = np.concatenate([shown[name][rows[name] == OPEN] if name in rows else shown[name] for name in shown])
+    lasts = [int((silent == number).sum()) / float(record.rate) for number in range(len(record.steps))]
+    long = [name for name, seconds in zip(record.steps, lasts, strict=True) if seconds > LEAST]
+    return [name for name in long if not is_unnamed(name)]
 
 
 def _over(before: Mapping[str, Labels], new: Mapping[str, Labels]) -> dict[str, Labels]:
