@@ -37,9 +37,10 @@ def teach_folder(
     before = load(path, trust=trust)
     check_output(target)
     after = before.teach(labels, steps, source, progress)
-    here, fingerprint = as_path(path), after.config["fingerprint"]
+    here, there, fingerprint = as_path(path), as_path(target), after.config["fingerprint"]
     # The same lesson again changes nothing, and what went before it stays.
-    if output is None and isinstance(here, Path) and before.config.get("fingerprint") != fingerprint:
+    anew = before.config.get("fingerprint") != fingerprint
+    if anew and isinstance(here, Path) and isinstance(there, Path) and here.resolve() == there.resolve():
         kept = _kept(here, fingerprint)
         with new_folder(kept) as fresh:
             _copy(here, fresh)
