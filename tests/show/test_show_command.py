@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -121,6 +122,10 @@ def test_labels_alone_are_shown_beside_others(
     shown[0].viewer.edits.do({"do": "rename", "step": 0, "name": "another name"})
     assert main(words) == 0
     assert shown[1].viewer.state()["steps"][0]["name"] == "another name"  # found again
+    shutil.copytree(labels, tmp_path / "bob")
+    assert main(["view", str(tmp_path / "bob"), "--no-browser"]) == 0
+    other = shown[2].viewer.state()  # the same labels, of somebody else
+    assert (other["title"], other["steps"][0]["name"]) == ("bob", state["steps"][0]["name"])
     told = capsys.readouterr().err
     assert f"1 corrections of {labels} are kept in {shown[1].folder}" in told
     assert "Export" in told

@@ -21,7 +21,8 @@ def run(args: argparse.Namespace) -> int:
     ours, theirs = ({"rate": args.rate, "annotator": name} for name in args.annotators or (None, None))
     if folder.exists() and not is_procedure(folder):
         labels = read_timelines(args.procedure, **ours)
-        folder = kept(outline_of(labels, find_moved(dict.fromkeys(labels), args.videos), folder.stem))
+        outline = outline_of(labels, find_moved(dict.fromkeys(labels), args.videos), folder.stem)
+        folder = kept(outline, f"{ours['annotator']} {folder.resolve()}")
     known = find_moved(read_outline(folder).videos, args.videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]

@@ -117,11 +117,12 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def kept(shown: Outline) -> Path:
-    """The folder of what was handed over as an object, procedure or labels: in the cache, named by what it holds."""
+def kept(shown: Outline, whose: str = "") -> Path:
+    """The folder of what was handed over as an object, procedure or labels: in the cache, named by what it holds and
+    by `whose` it is, for two annotators may begin with the same labels."""
     check_kind("procedure", shown, Outline, "a procedure, or the path of one")
     cuts = {name: [(s.start, s.end, s.step) for s in timeline] for name, timeline in shown.timelines.items()}
-    held = json.dumps([shown.config.get("fingerprint"), shown.steps, cuts], sort_keys=True)
+    held = json.dumps([shown.config.get("fingerprint"), shown.steps, cuts, *filter(None, [whose])], sort_keys=True)
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
     folder = cache_dir() / "viewed" / f"{name}.proc"
     if isinstance(shown, Procedure) and not folder.exists():
