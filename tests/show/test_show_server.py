@@ -421,6 +421,18 @@ def test_labels_of_one_name_in_two_folders_are_shown_apart() -> None:
     assert [rows[name][0][1] for name in labels] == [1, 2]
 
 
+def test_what_follows_the_last_label_can_be_labelled_too(kitchen: Path, tmp_path: Path) -> None:
+    from stepcut.show.viewer.server import outline_of
+
+    film = str(min((kitchen / "videos").iterdir()))  # about six seconds
+    said = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
+    said["known"] = Timeline([Segment(0, 2, "pour")], 3)
+    films = {"there": film, "gone": str(tmp_path / "gone.mp4"), "known": film}
+    ends = {name: timeline.end for name, timeline in outline_of(said, films, "labels").timelines.items()}
+    assert ends["there"] > 5
+    assert (ends["gone"], ends["known"]) == (2, 3)
+
+
 def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place: Path) -> None:
     from stepcut.show.viewer.state import Beside, Viewer
 

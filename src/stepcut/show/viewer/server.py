@@ -9,6 +9,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from html import escape
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import Any, Self
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stepcut.errors import OptionError, check_kind
+from stepcut.errors import OptionError, VideoError, check_kind
+from stepcut.features.video.probe import probe
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names
 from stepcut.procedure.lesson import refuse_overlaps
@@ -134,7 +136,8 @@ def kept(shown: Outline, whose: str = "") -> Path:
 
 def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str) -> Outline:
     """Label files, and `videos` by name, as something to look at and to correct: timelines, and no model."""
-    plain = dict(zip(short_names(list(labels)), labels.values(), strict=True))
+    short = zip(short_names(list(labels)), labels.values(), strict=True)
+    plain = {name: _to_the_end(timeline, videos.get(name)) for name, timeline in short}
     for name, timeline in plain.items():
         refuse_overlaps(name, timeline)
     steps = list(dict.fromkeys(step for timeline in plain.values() for step in timeline.steps))
@@ -146,3 +149,12 @@ def outline_of(labels: Mapping[str, Timeline], videos: Mapping[str, str | None],
         rate=Fraction(1),
         config={"method": LABELS, "rate": "1", "title": title},
     )
+
+
+def _to_the_end(timeline: Timeline, film: str | None) -> Timeline:
+    """The `timeline` up to the end of its `film`, where only the labels say how long it is: what follows the last of
+    them can be labelled, too."""
+    if timeline.duration is None and film is not None:
+        with contextlib.suppress(VideoError):  # the page says what is wrong with it
+            return replace(timeline, duration=max(timeline.end, probe(film).duration))
+    return timeline
