@@ -260,6 +260,23 @@ def test_a_changed_file_is_fetched_again(memory: Address, tmp_path: Path) -> Non
         assert local(memory / "x").read_bytes() == content
 
 
+def test_damaged_features_at_an_address_are_computed_again(films: Path, memory: Address, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def rows() -> list[np.ndarray[Any, Any]]:
+        return [np.array(each.rows) for each in extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))[0]]
+
+    whole = rows()
+    once = seen(log)
+    [stored] = files_below(memory / "cache" / "features")
+    content = stored.read_bytes()
+    for times, damaged in enumerate((b"xx", content[:-2], content[:9] + b"{" + content[10:]), start=2):
+        stored.write_bytes(damaged)
+        assert np.array_equal(rows(), whole)
+        assert seen(log) == times * once
+    assert stored.read_bytes() == content
+
+
 def test_old_copies_make_room(memory: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepcut.files.cache._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
@@ -278,6 +295,9 @@ def test_bad_addresses(memory: Address, films: Path, tmp_path: Path) -> None:
         extract("nosuch://shop/nowhere", Logged(tmp_path))
     with pytest.raises(FeatureError, match="no such file or folder .check the address"):
         load_features("memory://shop/a.npy", rate=1)
+    (memory / "damaged.npy").write_bytes(b"xx")
+    with pytest.raises(FeatureError, match=r"^memory://shop/damaged\.npy: not readable as an array"):
+        load_features("memory://shop/damaged.npy", rate=1)
     put(films / "v0.mp4", memory / "films" / "x.txt")
     with pytest.raises(VideoError, match=r"no video in this folder \(only 1 x \.txt\)"):
         extract("memory://shop/films", Logged(tmp_path))

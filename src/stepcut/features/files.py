@@ -144,6 +144,19 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     return np.memmap(file, dtype, "r", 8 + length + entry["data_offsets"][0], shape), metadata
 
 
+def check_stored(address: Address) -> None:
+    """Raise where the features of the store at an `address` are damaged or cut short, as far as header and size tell:
+    a copy of them all is only made where they are read."""
+    head = address.fs.cat_file(address.path, 0, _HEADER)
+    try:
+        end = json.loads(head[8:])["rows"]["data_offsets"][1]
+        whole = int.from_bytes(head[:8], "little") == _HEADER - 8 and address.fs.size(address.path) == _HEADER + end
+    except (ValueError, LookupError, TypeError):
+        whole = False
+    if not whole:
+        raise FeatureError(f"{address}: not all of a file of features. Compute it again.")
+
+
 def load_features(paths: Source, rate: Rate | None = None, failures: list[Failure] | None = None) -> list[Features]:
     """Read given features, one row per time step; all must have the same dimension.
 
@@ -176,7 +189,10 @@ def spec_of(file: AnyPath) -> FeatureSpec | None:
 
 def _load_one(file: Path | Address, name: str, given: Fraction | None) -> Features:
     try:
-        rows, metadata = _read(local(file))
+        copy = local(file)
+        rows, metadata = _read(copy)
+    except FeatureError as error:  # which names the copy
+        raise FeatureError(str(error).replace(str(copy), str(file))) from error
     except FileNotFoundError as error:
         raise FeatureError(f"{file}: no such file. Check the address, and that you may read it.") from error
     except PermissionError as error:

@@ -19,7 +19,7 @@ from stepcut.errors import FeatureError, OptionError, VideoError, WorkerDied
 from stepcut.features.backbones import HeldBackbone
 from stepcut.features.backbones.contract import Backbone
 from stepcut.features.compute import compute_features
-from stepcut.features.files import content_hash, feature_file, in_parts, read_rows, write_rows
+from stepcut.features.files import check_stored, content_hash, feature_file, in_parts, read_rows, write_rows
 from stepcut.features.video.container import JUMP, blame, check_file, mendable
 from stepcut.features.video.probe import key_times, probe
 from stepcut.files.addresses import Address
@@ -123,11 +123,12 @@ def look(
 
 
 def _discarded(stored: Path | Address) -> bool:
-    """Whether features of the store were damaged, and are removed; at an address, where that means a copy, none are."""
-    if isinstance(stored, Address):
-        return False
+    """Whether features of the store were damaged, and are removed; at an address not all of them are looked at."""
     try:
-        read_rows(stored)
+        if isinstance(stored, Address):
+            check_stored(stored)
+        else:
+            read_rows(stored)
     except FeatureError:
         with suppress(OSError):  # a cache that may only be read
             stored.unlink(missing_ok=True)

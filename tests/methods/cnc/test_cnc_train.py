@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
 from stepcut.methods.cnc.embedder import Embedder
 from stepcut.methods.cnc.sampling import draw
-from stepcut.methods.cnc.training import Plan, converged, train
+from stepcut.methods.cnc.training import Checkpoint, Plan, converged, train
 from stepcut.methods.contract import Curve
 from stepcut.progress import Event, silent
 
@@ -167,6 +167,17 @@ def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path: Path)
     assert curve.values == whole.values
     for one, other in zip(resumed.parameters(), network.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_the_first_checkpoints_come_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten iterations of one second each: a run that is killed within half a minute does not begin from nothing."""
+    clock = itertools.count()
+    kept: list[int] = []
+    monkeypatch.setattr("stepcut.methods.cnc.training.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(Checkpoint, "save", lambda _self, curve, *_: kept.append(len(curve.values)))
+    train_reading(1, checkpoint=tmp_path / "run.safetensors")
+    assert kept[0] <= 3
+    assert len(kept) > 2
 
 
 def test_stops_when_converged() -> None:

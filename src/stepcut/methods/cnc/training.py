@@ -48,7 +48,7 @@ class Plan:
     read_every: int
     """Losses are read from the device every so many iterations: each reading makes a GPU wait."""
     save_every: float = 30.0
-    """Seconds between checkpoints."""
+    """Seconds between checkpoints; the first come sooner, after 1, 2, 4 ... seconds."""
     record: bool = False
     """On a GPU: record one iteration and play it back."""
 
@@ -109,7 +109,7 @@ def train(
         return draw(random, count=stretch)
 
     network.train()
-    saved = time.monotonic()
+    saved, pause = time.monotonic(), min(1.0, plan.save_every)
     with Stage(progress, "train", total=plan.iterations, unit="iterations") as stage:
         stage.done = len(curve.values)
         batches = draw_ahead(stage.done)
@@ -126,9 +126,9 @@ def train(
                     raise TrainingError(f"{what}. {rate}.")
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
-            if finished or time.monotonic() - saved > plan.save_every:
+            if finished or time.monotonic() - saved > pause:
                 kept.save(curve, finished, drawn)
-                saved = time.monotonic()
+                saved, pause = time.monotonic(), min(2 * pause, plan.save_every)
             try:
                 for row in rows:
                     stage.advance(1, **dict(zip(curve.names, row, strict=True)))
