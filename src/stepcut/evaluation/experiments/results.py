@@ -164,7 +164,7 @@ class Results:
         for mine in [*(parts.get(column) for column in columns), *([cells] if len(columns) > 1 else [])]:
             for figure in self.experiment.figures:
                 mean = self._average(mine, figure, protocol) if mine else None
-                values.append(mean.mean if mean is not None and mean.sd == 0.0 else mean)
+                values.append(mean.mean if mean is not None and mean.sd < 1e-9 else mean)
         return values
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
