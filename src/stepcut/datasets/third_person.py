@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from stepcut.datasets.dataset import DATASETS, Loaded, Shelf, Task, TaskInfo, find_videos, first_of
-from stepcut.datasets.matlab import read_mat
 from stepcut.errors import AnnotationError
 from stepcut.formats.common import build_segment, fail, read_text, seconds
 from stepcut.formats.egoprocel import tell_apart
@@ -115,16 +114,18 @@ def read_procel(place: Path, loaded: Loaded) -> None:
 
 def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
     """Steps and segments from MATLAB cells: `grammar` (K, 1) of names, `key_steps_time` (N, 1) of (K, 1) of (m, 2)."""
+    from scipy.io import loadmat
+
     path = folder / "data.mat"
     try:
-        record = read_mat(path, ("grammar", "key_steps_time"))
-        steps = tuple(tell_apart(enumerate(map(_text, record["grammar"]), start=1)).values())
-        times = record["key_steps_time"]
+        record = loadmat(str(path))
+        steps = tuple(tell_apart(enumerate(map(_text, record["grammar"].ravel()), start=1)).values())
+        times = record["key_steps_time"].ravel()
         names = _video_names(folder / "readme.txt", len(times), loaded)
         timed: dict[str, list[Segment]] = {}
         for name, cells in zip(names, times, strict=True):
             timed[name] = []
-            for step, cell in zip(steps, cells, strict=True):
+            for step, cell in zip(steps, cells.ravel(), strict=True):
                 for start, end in np.asarray(cell, dtype=float).reshape(-1, 2).tolist():
                     try:
                         timed[name].append(build_segment(start, end, step, path, None))
@@ -132,7 +133,7 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
                         loaded.problems.append(f"{name}: {error}")
     except AnnotationError:
         raise
-    except Exception as error:  # a damaged file leads to anything
+    except Exception as error:  # a damaged file makes scipy raise anything, one of MATLAB 7.3 NotImplementedError
         fail(path, f"has no grammar and key_steps_time that fit together ({error!r})", "Copy the file again")
     return steps, timed
 
@@ -158,6 +159,6 @@ def _read_texts(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str
 
 def _text(cell: Any) -> str:
     """The string in a MATLAB cell, however deep it is wrapped."""
-    while isinstance(cell, list):
-        cell = cell[0]
+    while isinstance(cell, np.ndarray):
+        cell = cell.ravel()[0]
     return " ".join(str(cell).split())
