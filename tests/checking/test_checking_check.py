@@ -295,6 +295,7 @@ def kitchens() -> list[Task]:
     return [(learn(videos[:8], steps=6, restarts=8), videos[8:]) for videos in map(list, tasks)]
 
 
+@pytest.mark.slow
 def test_new_videos_of_the_task_are_not_called_another_one(kitchens: list[Task]) -> None:
     """The limit is set by videos as new as they are: those learned from lie much nearer to their steps."""
     called = halves = 0
@@ -609,6 +610,7 @@ def test_the_procedure_checks_features(tiny_task: Kitchen, rng: np.random.Genera
     assert report.score > 1
 
 
+@pytest.mark.slow
 def test_new_normal_videos_are_called_wrong_no_more_often_than_stated(kitchens: list[Task]) -> None:
     wrong = []
     for procedure, videos in kitchens:  # eight videos promise one in nine

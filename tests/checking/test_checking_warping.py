@@ -159,7 +159,7 @@ def test_where_only_the_whole_is_unusual_a_time_is_named_too() -> None:
     assert abs(part.end - times[-1]) < 4
 
 
-@pytest.mark.parametrize("videos", [6, 45])
+@pytest.mark.parametrize("videos", [6, pytest.param(45, marks=pytest.mark.slow)])
 def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_see_it(videos: int) -> None:
     made = [_video([0, 1, 2, 3], seed) for seed in range(videos)]
     labels, embeddings = [one for one, _ in made], [one for _, one in made]

@@ -62,6 +62,7 @@ def test_another_setting_learns_anew(videos: list[np.ndarray], tmp_path: Path) -
     assert len(sc.load(place).steps) == 3
 
 
+@pytest.mark.slow
 def test_interrupted_training_goes_on_and_ends_the_same(videos: list[np.ndarray], tmp_path: Path) -> None:
     whole = sc.learn(videos, steps=4, cache=tmp_path / "whole", **PAPER)
 
