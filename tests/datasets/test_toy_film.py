@@ -98,6 +98,7 @@ def test_a_flawed_kitchen_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "view"), [("pour water", "ego"), ("cut bread", "side")])
+@pytest.mark.slow
 def test_a_steps_tool_is_seen_from_the_first_frame_of_its_segments_to_the_last(step: str, view: str) -> None:
     script = write_script(8, 0, duration=4, repeat=0, skip=0)
     plain = changed(Look(script.seed), light=(1.0, 1.0, 1.0), gamma=1.0, vivid=1.0, noise=0.0)

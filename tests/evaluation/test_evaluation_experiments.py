@@ -148,6 +148,7 @@ def test_a_method_of_ones_own_that_changed_is_run_again(
     assert len(list((tmp_path / "cells").glob("*my_method*"))) == 2
 
 
+@pytest.mark.slow
 def test_finished_cells_and_embeddings_are_not_made_again(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from stepcut.methods.hierarchy import Hierarchy, build_hierarchy, find_split
 from stepcut.methods.quality import Quality, grade, grade_taught, measure_quality, measure_sharpness
 
 
+@pytest.mark.slow
 def test_steps_of_a_toy_kitchen_are_trusted_more_than_those_of_noise() -> None:
     rows, _ = toy_features(videos=8, rate=2.0, seed=3)
     found = measure_quality(StepCut(steps=6, rate=2.0, restarts=9).fit(rows), rows)

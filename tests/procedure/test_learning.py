@@ -121,6 +121,7 @@ def test_settings_that_make_no_sense(videos: list[np.ndarray], wrong: dict[str, 
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
 
 
+@pytest.mark.slow
 def test_numbers_of_numpy_are_numbers(videos: list[np.ndarray], tmp_path: Path) -> None:
     plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)
     given: dict[str, Any] = {
@@ -137,6 +138,7 @@ def test_numbers_of_numpy_are_numbers(videos: list[np.ndarray], tmp_path: Path) 
     assert sc.load(tmp_path / "own.proc").method.settings()["seed"] == 1
 
 
+@pytest.mark.slow
 def test_videos_may_come_from_a_generator(videos: list[np.ndarray], tmp_path: Path) -> None:
     assert sc.learn((rows for rows in videos), steps=4, **QUICK) == sc.learn(videos, steps=4, **QUICK)
     for number, rows in enumerate(videos):

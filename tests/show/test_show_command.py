@@ -21,7 +21,7 @@ from stepcut.errors import ProcedureError
 from stepcut.show.viewer.server import Running
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_view_prints_one_line_and_ends_cleanly(place: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "stepcut.cli.main", "view", str(place), "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -47,7 +47,7 @@ def test_a_name_is_no_formula(tmp_path: Path) -> None:
     assert "$a_$" in text
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("suffix", ["png", "svg", pytest.param("pdf", marks=pytest.mark.slow)])
 def test_the_same_picture_is_the_same_file(suffix: str, tmp_path: Path) -> None:
     for name in ("one", "two"):
         plots.save(plots.timelines(FOUND), tmp_path / f"{name}.{suffix}")

@@ -367,6 +367,7 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned: Path, kitche
 # ---------------------------------------------------------------------- learning from corrections
 
 
+@pytest.mark.slow
 def test_learning_from_corrections_and_taking_it_back(learned: Path) -> None:
     with Page(learned) as page:
         assert "nothing to learn from" in wait(page, "api/teach", {"revision": page.revision})["error"]

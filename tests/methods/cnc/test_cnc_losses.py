@@ -84,6 +84,7 @@ def test_carries_a_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tcc", "lav"])
+@pytest.mark.slow
 def test_the_gradient_is_the_same_each_time(name: str) -> None:
     random = torch.Generator().manual_seed(0)
     given, times = torch.randn(12, 32, 64, generator=random), torch.linspace(0, 1, 32).expand(12, 32)

@@ -231,6 +231,7 @@ def test_auto_chooses_a_number_near_the_true_one_and_says_why(plain) -> None:
     assert back.choice_.reason == method.choice_.reason
 
 
+@pytest.mark.slow
 def test_a_range_bounds_the_number_of_steps(plain) -> None:
     rows = plain[0][:4]
     method = StepCut(steps=(7, 9), rate=RATE, restarts=6).fit(rows)
