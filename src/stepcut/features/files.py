@@ -99,6 +99,8 @@ def write_rows(path: AnyPath, parts: Iterable[NDArray[Any]], metadata: Callable[
             with np.errstate(over="ignore"):
                 half = rows.astype("<f2", copy=False)
             if not np.isfinite(half).all():
+                if not np.isfinite(rows).all():
+                    raise FeatureError("the backbone gave nan or inf. Check the mean and scale of its input.")
                 most = f"values up to {np.abs(rows).max():g}, not finite in half precision (at most 65504)"
                 raise FeatureError(f"the backbone gave {most}. Scale its features down.")
             file.write(np.ascontiguousarray(half).data)
