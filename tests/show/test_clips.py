@@ -211,3 +211,10 @@ def test_sheet_and_grid(films: Path, tmp_path: Path) -> None:
     info = probe(tmp_path / "grid.mp4")
     assert (info.width, info.height) == (640, 180)
     assert info.duration == pytest.approx(2, abs=0.2)
+
+
+def test_clips_of_two_steps_never_share_a_folder(tmp_path: Path) -> None:
+    steps = Timeline([Segment(0, 1, "jam/honey"), Segment(1, 2, "jam_honey")])
+    with pytest.raises(OptionError, match="another step would have the same names"):
+        list(write_clips({"a": steps}, {}, tmp_path / "clips"))
+    assert not (tmp_path / "clips").exists()

@@ -105,11 +105,12 @@ def write_clips(
     step       only this step; its segments also become `grid.mp4`
     sheet      whether each step gets a `contact-sheet.jpg`
     """
-    taken = Counter(map(flat, timelines))
-    if twice := next((name for name in timelines if taken[flat(name)] > 1), None):
-        raise OptionError(
-            f"{folder}: clips of {twice!r} and of another video would have the same names. Name them apart."
-        )
+    steps = list(dict.fromkeys(each for timeline in timelines.values() for each in timeline.steps))
+    for kind, names in (("video", list(timelines)), ("step", steps)):
+        taken = Counter(map(flat, names))
+        if twice := next((name for name in names if taken[flat(name)] > 1), None):
+            what = f"clips of {twice!r} and of another {kind} would have the same names"
+            raise OptionError(f"{folder}: {what}. Name them apart.")
     pictures: dict[str, list[Image.Image]] = {}
     parts: list[tuple[str, Segment]] = []
     for name, timeline in timelines.items():
@@ -136,7 +137,6 @@ def write_clips(
     if step is not None and parts:
         grid_movie(parts, folder / flat(step) / "grid.mp4")
     named = [replace(timeline, video=name) for name, timeline in timelines.items()]
-    steps = list(dict.fromkeys(each for timeline in named for each in timeline.steps))
     write_text(folder / "time-budget.csv", time_budget({"": named}, steps).csv())
 
 
