@@ -149,7 +149,7 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
 def check_stored(address: Address) -> None:
     """Raise where the features of the store at an `address` are damaged or cut short, as far as header and size tell:
     a copy of them all is only made where they are read."""
-    head = address.fs.cat_file(address.path, 0, _HEADER)
+    head = address.fs.cat_file(address.path, start=0, end=_HEADER)
     try:
         end = json.loads(head[8:])["rows"]["data_offsets"][1]
         whole = int.from_bytes(head[:8], "little") == _HEADER - 8 and address.fs.size(address.path) == _HEADER + end
