@@ -122,6 +122,21 @@ def test_a_video_is_seen_beside_others_that_show_no_step_at_all() -> None:
         assert len(cut) == len(rows)
 
 
+def test_a_step_that_one_video_alone_shows_leaves_its_other_steps_what_they_are() -> None:
+    """Left out, it is cut by steps one of which no other video shows: that one is nowhere, and all else as it was."""
+    rng = np.random.default_rng(0)
+    looks = np.eye(6)[:5]
+    labels = [np.repeat([0, 1, 2, 3], 20) for _ in range(4)] + [np.repeat([0, 1, 4, 2, 3], 20)]
+    videos = [centre(looks[cut] + 0.2 * rng.normal(size=(len(cut), 6))) for cut in labels]
+    like = replace(LIKE, centres=np.zeros((5, 4)), times=np.zeros(5), sigma=1.0)
+    seen = leave_one_out(videos, labels, like, None)
+    shared = labels[4] != 4
+    assert (seen.labels[4] == labels[4])[shared].mean() > 0.9
+    assert not (seen.labels[4] == 4).any()
+    assert seen.looks is not None
+    assert [len(centres) for _, centres in seen.looks] == [5, 5, 5, 5, 4]
+
+
 @pytest.mark.parametrize("videos", [5, 45])
 def test_no_video_is_judged_by_itself_and_many_are_left_out_in_groups(videos: int) -> None:
     rng = np.random.default_rng(8)

@@ -35,6 +35,12 @@ class Steps:
     def __len__(self) -> int:
         return len(self.centres)
 
+    @property
+    def shown(self) -> Floats:
+        """The centres of the steps that some row shows. Rows are shorter than 1, so their means are; that of a step
+        which no row shows lies beyond (`NOWHERE`)."""
+        return np.asarray(self.centres[(self.centres**2).sum(axis=1) < 1])
+
 
 def time_prior(times: Floats, steps: Steps) -> Floats:
     """log( (1 - a) exp(-(t - t_k)^2 / 2 w^2) + a ) for frames at normalised `times`: (T, K)."""
@@ -46,14 +52,16 @@ def log_likelihood(rows: Floats, times: Floats, steps: Steps, prior: float, back
     """log p(x_t | k) of `rows` (T, p) at normalised `times` (T,), up to a constant: (T, K), and one more column for
     background where `background` is not 0; towards 1 more and more rows are.
 
-    -|x - c_k|^2 / 2v  + prior x time_prior   and   -(|x|^2 + m) / 2v   with  m = (1 - 1.5 background) mean |c|^2.
+    -|x - c_k|^2 / 2v  + prior x time_prior   and   -(|x|^2 + m) / 2v   with  m = (1 - 1.5 background) mean |c|^2
+    over the steps that are shown.
 
     The origin is the mean of the video, where nothing is going on in particular: where m is 0, at background = 2/3, a
     frame that lies closer to it than to any step is background.
     """
     seen = -squared_distances(rows, steps.centres) / (2 * steps.spread)
     if background > 0:
-        margin = (1 - 1.5 * background) * (steps.centres**2).sum(axis=1).mean()
+        shown = steps.shown
+        margin = (1 - 1.5 * background) * (shown**2).sum(axis=1).mean() if len(shown) else 0.0
         nothing = -((rows**2).sum(axis=1) + margin) / (2 * steps.spread)
     if prior > 0:
         seen += prior * time_prior(times, steps)

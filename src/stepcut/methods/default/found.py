@@ -132,7 +132,7 @@ def leave_one_out(
         [model.memberships(rows) for model, rows in pairs],
     )
     novelty = [model.distance(rows) / scale for model, rows in pairs]
-    looks = [(model.view(rows), model.centres) for model, rows in pairs]
+    looks = [(model.view(rows), model.shown) for model, rows in pairs]
     number = [place % FOLDS for place in range(len(videos))]
     return LeftOut(cuts, shares, novelty, looks, partial(_embed, groups, videos), number)
 
